@@ -1,0 +1,21 @@
+"""Save fitted models to one file and load them again: no pickle, no code, no surprises.
+
+A model file is a safetensors container: numeric arrays, and one JSON string with everything else.
+`load` builds only classes listed in `onefold.saving.registry`.
+"""
+
+from __future__ import annotations
+
+from onefold.saving.errors import ModelFileError
+from onefold.saving.file import SavedModel, load, load_with_extra, peek, save
+from onefold.saving.registry import register
+
+__all__ = [
+    "ModelFileError",
+    "SavedModel",
+    "load",
+    "load_with_extra",
+    "peek",
+    "register",
+    "save",
+]

@@ -1,0 +1,184 @@
+"""Save a fitted model to one file, load it, or look at what a file says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from onefold._version import __version__
+from onefold.saving import container, registry
+from onefold.saving.checks import check_consistent
+from onefold.saving.decode import Decoder
+from onefold.saving.encode import Encoder
+from onefold.saving.errors import UPGRADE, BadContent, CannotSave, ModelFileError
+
+FORMAT = "onefold-model"
+FORMAT_VERSION = 1
+
+# From a format version to a function that turns its metadata into that of the next version.
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """What a file holds: the model, and the values that were saved beside it."""
+
+    model: Any
+    extra: dict[str, Any]
+
+
+def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, which replaces an older file only once it is complete.
+
+    Equal models give equal files, byte for byte. Constructor parameters that served the fit alone
+    and have no place in a file (a splitter, a scorer function, a random generator, a callback) are
+    noted by their repr; the loaded estimator has the defaults instead, and the notes in
+    ``dropped_params_``.
+
+    Parameters
+    ----------
+    model : object
+        A fitted estimator, or another instance of a class known to `register`.
+    path : str or path-like
+        Where to write; the folder must exist.
+    extra : dict with str keys, optional
+        Values to keep beside the model: numbers, strings, arrays, lists and dicts of those.
+
+    Raises
+    ------
+    TypeError
+        If something that prediction needs is Python code, such as a kernel function.
+    ValueError
+        If the model's parts do not fit together.
+    OSError
+        If the file cannot be written; an older file is then left as it was.
+    """
+    name = registry.name_of(model)
+    if name is None:
+        raise CannotSave(
+            f"cannot save a {type(model).__name__}: it is not one of onefold's classes; pass a "
+            "fitted onefold estimator, or call onefold.saving.register() on your own class."
+        )
+    if extra is not None and (type(extra) is not dict or any(type(k) is not str for k in extra)):
+        raise TypeError("extra must be a dict with str keys; wrap the values in one.")
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    encoder = Encoder()
+    metadata = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "onefold_version": __version__,
+        "estimator": name,
+        "model": encoder.encode(model, name),
+        "extra": encoder.encode(extra or {}, "extra"),
+    }
+    try:
+        check_consistent(model)
+    except BadContent as error:
+        raise ValueError(f"cannot save this {name}: {error.cause}; fit it again.") from error
+    text = json.dumps(metadata, separators=(",", ":"), allow_nan=False)
+    container.write(Path(path), text, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save` has written; no code in the file is ever run.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a onefold model, is damaged, or comes from a newer version.
+    FileNotFoundError
+        If there is no such file.
+    """
+    return load_with_extra(path).model
+
+
+def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
+    """Read a model and the values saved beside it; raises as `load` does."""
+    with _opened(Path(path)) as file:
+        metadata = _upgraded(_parse(file.text()))
+        decoder = Decoder(file.arrays())
+        model = decoder.decode(metadata.get("model"))
+        extra = decoder.decode(metadata.get("extra"))
+        decoder.finish()
+        if registry.name_of(model) is None or type(extra) is not dict:
+            raise BadContent("it holds no model")
+    return SavedModel(model=model, extra=extra)
+
+
+def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what a file says of itself, building nothing; raises as `load` does.
+
+    Returns
+    -------
+    dict
+        ``format``, ``format_version``, ``onefold_version``, ``estimator``, the undecoded ``model``
+        and ``extra`` (see `onefold.saving.nodes`), and ``arrays``: dtype and shape by name.
+    """
+    with _opened(Path(path)) as file:
+        return {**_upgraded(_parse(file.text())), "arrays": file.describe_arrays()}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[container.Container]:
+    """Open a file and put its path on whatever is found wrong with its content."""
+    try:
+        with container.opened(path) as file:
+            yield file
+    except BadContent as error:
+        raise ModelFileError(
+            f"{path} cannot be read as a onefold model: {error.cause}; {error.remedy}."
+        ) from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        metadata = json.loads(
+            text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique
+        )
+    except (ValueError, RecursionError) as error:
+        raise BadContent(f"its metadata is not valid JSON ({error!s:.200})") from error
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise BadContent("its metadata is not that of a onefold model")
+    return metadata
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key appears twice")
+    return result
+
+
+def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The metadata in today's format version."""
+    version = metadata.get("format_version")
+    if type(version) is not int or version < 0:
+        raise BadContent("its metadata gives no format version")
+    if version > FORMAT_VERSION:
+        writer = metadata.get("onefold_version")
+        raise BadContent(
+            f"it has format version {version}, written by onefold {writer!s:.40}, and this onefold "
+            f"{__version__} reads up to format version {FORMAT_VERSION}",
+            UPGRADE,
+        )
+    for step in range(version, FORMAT_VERSION):
+        if step not in UPGRADES:
+            raise BadContent(
+                f"it has format version {step}, which this onefold {__version__} no longer reads",
+                f"load and save it once with the onefold that wrote it, then {UPGRADE}",
+            )
+        metadata = {**UPGRADES[step](metadata), "format_version": step + 1}
+    return metadata

@@ -1,0 +1,135 @@
+"""Instances of registered classes to nodes and back.
+
+A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes,
+the public ones whose names end with an underscore. Only names of that form are ever set on a
+loaded estimator, so that a file cannot replace a method.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import BaseEstimator
+
+from onefold.saving import registry
+from onefold.saving.checks import check_consistent
+from onefold.saving.errors import UPGRADE, BadContent, CannotSave
+from onefold.saving.nodes import Node
+
+if TYPE_CHECKING:
+    from onefold.saving.decode import Decoder
+    from onefold.saving.encode import Encoder
+
+_FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_REPR_LENGTH = 200
+
+
+def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
+    """The node of a registered dataclass or estimator; arguments as in `Encoder.encode`."""
+    if not isinstance(value, BaseEstimator):
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return {"$object": name, "fields": _encoded(value, fields, where, encoder, depth)}
+    fitted = sorted(key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
+    for key in fitted:
+        if not _FITTED_NAME.fullmatch(key):
+            raise CannotSave(
+                f"cannot save {where}.{key}: fitted attributes in a model file have lower-case "
+                "names; rename it."
+            )
+    return {
+        "$object": name,
+        "params": {
+            key: _parameter(value, key, item, where, encoder, depth)
+            for key, item in value.get_params(deep=False).items()
+        },
+        "fitted": _encoded(value, fitted, where, encoder, depth),
+    }
+
+
+def _encoded(
+    value: object, names: list[str], where: str, encoder: Encoder, depth: int
+) -> dict[str, Node]:
+    return {
+        name: encoder.encode(getattr(value, name), f"{where}.{name}", depth + 1) for name in names
+    }
+
+
+def _parameter(
+    estimator: BaseEstimator, name: str, value: object, where: str, encoder: Encoder, depth: int
+) -> Node:
+    """A parameter's node; splitters, scorers, generators and the like become a note of their repr.
+
+    They served the fit and prediction does without them. The kernel it cannot do without.
+    """
+    count = len(encoder.arrays)
+    try:
+        return encoder.encode(value, f"{where}.{name}", depth + 1)
+    except CannotSave:
+        if name.startswith("kernel") or name not in _defaults(type(estimator)):
+            raise
+    encoder.forget_after(count)
+    # Addresses differ from run to run; equal models must give equal files.
+    return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    parameters = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def from_node(node: dict[str, Any], decoder: Decoder, depth: int) -> object:
+    """The instance behind a node of `to_node`.
+
+    Raises
+    ------
+    BadContent
+        If the class is not registered, or the node does not describe an instance of it.
+    """
+    name = node["$object"]
+    cls = registry.find(name)
+    if cls is None:
+        raise BadContent(
+            f"it holds a {name!r:.60}, which this version does not know",
+            f"{UPGRADE}, or call onefold.saving.register() if it is a class of your own",
+        )
+    if issubclass(cls, BaseEstimator):
+        value: object = _estimator(cls, node, decoder, depth)
+    else:
+        known = {field.name for field in dataclasses.fields(cls) if field.init}
+        _check_names(node["fields"], known, name)
+        fields = {key: decoder.decode(item, depth + 1) for key, item in node["fields"].items()}
+        value = cls(**fields)
+    check_consistent(value)
+    return value
+
+
+def _estimator(
+    cls: type[BaseEstimator], node: dict[str, Any], decoder: Decoder, depth: int
+) -> BaseEstimator:
+    params, fitted = node["params"], node["fitted"]
+    _check_names(params, set(inspect.signature(cls).parameters), cls.__name__)
+    dropped = {
+        key: str(item["$dropped"])
+        for key, item in params.items()
+        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls)
+    }
+    kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
+    estimator = cls(**kept)
+    for key, item in fitted.items():
+        if not _FITTED_NAME.fullmatch(key) or hasattr(cls, key):
+            raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
+        setattr(estimator, key, decoder.decode(item, depth + 1))
+    if dropped:
+        earlier = getattr(estimator, "dropped_params_", {})
+        estimator.dropped_params_ = {**earlier, **dropped}
+    return estimator
+
+
+def _check_names(found: dict[str, Any], known: set[str], name: str) -> None:
+    for key in found:
+        if key not in known:
+            raise BadContent(f"{name} has no parameter {key!r:.60} in this version", UPGRADE)

@@ -1,0 +1,77 @@
+"""Small classes to save, and ways to build files that `save` would never write."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from onefold import saving
+from onefold.saving import container
+
+
+@saving.register
+@dataclass(frozen=True)
+class Box:
+    content: Any = None
+    size: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.size > 0:
+            raise ValueError("size must be greater than 0")
+
+
+@saving.register
+class Line(BaseEstimator):
+    """y = slope * x + intercept, through least squares."""
+
+    def __init__(self, kernel="linear", box=None, cv=5, scorer=None, class_weight=None):
+        self.kernel = kernel
+        self.box = box
+        self.cv = cv
+        self.scorer = scorer
+        self.class_weight = class_weight
+
+    def fit(self, x, y):
+        self.slope_, self.offset_ = np.polyfit(x, y, 1)
+        self.residuals_ = y - self.predict(x)
+        self.n_features_in_ = 1
+        return self
+
+    def predict(self, x):
+        return self.slope_ * x + self.offset_
+
+    def score_(self):
+        """A method whose name looks like that of a fitted attribute."""
+        return 1.0
+
+
+def fitted_line(**params: Any) -> Line:
+    return Line(**params).fit(np.arange(5.0), np.array([1.0, 2.0, 4.0, 4.0, 7.0]))
+
+
+def metadata_of(model: Any, **changes: Any) -> dict[str, Any]:
+    return {
+        "format": "onefold-model",
+        "format_version": 1,
+        "onefold_version": "0.1.0",
+        "estimator": "Box",
+        "model": model,
+        "extra": {},
+        **changes,
+    }
+
+
+def forge(path: Path, metadata: Any, arrays: dict[str, np.ndarray] | None = None) -> Path:
+    """Write a file with a valid checksum around any metadata."""
+    text = metadata if isinstance(metadata, str) else json.dumps(metadata)
+    container.write(path, text, arrays or {})
+    return path
+
+
+def forge_box(path: Path, content: Any, arrays: dict[str, np.ndarray] | None = None) -> Path:
+    return forge(path, metadata_of({"$object": "Box", "fields": {"content": content}}), arrays)

@@ -1,0 +1,340 @@
+"""Values to nodes and back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from saving_standins import Box
+from scipy import sparse
+
+from onefold.saving.decode import Decoder
+from onefold.saving.encode import Encoder
+from onefold.saving.errors import BadContent, CannotSave
+
+
+def round_trip(value):
+    encoder = Encoder()
+    text = json.dumps(encoder.encode(value, "value"), allow_nan=False)
+    decoder = Decoder(encoder.arrays)
+    result = decoder.decode(json.loads(text))
+    decoder.finish()
+    return result
+
+
+def assert_same(a, b):
+    """Equal values of equal types, nan equal to nan, down to the sign of zero."""
+    assert type(a) is type(b)
+    if isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            assert_same(x, y)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, Box):
+        assert_same((a.content, a.size), (b.content, b.size))
+    elif isinstance(a, np.ma.MaskedArray):
+        assert_same(np.ma.getmaskarray(a), np.ma.getmaskarray(b))
+        assert (a.mask is np.ma.nomask) == (b.mask is np.ma.nomask)
+        assert_same(a.filled(), b.filled())
+        assert_same(a.fill_value, b.fill_value)
+    elif isinstance(a, np.ndarray):
+        assert a.shape == b.shape
+        assert a.dtype.newbyteorder("=") == b.dtype
+        if a.dtype == object:
+            assert_same(a.ravel().tolist(), b.ravel().tolist())
+        else:
+            native = np.asarray(a, dtype=b.dtype)
+            assert native.tobytes() == b.tobytes()
+    elif isinstance(a, float | np.floating):
+        assert (np.isnan(a) and np.isnan(b)) or (a == b and np.signbit(a) == np.signbit(b))
+    else:
+        assert a == b
+
+
+plain_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from([np.float64(0.1), np.float32("-inf"), np.int8(-3), np.bool_(True)])
+    | st.sampled_from([np.str_("x"), np.uint64(2**64 - 1), np.float16(1.5)]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(alphabet="$ab", max_size=3), inner, max_size=3)
+        | st.dictionaries(st.integers() | st.text(max_size=2), inner, max_size=3)
+        | st.builds(Box, inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(plain_values)
+def test_plain_values_round_trip(value):
+    assert_same(round_trip(value), value)
+
+
+@given(
+    hnp.arrays(
+        st.one_of(
+            hnp.boolean_dtypes(),
+            hnp.integer_dtypes(endianness="?"),
+            hnp.floating_dtypes(endianness="?", sizes=(16, 32, 64)),
+            hnp.unicode_string_dtypes(endianness="?", min_len=1, max_len=4),
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+    )
+)
+def test_arrays_round_trip(array):
+    assert_same(array, round_trip(array))
+
+
+@given(st.lists(plain_values, max_size=6))
+def test_object_arrays_keep_tuples_and_lists_whole(items):
+    array = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):
+        array[i] = item
+    assert_same(round_trip(array), array)
+    assert_same(round_trip(array.reshape(1, -1, 1)), array.reshape(1, -1, 1))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.arange(6.0).reshape(2, 3),
+        np.arange(24.0).reshape(2, 3, 4).T,
+    ],
+)
+def test_memory_order_survives(array):
+    result = round_trip(array)
+    assert np.array_equal(result, array)
+    assert result.strides == array.strides
+
+
+@pytest.mark.parametrize("array", [np.arange(10.0)[::2], np.arange(10.0)[::-1], np.eye(4)[:, ::2]])
+def test_views_with_gaps_round_trip(array):
+    assert np.array_equal(round_trip(array), array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ma.MaskedArray([1.0, 2.0, 3.0], mask=[True, False, False], fill_value=-1.0),
+        np.ma.MaskedArray([1.0, 2.0]),
+        np.ma.MaskedArray([1, 2], mask=False),
+        np.ma.MaskedArray(["rbf", "linear"], mask=[False, True]),
+        np.ma.MaskedArray([(1.0, 2.0), "scale", None][:2], mask=[0, 1], dtype=object),
+        np.ma.masked_all(3, dtype=object),
+        np.ma.MaskedArray([[True, False]], mask=[[False, True]]),
+    ],
+)
+def test_masked_arrays_round_trip(array):
+    assert_same(round_trip(array), array)
+
+
+def test_what_lies_under_a_mask_does_not_reach_the_file():
+    first = np.ma.MaskedArray([1.0, 5.0], mask=[False, True])
+    second = np.ma.MaskedArray([1.0, -9.0], mask=[False, True])
+    trees = []
+    for array in (first, second):
+        encoder = Encoder()
+        tree = encoder.encode(array, "value")
+        trees.append((tree, {name: a.tobytes() for name, a in encoder.arrays.items()}))
+    assert trees[0] == trees[1]
+    assert first.data[1] == 5.0
+
+
+@pytest.mark.parametrize("build", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("shape", [(5, 4), (0, 3), (3, 0)])
+def test_sparse_matrices_round_trip(build, shape):
+    matrix = build(sparse.random_array(shape, density=0.4, rng=0, format="csr"))
+    result = round_trip(matrix)
+    assert type(result) is type(matrix)
+    assert result.shape == matrix.shape
+    for part in ("data", "indices", "indptr"):
+        assert_same(getattr(result, part), getattr(matrix, part))
+
+
+def test_arrays_of_other_libraries_come_back_as_numpy():
+    strict = pytest.importorskip("array_api_strict")
+    result = round_trip(strict.asarray([[1.0, 2.0]]))
+    assert type(result) is np.ndarray
+    assert result.tolist() == [[1.0, 2.0]]
+
+
+def test_torch_tensors_come_back_as_numpy():
+    torch = pytest.importorskip("torch")
+    result = round_trip(torch.tensor([[1.0, 2.0]], dtype=torch.float64, requires_grad=True))
+    assert_same(result, np.array([[1.0, 2.0]]))
+
+
+def cyclic():
+    items = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (lambda: 0, "a function is Python code"),
+        ({"a": [object()]}, r"value\['a'\]\[0\]: a object has no place"),
+        ({1, 2}, "a set has no place"),
+        (b"bytes", "a bytes has no place"),
+        (1j, "a complex has no place"),
+        (np.array([1j]), "dtype complex128"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "dtype datetime64"),
+        (np.longdouble(1), "has no place"),
+        (np.zeros(2, dtype=[("a", float)]), "numeric, bool or string"),
+        (sparse.coo_array(np.eye(2)), "tocsr"),
+        (cyclic(), "contains itself"),
+        (np.random.default_rng(0), "a Generator has no place"),
+        (Box(Box(print)), r"value\.content\.content: a builtin_function"),
+    ],
+)
+def test_values_without_a_place_are_named(value, message):
+    with pytest.raises(CannotSave, match=message):
+        Encoder().encode(value, "value")
+
+
+def test_subclasses_are_not_saved_as_their_parents():
+    class SmallBox(Box):
+        pass
+
+    with pytest.raises(CannotSave, match="SmallBox"):
+        Encoder().encode(SmallBox(), "value")
+
+
+CODES = np.array([[97, 98]], dtype=np.uint32)
+INDICES = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2])}
+
+
+def csr_node(**changes):
+    parts = {key: {"$array": key} for key in INDICES}
+    return {"$csr": "array", "shape": [2, 2], **parts, **changes}
+
+
+@pytest.mark.parametrize(
+    ("node", "arrays"),
+    [
+        ({"$array": "a0"}, {}),
+        ({"$array": ["a0"]}, {}),
+        ({"$array": "a0", "order": "K"}, {"a0": CODES}),
+        ([{"$array": "a0"}, {"$array": "a0"}], {"a0": CODES}),
+        ({"$array": "a0", "$tuple": []}, {"a0": CODES}),
+        ({"$eval": "1+1"}, {}),
+        ({"$dropped": "x"}, {}),
+        ({"$text": {"$array": "a0"}}, {"a0": CODES.astype(np.int32)}),
+        ({"$text": {"$array": "a0"}}, {"a0": np.full((1, 2), 0x110000, dtype=np.uint32)}),
+        ({"$text": {"$array": "a0"}}, {"a0": np.zeros((2, 0), dtype=np.uint32)}),
+        ({"$text": {"$array": "a0"}}, {"a0": np.zeros((), dtype=np.uint32)}),
+        ({"$text": "a0"}, {"a0": CODES}),
+        ({"$objects": [1, 2], "shape": [3]}, {}),
+        ({"$objects": [], "shape": [0, 10**30]}, {}),
+        ({"$objects": [1], "shape": [-1]}, {}),
+        ({"$objects": [1], "shape": 1}, {}),
+        ({"$objects": 3, "shape": [1]}, {}),
+        ({"$objects": [1]}, {}),
+        ({"$masked": [1], "mask": None, "fill_value": 0}, {}),
+        ({"$masked": {"$array": "a"}, "mask": {"$array": "b"}, "fill_value": 0},
+         {"a": np.ones(2), "b": np.ones(3, dtype=bool)}),
+        ({"$masked": {"$array": "a"}, "mask": {"$array": "b"}, "fill_value": 0},
+         {"a": np.ones(2), "b": np.ones(2)}),
+        ({"$masked": {"$array": "a"}, "mask": None, "fill_value": "word"}, {"a": np.ones(2)}),
+        (csr_node(**{"$csr": "csc"}), INDICES),
+        (csr_node(shape=[2, 1]), INDICES),
+        (csr_node(shape=[3, 2]), INDICES),
+        (csr_node(shape=[2, 2, 2]), INDICES),
+        (csr_node(shape=[2, 2.0]), INDICES),
+        (csr_node(), {**INDICES, "indices": np.array([0, 7])}),
+        (csr_node(), {**INDICES, "indices": np.array([0, -1])}),
+        (csr_node(), {**INDICES, "indices": np.array([0.0, 1.0])}),
+        (csr_node(), {**INDICES, "indptr": np.array([0, 99, 2])}),
+        (csr_node(), {**INDICES, "indptr": np.array([0, 1, 9])}),
+        (csr_node(), {**INDICES, "data": np.ones((2, 1))}),
+        ({"$scalar": "complex128", "value": 1.0}, {}),
+        ({"$scalar": "int8", "value": 300}, {}),
+        ({"$scalar": "float64", "value": "1"}, {}),
+        ({"$scalar": "float32", "value": 1e300}, {}),
+        ({"$scalar": "object", "value": 1.0}, {}),
+        ({"$float": "1"}, {}),
+        ({"$float": []}, {}),
+        ({"$tuple": 1}, {}),
+        ({"$dict": [[[], 1]]}, {}),
+        ({"$dict": [[1, 2, 3]]}, {}),
+        ({"$object": "os.system", "fields": {"command": "true"}}, {}),
+        ({"$object": "builtins.eval", "fields": {}}, {}),
+        ({"$object": ["Box"], "fields": {}}, {}),
+        ({"$object": "Box"}, {}),
+        ({"$object": "Box", "fields": []}, {}),
+        ({"$object": "Box", "fields": {"colour": 1}}, {}),
+        ({"$object": "Box", "fields": {"size": -1.0}}, {}),
+        ({"$object": "Box", "fields": {"size": "large"}}, {}),
+        ({"$object": "Box", "fields": {"__class__": 1}}, {}),
+    ],
+)  # fmt: skip
+def test_nodes_that_make_no_sense_are_refused(node, arrays):
+    decoder = Decoder(arrays)
+    with pytest.raises(BadContent):
+        decoder.decode(node)
+
+
+def test_the_good_twins_of_the_bad_nodes_are_read():
+    assert Decoder({"a0": CODES}).decode({"$text": {"$array": "a0"}}).tolist() == ["ab"]
+    assert Decoder(INDICES).decode(csr_node()).toarray().tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert math.isnan(Decoder({}).decode({"$float": "nan"}))
+    assert Decoder({}).decode({"$object": "Box", "fields": {"size": 2.0}}) == Box(size=2.0)
+
+
+def test_leftover_arrays_are_refused():
+    decoder = Decoder({"a0": CODES})
+    decoder.decode([])
+    with pytest.raises(BadContent, match="nothing refers"):
+        decoder.finish()
+
+
+def test_deep_nodes_are_refused():
+    node = []
+    for _ in range(500):
+        node = [node]
+    with pytest.raises(BadContent, match="nested"):
+        Decoder({}).decode(node)
+
+
+# fmt: off
+KEYS = [
+    "$array", "$text", "$objects", "shape", "$masked", "mask", "fill_value", "$csr", "data",
+    "indices", "indptr", "$scalar", "value", "$float", "$tuple", "$dict", "$object", "fields",
+    "params", "fitted", "$dropped", "x",
+]
+# fmt: on
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.floats() | st.text(max_size=3) | st.just("a0"),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(KEYS),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=8,
+    )
+)
+def test_any_node_gives_a_value_or_bad_content(node):
+    with contextlib.suppress(BadContent):
+        Decoder({"a0": CODES}).decode(node)
