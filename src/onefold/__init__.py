@@ -1,0 +1,39 @@
+"""Least-squares kernel machines that choose their own hyper-parameters.
+
+Every fold of cross-validation, and every ridge value, comes from one factorisation.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from onefold._version import __version__
+
+if TYPE_CHECKING:
+    from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+    from onefold.saving import load
+
+__all__ = [
+    "LSSVC",
+    "LSSVCCV",
+    "LSSVR",
+    "LSSVRCV",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "__version__",
+    "load",
+]
+
+# Importing onefold costs nothing until one of its names is used.
+_HOME = dict.fromkeys(__all__, "onefold.estimators") | {"load": "onefold.saving"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'onefold' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,103 @@
+r"""What an approximation is, and what every fitted model can be asked.
+
+An approximation turns a kernel and a problem into a *model*: one kernel, every ridge value. A model
+answers two questions, whatever is inside: the predictions of rows held out of training, and the
+expansion to predict with. Search and estimators know nothing more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from onefold.arrays import Array, take_rows
+from onefold.expansion import Expansion
+from onefold.kernels import Kernel
+from onefold.smoothers import Smoother
+from onefold.smoothers.route import Need
+
+
+@dataclass(frozen=True)
+class Problem:
+    r"""min ½‖w‖² + (1/2μ) Σ v_i ‖y_i − f(x_i)‖², with or without an intercept.
+
+    Attributes
+    ----------
+    X : array or CSR matrix (n, d)
+        Rows, or the kernel matrix where the kernel is precomputed.
+    Y : array (n, targets)
+        float64, in X's library.
+    root_weight : array (n,) or None
+        √v_i, all positive; None for equal weights.
+    fit_intercept : bool
+    """
+
+    X: Any
+    Y: Any
+    root_weight: Any
+    fit_intercept: bool
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.Y.shape[0])
+
+    def scaled_targets(self) -> Array:
+        """S Y: the targets of the equivalent problem with equal weights."""
+        return self.Y if self.root_weight is None else self.root_weight[:, None] * self.Y
+
+    def unscale(self, predictions: Array, rows: Any | None = None) -> Array:
+        """Predictions (μ, rows, targets) of the equivalent problem, back in the targets' units."""
+        if self.root_weight is None:
+            return predictions
+        root = self.root_weight if rows is None else take_rows(self.root_weight, rows)
+        return predictions / root[None, :, None]
+
+
+class Model(ABC):
+    """A problem solved with one kernel, for every μ asked of it."""
+
+    report: dict[str, Any]
+    """What ran and why; becomes ``approximation_``."""
+
+    @abstractmethod
+    def leave_one_out(self, alphas: Any) -> Array:
+        """Each row predicted from all others: (μ, n, targets)."""
+
+    @abstractmethod
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
+
+    @abstractmethod
+    def expansion(self, alpha: Any) -> Expansion:
+        """The model at one μ, or at one μ per target."""
+
+
+class SmoothingModel(Model):
+    """A model with a handle on R(μ): the criteria of the whole smoother are open to it."""
+
+    smoother: Smoother
+    problem: Problem
+
+
+class Approximation(ABC):
+    """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings."""
+
+    name: ClassVar[str]
+    refit: ClassVar[Literal["exact", "same"]]
+    """What ``refit="auto"`` means: train the final model exactly, or with the approximation itself."""
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        """Raise, before any long work, if this approximation cannot serve."""
+
+    @abstractmethod
+    def model(
+        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
+    ) -> Model:
+        """Solve the problem with one kernel for `n_alphas` values of μ."""
+
+    def memory_per_model(self, n: int) -> int:
+        """Bytes that one model needs at its peak; decides how many run side by side."""
+        return 0

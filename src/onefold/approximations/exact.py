@@ -1,0 +1,145 @@
+r"""The kernel matrix itself: dense, n × n, no approximation.
+
+O(n³) time and at most three arrays of n × n, two where Cholesky serves, one for a single fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations.base import Approximation, Problem, SmoothingModel
+from onefold.arrays import (
+    Array,
+    all_finite,
+    is_foreign,
+    like,
+    namespace,
+    on_accelerator,
+    ones,
+    to_numpy,
+)
+from onefold.expansion import Expansion
+from onefold.kernels import Kernel, Precomputed
+from onefold.kernels.tiles import gram, spans
+from onefold.smoothers import CholeskySmoother, Smoother, SpectralSmoother, choose_route
+from onefold.smoothers.route import Need
+from onefold.smoothers.spectral import isolated_rows, psd_probe
+
+_STRIP = 256
+_LARGEST_IN_THREADS = 4096  # above this, memory matters more than threads over kernels
+
+
+@dataclass(frozen=True)
+class Exact(Approximation):
+    """No approximation: the dense kernel matrix, for up to some ten thousand rows."""
+
+    name = "exact"
+    refit = "same"
+
+    def model(
+        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
+    ) -> ExactModel:
+        return ExactModel(kernel, problem, n_alphas=n_alphas, need=need, workers=workers)
+
+    def memory_per_model(self, n: int) -> int:
+        return 4 * 8 * n * n
+
+
+class ExactModel(SmoothingModel):
+    r"""K, factorised once for every μ.
+
+    With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H = I − ssᵀ/sᵀs, have
+    the same R_b for every c, and the second has no large eigenvalue along s to lose digits to.
+    """
+
+    def __init__(
+        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
+    ) -> None:
+        self.problem, self._kernel = problem, kernel
+        K = gram(kernel, problem.X, workers)
+        if not kernel.always_psd:
+            check_given_matrix(K)
+        root = problem.root_weight
+        if root is not None:
+            K *= root[:, None]
+            K *= root[None, :]
+        alone = isolated_rows(K)
+        border = None
+        if problem.fit_intercept:
+            border = ones(problem.n, K[:, 0]) if root is None else root
+            self._mean_row = (K @ border) / float(border @ border)
+            if alone is None:
+                K = recentred(K, border, self._mean_row)
+        route = choose_route(n_alphas, need, gpu=on_accelerator(K))
+        self.report = {"name": "exact", "route": route.name, "reason": route.reason}
+        self.smoother: Smoother
+        if route.name == "eigen":
+            small = problem.n <= _LARGEST_IN_THREADS
+            self.smoother = SpectralSmoother(K, border, alone=alone, release_lock=small)
+        else:
+            once = need == "coefficients" and n_alphas == 1
+            self.smoother = CholeskySmoother(K, border, overwrite=once)
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
+        return self.problem.unscale(predictions)
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
+        return [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
+
+    def expansion(self, alpha: Any) -> Expansion:
+        r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
+        problem, Y = self.problem, self.problem.scaled_targets()
+        xp = namespace(Y)
+        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
+        values, which = np.unique(per_target, return_inverse=True)
+        residuals = self.smoother.residuals(Y, values)
+        dual = xp.stack(
+            [residuals[int(i), :, t] / float(values[i]) for t, i in enumerate(which)], axis=1
+        )
+        intercept = xp.zeros(Y.shape[1], dtype=Y.dtype, **_beside(Y))
+        border = self.smoother.border
+        if border is not None:
+            intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
+        if problem.root_weight is not None:
+            dual = problem.root_weight[:, None] * dual
+        centres = None if isinstance(self._kernel, Precomputed) else problem.X
+        return Expansion(self._kernel, centres, dual, intercept)
+
+
+def recentred(K: Array, border: Array, mean_row: Array) -> Array:
+    """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K for NumPy, in strips."""
+    n, length = K.shape[0], float(border @ border)
+    middle = float(mean_row @ border)
+    trace = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
+    c = max(trace - middle, 0.0) / n
+    # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
+    u = mean_row - border * ((middle + c) / (2 * length))
+    if is_foreign(K):
+        return K - (border[:, None] * u[None, :] + u[:, None] * border[None, :])
+    for part in spans(n, _STRIP):
+        K[part] -= np.outer(border[part], u) + np.outer(u[part], border)
+    return K
+
+
+def check_given_matrix(K: Array) -> None:
+    """Raise unless a kernel matrix that the user brought can be one: finite, symmetric, PSD."""
+    if not all_finite(K):
+        raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
+    xp = namespace(K)
+    scale = float(xp.max(xp.abs(K)))
+    for part in spans(K.shape[0], _STRIP):
+        if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > 1e-8 * max(scale, 1e-300):
+            raise ValueError(
+                "the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a)."
+            )
+    psd_probe(like(to_numpy(K), np.empty(0)) if is_foreign(K) else K)
+
+
+def _beside(reference: Array) -> dict[str, Any]:
+    return {"device": reference.device} if is_foreign(reference) else {}

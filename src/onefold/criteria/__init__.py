@@ -1,0 +1,56 @@
+"""Criteria: held-out predictions, or the smoother, to one number per μ; greater is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.metrics import get_scorer
+
+from onefold.criteria.base import Criterion, HeldoutCriterion, ModelCriterion, Task, label_index
+from onefold.criteria.closed import Evidence, GeneralisedCV, Press
+from onefold.criteria.heldout import ErrorRate, Scorer, SquaredError
+
+__all__ = [
+    "Criterion",
+    "HeldoutCriterion",
+    "ModelCriterion",
+    "Task",
+    "label_index",
+    "resolve_criterion",
+]
+
+_FOR_CLASSIFIERS: dict[str, Callable[[], Criterion]] = {
+    "error": ErrorRate,
+    "accuracy": lambda: ErrorRate(offset=1.0),
+}
+_FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {"neg_mean_squared_error": SquaredError}
+_FOR_BOTH: dict[str, Callable[[], Criterion]] = {
+    "press": Press,
+    "gcv": GeneralisedCV,
+    "evidence": Evidence,
+}
+
+
+def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
+    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer."""
+    if callable(criterion):
+        return Scorer(criterion)
+    own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
+    own |= {} if classifier else {"mse": SquaredError}
+    if criterion in own:
+        return own[criterion]()
+    if criterion == "error":
+        raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')
+    if criterion == "mse":
+        raise ValueError(
+            'criterion="mse" is for regression; use "error", or "press" for the squared error.'
+        )
+    try:
+        return Scorer(get_scorer(criterion))
+    except (ValueError, TypeError) as error:
+        names = ", ".join(repr(name) for name in own)
+        raise ValueError(
+            f"unknown criterion {criterion!r}; use one of {names}, "
+            "the name of a scikit-learn scorer, or a scorer."
+        ) from error

@@ -1,0 +1,98 @@
+"""Criteria of held-out predictions: error rate, squared error, and any scikit-learn scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from onefold.arrays import take_rows
+from onefold.criteria.base import HeldoutCriterion, Task, label_index
+
+
+class ErrorRate(HeldoutCriterion):
+    """(share of wrong labels) · (−1), or accuracy with ``offset=1``."""
+
+    def __init__(self, offset: float = 0.0) -> None:
+        self._offset = offset
+
+    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
+        truth = np.searchsorted(task.classes, task.y[rows])
+        wrong = label_index(predictions) != truth[None, :]
+        return self._offset - np.average(wrong, axis=1, weights=task.weight_of(rows))
+
+
+class SquaredError(HeldoutCriterion):
+    """−mean (y − f)² over rows and targets."""
+
+    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
+        truth = task.y[rows].reshape(1, len(rows), -1)
+        squared = np.mean((predictions - truth) ** 2, axis=2)
+        return -np.average(squared, axis=1, weights=task.weight_of(rows))
+
+
+class Scorer(HeldoutCriterion):
+    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator."""
+
+    def __init__(self, scorer: Callable[..., float]) -> None:
+        self._scorer = scorer
+
+    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
+        X = take_rows(task.X, rows)
+        y = task.y[rows]
+        stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
+        weight = task.weight_of(rows)
+        extra = (
+            {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
+        )
+        return np.array(
+            [self._scorer(stand_in(values, X, task), X, y, **extra) for values in predictions]
+        )
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether held-out rows can count by their weight, asked as GridSearchCV asks."""
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    return "sample_weight" in signature(scorer).parameters
+
+
+class _Heldout(BaseEstimator):
+    """Answers `predict` for the held-out rows, as the model trained without them would."""
+
+    def __init__(self, values: Any, X: Any, task: Task) -> None:
+        self._values, self._X, self._task = values, X, task
+        self.n_features_in_ = X.shape[1]
+
+    def _for(self, X: Any) -> Any:
+        if X is not self._X:
+            raise ValueError(
+                "the scorer asked for predictions on rows other than those it was given; in "
+                "closed-form cross-validation only the held-out rows have predictions."
+            )
+        return self._values
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _HeldoutRegressor(RegressorMixin, _Heldout):
+    def predict(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if self._task.y.ndim == 1 else values
+
+
+class _HeldoutClassifier(ClassifierMixin, _Heldout):
+    @property
+    def classes_(self) -> Any:
+        return self._task.classes
+
+    def decision_function(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Any:
+        return self._task.labels(self._for(X))

@@ -1,0 +1,6 @@
+"""Estimators: the scikit-learn interface."""
+
+from onefold.estimators.fixed import LSSVC, LSSVR, KernelRidge
+from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
+
+__all__ = ["LSSVC", "LSSVCCV", "LSSVR", "LSSVRCV", "KernelRidge", "KernelRidgeCV"]

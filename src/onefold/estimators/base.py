@@ -1,0 +1,147 @@
+"""The scikit-learn shell: what every estimator shares."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_is_fitted
+
+from onefold.approximations import Problem
+from onefold.arrays import Array, is_foreign, labels_like, like, to_numpy
+from onefold.criteria import Task, label_index
+from onefold.estimators.validation import (
+    check_length,
+    check_rows,
+    check_targets,
+    check_weights,
+    root_weights,
+)
+from onefold.expansion import Expansion
+from onefold.kernels import Kernel, Precomputed, resolve_kernel
+
+
+class KernelMachine(BaseEstimator):
+    """Common to classifiers and regressors, with given or chosen hyper-parameters."""
+
+    _fit_intercept: ClassVar[bool] = True
+
+    expansion_: Expansion
+    kernel: Any
+    n_jobs: int | None
+
+    def _kernel_for_tags(self) -> Kernel | None:
+        """The kernel as far as it is known before fitting; None if its parameters are wrong."""
+        try:
+            return resolve_kernel(self.kernel, 1.0, 3, 1.0)
+        except (TypeError, ValueError):
+            return None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        kernel = self._kernel_for_tags()
+        tags.input_tags.pairwise = isinstance(kernel, Precomputed)
+        tags.input_tags.sparse = kernel is not None and kernel.accepts_sparse
+        return tags
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Task]:
+        """Validated input as a least-squares problem, and what its targets mean."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        kernel = self._kernel_for_tags()
+        sparse = kernel is not None and kernel.accepts_sparse
+        X = check_rows(self, X, sparse=sparse, fitting=True)
+        targets, task, class_weight = self._encode(X, y)
+        weight = check_weights(sample_weight, X.shape[0])
+        task = replace(task, sample_weight=weight)
+        if class_weight is not None:
+            weight = class_weight if weight is None else weight * class_weight
+        root = None if weight is None else like(root_weights(weight), X)
+        return Problem(X, like(targets, X), root, self._fit_intercept), task
+
+    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
+        """Targets (n, t), what they mean, and weights that follow from the classes."""
+        raise NotImplementedError
+
+    def _decide(self, X: Any) -> Array:
+        """f(X) of shape (rows, targets)."""
+        check_is_fitted(self, "expansion_")
+        sparse = self.expansion_.kernel.accepts_sparse
+        X = check_rows(self, X, sparse=sparse, fitting=False)
+        return self.expansion_.predict(X, self.n_jobs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file that :func:`onefold.load` reads; never executes code."""
+        check_is_fitted(self, "expansion_")
+        from onefold.saving import save
+
+        save(self, path)
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
+
+    class_weight: Any
+    classes_: Any
+
+    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
+        y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=self)
+        check_length(y, X.shape[0])
+        check_classification_targets(y)
+        self.classes_, index = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(
+                f"y has one class only ({self.classes_[0]!r}); a classifier needs at least two classes."
+            )
+        if self.classes_.size == 2:
+            targets = 2.0 * index[:, None] - 1.0
+        else:
+            targets = np.full((y.shape[0], self.classes_.size), -1.0)
+            targets[np.arange(y.shape[0]), index] = 1.0
+        weight = None
+        if self.class_weight is not None:
+            weight = compute_sample_weight(self.class_weight, y)
+        return targets, Task(X, y, self.classes_), weight
+
+    def decision_function(self, X: Any) -> Array:
+        """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
+        values = self._decide(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Array:
+        """The label of each row."""
+        values = to_numpy(self._decide(X))
+        return labels_like(self.classes_[label_index(values)], X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the given rows."""
+        predicted = to_numpy(self.predict(X))
+        return float(accuracy_score(to_numpy(y), predicted, sample_weight=sample_weight))
+
+
+class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
+    """Least squares on the targets themselves."""
+
+    single_target_: bool
+
+    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
+        y = check_targets(y, X.shape[0])
+        self.single_target_ = y.ndim == 1
+        return np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), Task(X, y, None), None
+
+    def predict(self, X: Any) -> Array:
+        """f(X): (rows,), or (rows, targets) if y had two dimensions."""
+        values = self._decide(X)
+        return values[:, 0] if self.single_target_ else values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² on the given rows."""
+        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=sample_weight))

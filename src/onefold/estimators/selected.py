@@ -1,0 +1,269 @@
+"""Estimators that choose their own hyper-parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import get_tags
+
+from onefold.approximations import Approximation, Exact, resolve_approximation
+from onefold.criteria import resolve_criterion
+from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
+from onefold.estimators.validation import check_alphas, check_kernel_matrix
+from onefold.heldout import make_splits
+from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
+from onefold.search import Callback, cv_results, search_grid
+from onefold.threads import count_workers, limit_blas
+
+DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
+DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
+
+
+class _Chosen(KernelMachine):
+    """Search the grid in closed form, then fit with what it chose."""
+
+    _default_criterion: str
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: Any = None,
+        alphas: Any = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: Any = "auto",
+        cv: Any = 5,
+        criterion: Any = None,
+        refit: str = "auto",
+        n_jobs: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gammas = gammas
+        self.alphas = alphas
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.cv = cv
+        self.criterion = criterion
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose gamma and alpha by cross-validation, then fit with them on all rows.
+
+        One factorisation per gamma serves every alpha and every fold: O(12 n³) per gamma.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
+        y : array (n,) or, for regression, (n, targets)
+        sample_weight : array (n,), optional
+            Weights of the training loss; the criterion counts held-out rows equally.
+        groups : array (n,), optional
+            For grouped splitters.
+        """
+        classifier = get_tags(self).estimator_type == "classifier"
+        alphas = check_alphas(DEFAULT_ALPHAS if self.alphas is None else self.alphas, "alphas")
+        name = self._default_criterion if self.criterion is None else self.criterion
+        criterion = resolve_criterion(name, classifier=classifier)
+        approximation = resolve_approximation(self.approximation)
+        final = self._final_approximation(approximation)
+        workers = count_workers(self.n_jobs)
+        problem, task = self._problem(X, y, sample_weight)
+        kernels, widths = self._candidates(problem.X)
+        for kernel in kernels:
+            check_kernel_matrix(kernel, problem.X)
+        approximation.check(kernels[0], problem)
+        labels = (lambda rows: task.y[rows]) if classifier else None
+        splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
+        with limit_blas(None if self.n_jobs is None else workers):
+            found = search_grid(
+                approximation,
+                kernels,
+                widths,
+                alphas,
+                problem,
+                criterion,
+                splits,
+                task,
+                workers=workers,
+                callback=self.callback,
+            )
+            model = final.model(
+                kernels[found.width], problem, n_alphas=1, need="coefficients", workers=workers
+            )
+            self.expansion_ = model.expansion(alphas[found.ridge])
+        self.gamma_ = widths[found.width]
+        self.alpha_ = float(alphas[found.ridge])
+        gammas = None if self.gamma_ is None else [float(w) for w in widths if w is not None]
+        per_split = found.scores.shape[2] > 1
+        self.cv_results_ = cv_results(gammas, alphas, found.scores, found.seconds, per_split)
+        self.best_index_ = found.ridge * len(widths) + found.width
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.heldout_prediction_ = found.heldout
+        if found.heldout is not None and task.y.ndim == 1 and found.heldout.shape[1] == 1:
+            self.heldout_prediction_ = found.heldout[:, 0]
+        self.history_ = found.history
+        self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
+        return self
+
+    def _candidates(self, X: Any) -> tuple[list[Kernel], list[float | None]]:
+        """The kernels to try and the number that names each; one unnamed kernel if it has no width."""
+        base = resolve_kernel(self.kernel, 1.0, self.degree, self.coef0)
+        if not base.has_width:
+            if self.gammas is not None:
+                raise ValueError("this kernel has no width to search; leave gammas=None.")
+            return [base], [None]
+        given = DEFAULT_GAMMAS if self.gammas is None else self.gammas
+        numbers = [
+            resolve_gamma(g, X) if isinstance(g, str) else g for g in np.atleast_1d(_listed(given))
+        ]
+        widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
+        return [base.scaled(g) for g in widths if g is not None], widths
+
+    def _final_approximation(self, approximation: Approximation) -> Approximation:
+        if self.refit not in ("auto", "exact", "same"):
+            raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
+        choice = approximation.refit if self.refit == "auto" else self.refit
+        return Exact() if choice == "exact" else approximation
+
+
+def _listed(values: Any) -> Any:
+    """A list as an object array, so that "scale" and numbers may stand side by side."""
+    return np.array(list(values), dtype=object) if isinstance(values, list | tuple) else values
+
+
+class LSSVCCV(KernelClassifier, _Chosen):
+    r"""Least-squares support vector classifier that chooses gamma and alpha itself.
+
+    Every fold and every alpha come from one factorisation per gamma: the scores of
+    ``GridSearchCV(LSSVC(), ...)`` without refitting.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`.
+    gammas : list of float or "scale", default=None
+        Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_.
+    alphas : list of float, default=None
+        Ridges μ to try; None is 2^-15, 2^-13, …, 2^5.
+    degree, coef0 : float, default=3, 1.0
+        Of the polynomial kernel.
+    approximation : str or object from :mod:`onefold.approximations`, default="auto"
+    cv : int, "loo", splitter or iterable of (train, test), default=5
+        An integer is stratified folds. ``"loo"`` scores all left-out predictions together.
+    criterion : str or scorer, default="error"
+        "error" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
+        scorer, or a scorer.
+    refit : {"auto", "exact", "same"}, default="auto"
+        Fit the final model with the true kernel, or with the approximation that selected it.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
+        in all rows.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use every core.
+    callback : function, optional
+        Called after each gamma with a dict: done, total, best_score, best_params.
+
+    Attributes
+    ----------
+    gamma_, alpha_, best_params_, best_score_, best_index_
+        The choice; ties go to the largest gamma, then the largest alpha.
+    cv_results_ : dict
+        As in ``GridSearchCV``.
+    heldout_prediction_ : array (n,) or (n, classes)
+        Decision values at the choice, each from a model that did not see its row.
+    history_ : list of dict
+        Scores and time of each gamma, in the order they finished.
+    classes_, expansion_, approximation_
+        As in :class:`LSSVC`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from onefold import LSSVCCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LSSVCCV().fit(X, y).best_score_ > -0.05
+    True
+    """
+
+    _default_criterion = "error"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: Any = None,
+        alphas: Any = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: Any = "auto",
+        cv: Any = 5,
+        criterion: Any = None,
+        refit: str = "auto",
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gammas=gammas,
+            alphas=alphas,
+            degree=degree,
+            coef0=coef0,
+            approximation=approximation,
+            cv=cv,
+            criterion=criterion,
+            refit=refit,
+            n_jobs=n_jobs,
+            callback=callback,
+        )
+        self.class_weight = class_weight
+
+
+class LSSVRCV(KernelRegressor, _Chosen):
+    r"""Least-squares support vector regression that chooses gamma and alpha itself.
+
+    Parameters
+    ----------
+    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, callback
+        As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
+    criterion : str or scorer, default="mse"
+        "mse" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
+        scorer, or a scorer.
+
+    Attributes
+    ----------
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_
+        As in :class:`LSSVCCV`.
+    heldout_prediction_ : array (n,) or (n, targets)
+        Predictions at the choice, each from a model that did not see its row.
+    expansion_, approximation_
+        As in :class:`LSSVR`.
+    """
+
+    _default_criterion = "mse"
+
+
+class KernelRidgeCV(KernelRegressor, _Chosen):
+    r"""Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
+
+    Parameters
+    ----------
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, n_jobs, callback
+        As in :class:`LSSVRCV`.
+
+    Attributes
+    ----------
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_,
+    heldout_prediction_, expansion_, approximation_
+        As in :class:`LSSVRCV`.
+    """
+
+    _fit_intercept = False
+    _default_criterion = "mse"

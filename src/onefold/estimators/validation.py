@@ -1,0 +1,104 @@
+"""Checking and converting what users pass: rows, targets, weights, ridge values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from onefold.arrays import all_finite, is_foreign, namespace, to_numpy
+from onefold.kernels import Kernel, Precomputed
+
+_SMALLEST_WEIGHT = 1e-12  # of the largest: a row of no weight still gets a held-out prediction
+
+
+def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
+    """X as a finite two-dimensional float array or CSR matrix, in its own array library."""
+    if is_foreign(X):
+        return _check_foreign_rows(estimator, X, fitting)
+    return validate_data(
+        estimator,
+        X,
+        reset=fitting,
+        accept_sparse="csr" if sparse else False,
+        dtype=[np.float64, np.float32],
+    )
+
+
+def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
+    xp = namespace(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(
+            f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."
+        )
+    if not xp.isdtype(X.dtype, "real floating"):
+        if not xp.isdtype(X.dtype, ("integral", "bool")):
+            raise ValueError(f"X must hold real numbers; got {X.dtype}.")
+        X = xp.astype(X, xp.float64)
+    if not all_finite(X):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows.")
+    if fitting:
+        estimator.n_features_in_ = int(X.shape[1])
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return X
+
+
+def check_kernel_matrix(kernel: Kernel, X: Any) -> None:
+    """Raise unless a precomputed training matrix is square, and the widths match the features."""
+    if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"a precomputed kernel matrix must be square to fit; got shape {tuple(X.shape)}."
+        )
+    kernel.check_features(X.shape[1])
+
+
+def check_targets(y: Any, n: int) -> Any:
+    """Numeric y of shape (n,) or (n, targets) as a NumPy array."""
+    y = np.asarray(to_numpy(y)) if is_foreign(y) else y
+    y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=0)
+    if y.ndim > 2:
+        raise ValueError(f"y must be (rows,) or (rows, targets); got shape {y.shape}.")
+    check_length(y, n)
+    return y
+
+
+def check_length(y: Any, n: int) -> None:
+    """Raise unless y has a value for each of the n rows."""
+    if y.shape[0] != n:
+        raise ValueError(f"X has {n} rows but y has {y.shape[0]}; they must match row by row.")
+
+
+def check_weights(sample_weight: Any, n: int) -> Any | None:
+    """A NumPy vector of weights that are not negative, nor all 0."""
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(to_numpy(sample_weight), np.empty((n, 1)), dtype=np.float64)
+    if np.any(weight < 0):
+        raise ValueError("sample_weight must not be negative.")
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is 0 for every row; at least one must be positive.")
+    return weight
+
+
+def root_weights(weight: Any) -> Any:
+    """√weights, none of them 0."""
+    return np.sqrt(np.maximum(weight, _SMALLEST_WEIGHT * weight.max()))
+
+
+def check_alphas(values: Any, name: str) -> Any:
+    """A non-empty vector of positive numbers."""
+    try:
+        vector = np.asarray(to_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be positive numbers; got {values!r}.") from error
+    if vector.ndim > 1 or vector.size == 0:
+        raise ValueError(f"{name} must be a non-empty list of positive numbers; got {values!r}.")
+    vector = vector.reshape(-1)
+    if not np.all(np.isfinite(vector)) or np.any(vector <= 0):
+        raise ValueError(f"{name} must be greater than 0 and finite; got {values!r}.")
+    return vector

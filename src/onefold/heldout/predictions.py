@@ -1,0 +1,43 @@
+"""Held-out predictions of a model for every split and every μ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations import Model
+from onefold.arrays import Array, to_numpy
+from onefold.heldout.splits import Splits
+
+
+def heldout_predictions(model: Model, splits: Splits, alphas: Any) -> list[Any]:
+    """f(x) for the rows of each score, from a model that was not trained on them.
+
+    Returns
+    -------
+    list of NumPy arrays (μ, rows, targets), one per entry of ``splits.scored_rows()``.
+    """
+    if splits.leave_one_out:
+        values = to_numpy(model.leave_one_out(alphas))
+        return [values] if splits.pooled else [values[:, rows] for rows in splits.tests]
+    return [
+        to_numpy(values)[:, np.searchsorted(rows, test)]
+        for values, rows, test in zip(
+            model.heldout(splits.left_out, alphas), splits.left_out, splits.tests
+        )
+    ]
+
+
+def gather(predictions: list[Array], splits: Splits) -> Any:
+    """One held-out prediction per row (rows, targets): the mean over splits, NaN where never held out.
+
+    `predictions` are those of one μ: arrays (rows, targets).
+    """
+    total = np.zeros((splits.n, predictions[0].shape[-1]))
+    count = np.zeros(splits.n)
+    for rows, values in zip(splits.scored_rows(), predictions):
+        np.add.at(total, rows, values)
+        np.add.at(count, rows, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return total / count[:, None]

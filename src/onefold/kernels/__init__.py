@@ -1,0 +1,75 @@
+"""Kernels: functions of two row blocks, their widths, their sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from onefold.arrays import Array, double, is_sparse, namespace
+from onefold.kernels.base import Kernel, Product, Sum
+from onefold.kernels.dot import Linear, Polynomial
+from onefold.kernels.given import CallableKernel, Precomputed
+from onefold.kernels.radial import RBF, Laplacian, Matern
+
+__all__ = [
+    "RBF",
+    "CallableKernel",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Polynomial",
+    "Precomputed",
+    "Product",
+    "Sum",
+    "resolve_gamma",
+    "resolve_kernel",
+]
+
+_BY_NAME: dict[str, Callable[[Any, float, float], Kernel]] = {
+    "rbf": lambda gamma, degree, coef0: RBF(gamma),
+    "laplacian": lambda gamma, degree, coef0: Laplacian(gamma),
+    "matern": lambda gamma, degree, coef0: Matern(gamma),
+    "matern12": lambda gamma, degree, coef0: Matern(gamma, nu=0.5),
+    "matern32": lambda gamma, degree, coef0: Matern(gamma, nu=1.5),
+    "matern52": lambda gamma, degree, coef0: Matern(gamma, nu=2.5),
+    "polynomial": Polynomial,
+    "poly": Polynomial,
+    "linear": lambda gamma, degree, coef0: Linear(),
+    "precomputed": lambda gamma, degree, coef0: Precomputed(),
+}
+
+
+def resolve_gamma(gamma: Any, X: Array) -> Any:
+    """The number behind ``None`` (1 / n_features) and ``"scale"`` (1 / (n_features · X.var()))."""
+    if gamma is None:
+        return 1.0 / X.shape[1]
+    if isinstance(gamma, str):
+        if gamma != "scale":
+            raise ValueError(
+                f'gamma must be a number, one per feature, None or "scale"; got {gamma!r}.'
+            )
+        if is_sparse(X):
+            variance = float(X.multiply(X).mean() - X.mean() ** 2)
+        else:
+            variance = float(namespace(X).var(double(X)))
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return gamma
+
+
+def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kernel:
+    """The Kernel behind a name, a function or a Kernel; the latter keeps its own parameters."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, str):
+        if kernel not in _BY_NAME:
+            names = ", ".join(repr(name) for name in _BY_NAME)
+            raise ValueError(
+                f"unknown kernel {kernel!r}; use one of {names}, a Kernel or a function."
+            )
+        return _BY_NAME[kernel](gamma, degree, coef0)
+    if callable(kernel):
+        return CallableKernel(kernel)
+    raise ValueError(
+        f"kernel must be a name, a Kernel or a function of two row blocks; got {kernel!r}."
+    )

@@ -1,0 +1,179 @@
+r"""What a kernel is: a positive semi-definite function of two blocks of rows, and its parameters.
+
+A kernel knows its value on a tile of rows and nothing of solvers or of n. Kernels are immutable;
+``kernel.scaled(g)`` is the same kernel with every width multiplied by g, which is how a search
+moves through widths without knowing which kernel it moves. ``k1 + k2`` and ``k1 * k2`` are kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from onefold.arrays import Array, is_sparse, like, namespace
+
+Width = float | tuple[float, ...]
+
+
+def check_width(gamma: Any, name: str = "gamma") -> Width:
+    """A positive number, or a tuple of non-negative numbers, one per feature."""
+    values = np.asarray(gamma, dtype=np.float64) if not isinstance(gamma, str) else None
+    if values is None or values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} must be a positive number or one per feature; got {gamma!r}.")
+    if values.ndim == 0:
+        if values <= 0:
+            raise ValueError(f"{name} must be greater than 0; got {gamma!r}.")
+        return float(values)
+    if np.any(values < 0) or not np.any(values > 0):
+        raise ValueError(f"{name} must not be negative, nor 0 for every feature; got {gamma!r}.")
+    return tuple(float(v) for v in values)
+
+
+class Kernel(ABC):
+    """A kernel k(x, x'): call it on two row blocks for the matrix of its values."""
+
+    stationary: ClassVar[bool] = False
+    """Depends on x − x' alone, so that rows may be shifted together."""
+    always_psd: ClassVar[bool] = True
+    """Positive semi-definite by construction; other kernels are checked when they are used."""
+
+    @abstractmethod
+    def __call__(self, A: Array, B: Array) -> Array:
+        """The tile [k(a, b)] of shape (len(A), len(B)); `B` may be `A` itself."""
+
+    @abstractmethod
+    def diagonal(self, A: Array) -> Array:
+        """[k(a, a)], without the tile."""
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether CSR rows may be given."""
+        return False
+
+    @property
+    def has_width(self) -> bool:
+        """Whether `scaled` changes anything."""
+        return False
+
+    def scaled(self, factor: float) -> Self:
+        """The kernel with every width multiplied by `factor`."""
+        return self
+
+    def check_features(self, n_features: int) -> None:
+        """Raise if the kernel cannot take rows of `n_features` columns."""
+
+    def __add__(self, other: Kernel) -> Sum:
+        return Sum(self, other)
+
+    def __mul__(self, other: Kernel) -> Product:
+        return Product(self, other)
+
+
+class WidthKernel(Kernel):
+    """A kernel with a width `gamma`: one number, or one per feature."""
+
+    gamma: Width
+
+    @property
+    def has_width(self) -> bool:
+        return True
+
+    def scaled(self, factor: float) -> Self:
+        check_width(factor, "the factor of the widths")
+        gamma = self.gamma
+        scaled = gamma * factor if isinstance(gamma, float) else tuple(g * factor for g in gamma)
+        return replace(self, gamma=scaled)  # type: ignore[type-var]
+
+    def check_features(self, n_features: int) -> None:
+        if isinstance(self.gamma, tuple) and len(self.gamma) != n_features:
+            raise ValueError(
+                f"{type(self).__name__} has {len(self.gamma)} widths but X has {n_features} "
+                "features; give one width, or one per feature."
+            )
+
+    def weigh(self, A: Array, power: float) -> Array:
+        """A with each column times gamma**power, in A's own dtype."""
+        if isinstance(self.gamma, float):
+            return A * math.pow(self.gamma, power)
+        xp = namespace(A)
+        weights = like(np.power(self.gamma, power), A)
+        if is_sparse(A):
+            return A.multiply(weights[None, :]).tocsr()
+        return A * xp.astype(weights, A.dtype)[None, :]
+
+
+@dataclass(frozen=True)
+class _Pair(Kernel):
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self) -> None:
+        for part in (self.left, self.right):
+            if not isinstance(part, Kernel):
+                raise TypeError(f"{part!r} is not a kernel; build one from onefold.kernels.")
+
+    @property
+    def stationary(self) -> bool:  # type: ignore[override]
+        return self.left.stationary and self.right.stationary
+
+    @property
+    def always_psd(self) -> bool:  # type: ignore[override]
+        return self.left.always_psd and self.right.always_psd
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return self.left.accepts_sparse and self.right.accepts_sparse
+
+    @property
+    def has_width(self) -> bool:
+        return self.left.has_width or self.right.has_width
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, left=self.left.scaled(factor), right=self.right.scaled(factor))
+
+    def check_features(self, n_features: int) -> None:
+        self.left.check_features(n_features)
+        self.right.check_features(n_features)
+
+
+@dataclass(frozen=True)
+class Sum(_Pair):
+    """k(x, x') = left(x, x') + right(x, x')."""
+
+    def __call__(self, A: Array, B: Array) -> Array:
+        tile = self.left(A, B)
+        tile += self.right(A, B)
+        return tile
+
+    def diagonal(self, A: Array) -> Array:
+        return self.left.diagonal(A) + self.right.diagonal(A)
+
+
+@dataclass(frozen=True)
+class Product(_Pair):
+    """k(x, x') = left(x, x') · right(x, x')."""
+
+    def __call__(self, A: Array, B: Array) -> Array:
+        tile = self.left(A, B)
+        tile *= self.right(A, B)
+        return tile
+
+    def diagonal(self, A: Array) -> Array:
+        return self.left.diagonal(A) * self.right.diagonal(A)
+
+
+def inner_products(A: Array, B: Array) -> Array:
+    """A Bᵀ as a dense array."""
+    product = A @ B.T
+    return product.toarray() if is_sparse(product) else product
+
+
+def squared_norms(A: Array) -> Array:
+    """Σ_j a_ij² of every row."""
+    if is_sparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return namespace(A).sum(A * A, axis=1)

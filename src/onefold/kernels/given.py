@@ -1,0 +1,53 @@
+"""Kernels that the user brings: a matrix computed elsewhere, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onefold.arrays import Array, is_sparse, namespace
+from onefold.kernels.base import Kernel
+
+
+@dataclass(frozen=True)
+class Precomputed(Kernel):
+    """X is the kernel matrix itself: (n, n) to fit, (rows, n) to predict."""
+
+    always_psd = False
+
+    def __call__(self, A: Array, B: Array) -> Array:
+        raise TypeError(
+            "A precomputed kernel has no rows to compare; X is the kernel matrix itself."
+        )
+
+    def diagonal(self, A: Array) -> Array:
+        return namespace(A).linalg.diagonal(A)
+
+
+@dataclass(frozen=True)
+class CallableKernel(Kernel):
+    """k(A, B) = function(A, B), the whole (len(A), len(B)) tile at once."""
+
+    function: Callable[[Array, Array], Array]
+    always_psd = False
+
+    @property
+    def accepts_sparse(self) -> bool:
+        return True
+
+    def __call__(self, A: Array, B: Array) -> Array:
+        tile = self.function(A, B)
+        shape = getattr(tile, "shape", ())
+        if tuple(shape) != (A.shape[0], B.shape[0]):
+            raise ValueError(
+                f"the kernel function returned shape {tuple(shape)} for blocks of {A.shape[0]} and "
+                f"{B.shape[0]} rows; it must return the ({A.shape[0]}, {B.shape[0]}) matrix of its "
+                "values (wrap a function f of two rows as "
+                "lambda A, B: sklearn.metrics.pairwise.pairwise_kernels(A, B, metric=f))."
+            )
+        return tile.toarray() if is_sparse(tile) else tile
+
+    def diagonal(self, A: Array) -> Array:
+        xp = namespace(A)
+        rows = range(A.shape[0])
+        return xp.concat([xp.reshape(self(A[i : i + 1], A[i : i + 1]), (1,)) for i in rows])

@@ -1,0 +1,108 @@
+"""Kernel matrices and kernel products, tile by tile, with bounded scratch memory.
+
+Scratch follows scikit-learn's ``working_memory`` setting
+(``sklearn.set_config(working_memory=MiB)``); a tile is also kept small enough to stay in cache.
+Tiles run on Python threads, since NumPy's products and exponentials release the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn import get_config
+
+from onefold.arrays import Array, double, is_numpy, is_sparse, namespace
+from onefold.kernels.base import Kernel
+from onefold.kernels.given import CallableKernel, Precomputed
+from onefold.threads import map_threads
+
+_CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
+_TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
+
+
+def tile_side(workers: int = 1) -> int:
+    """Side of a square float64 tile within the scratch limit."""
+    limit = get_config()["working_memory"] * 2**20 / (_TILES_ALIVE * workers)
+    return max(16, math.isqrt(int(min(limit, _CACHE_TILE) / 8)))
+
+
+def spans(n: int, step: int) -> Iterator[slice]:
+    """Consecutive slices of at most `step` that cover range(n)."""
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def common_origin(kernel: Kernel, X: Array) -> Array | None:
+    """A shift that keeps a stationary kernel and saves the digits of rows far from 0."""
+    if not kernel.stationary or is_sparse(X) or X.shape[0] == 0:
+        return None
+    return namespace(X).mean(double(X), axis=0)
+
+
+def _rows(X: Array, part: slice, origin: Array | None) -> Array:
+    rows = double(X[part] if is_sparse(X) else X[part, :])
+    return rows if origin is None else rows - origin[None, :]
+
+
+def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
+    """K = [k(x_i, x_j)] in float64, n × n; each pair of rows is computed once.
+
+    O(n² d) time; memory is K itself plus a bounded number of tiles.
+    """
+    if isinstance(kernel, Precomputed):
+        return namespace(X).asarray(double(X), copy=True)
+    n = X.shape[0]
+    origin = common_origin(kernel, X)
+    if not is_numpy(X):
+        rows = _rows(X, slice(0, n), origin)
+        return kernel(rows, rows)
+    side = tile_side(workers)
+    parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
+    K = np.empty((n, n))
+
+    def fill(pair: tuple[int, int]) -> None:
+        (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
+        tile = kernel(left, right)
+        K[i, j] = tile
+        if i != j:
+            K[j, i] = tile.T
+
+    # A user's function may not be safe to run in several threads.
+    threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else workers
+    pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
+    for _ in map_threads(fill, pairs, threads):
+        pass
+    return K
+
+
+def kernel_product(
+    kernel: Kernel, X: Array, centres: Array, coef: Array, workers: int = 1
+) -> Array:
+    """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
+
+    O(n m (d + t)) time, O(working_memory) scratch whatever n and m.
+    """
+    n, m = X.shape[0], centres.shape[0]
+    origin = common_origin(kernel, centres)
+    if not is_numpy(X):
+        step = max(1, tile_side() ** 2 // max(1, m))
+        pieces = [
+            kernel(_rows(X, part, origin), _rows(centres, slice(0, m), origin)) @ coef
+            for part in spans(n, step)
+        ]
+        xp = namespace(X)
+        return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
+    side = tile_side(workers)
+    out = np.zeros((n, coef.shape[1]))
+
+    def fill(part: slice) -> None:
+        rows = _rows(X, part, origin)
+        for column in spans(m, side):
+            out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
+
+    row_parts = list(spans(n, side))
+    small = len(row_parts) == 1 or isinstance(kernel, CallableKernel)
+    for _ in map_threads(fill, row_parts, 1 if small else workers):
+        pass
+    return out

@@ -1,0 +1,8 @@
+"""Smoothers: the residual operator R(μ) of a structured n × n matrix, for every μ."""
+
+from onefold.smoothers.base import Smoother
+from onefold.smoothers.cholesky import CholeskySmoother
+from onefold.smoothers.route import Route, choose_route
+from onefold.smoothers.spectral import SpectralSmoother
+
+__all__ = ["CholeskySmoother", "Route", "Smoother", "SpectralSmoother", "choose_route"]

@@ -1,0 +1,125 @@
+r"""The linear smoother behind everything.
+
+For a kernel matrix K, a ridge μ and, with an intercept, a border s (ones, or √weights),
+
+    R(μ) = μ (K + μI)⁻¹,    ρ = R s,    R_b = R − ρρᵀ / (sᵀρ)
+
+`R_b` (`R` without an intercept) maps the targets to the in-sample residuals. Its eigenvalues lie in
+[0, 1], so that nothing blows up as μ → 0. A smoother gives, for a whole vector of μ at once, its
+action, diagonal, trace and log-determinant, and the predictions of rows held out of training:
+
+    y_J − f_J = (R_b)_JJ⁻¹ (R_b y)_J
+
+is the residual on J of the model trained on all rows but J, for every set of rows J. It holds
+whatever stands in y_J; with zeros there it gives f_J itself, untouched by the rounding of y_J.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold.arrays import Array, like, namespace, solve_stack, take_rows, to_numpy
+
+_STACK_BYTES = 128 * 2**20  # blocks of several μ are solved together up to this much memory
+
+
+class Smoother(ABC):
+    """R_b(μ) for any vector of μ; `border` is None for a model without an intercept."""
+
+    def __init__(self, n: int, border: Array | None) -> None:
+        self.n = n
+        self.border = border
+
+    @abstractmethod
+    def residuals(self, Y: Array, alphas: Any) -> Array:
+        """R_b(μ) Y of shape (μ, n, targets)."""
+
+    @abstractmethod
+    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+        """Y_i − (R_b Y)_i / (R_b)_ii, shape (μ, n, targets): each row predicted from all others."""
+
+    @abstractmethod
+    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J, Y⁰ being Y with zeros on J, for each set J in `parts`.
+
+        Shape (μ, |J|, targets) each: the rows J predicted from all other rows.
+        """
+
+    @abstractmethod
+    def trace(self, alphas: Any) -> Any:
+        """Tr R_b, one number per μ; the model's degrees of freedom are n − tr R_b."""
+
+    @abstractmethod
+    def logdet(self, alphas: Any) -> Any:
+        """Log det (K + μI), one number per μ.
+
+        With a border, the determinant on the complement of s: that of the restricted likelihood.
+        """
+
+    def degrees_of_freedom(self, alphas: Any) -> Any:
+        """N − tr R_b, the intercept counted."""
+        return self.n - self.trace(alphas)
+
+
+@dataclass(frozen=True)
+class BorderCorrection:
+    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,)."""
+
+    rho: Array
+    sigma: Array
+
+    @classmethod
+    def of(cls, rho: Array, border: Array) -> BorderCorrection:
+        """From ρ = R s."""
+        return cls(rho, rho @ border)
+
+    def vectors(self, RY: Array, Y: Array, rows: Any | None = None) -> Array:
+        """R Y → R_b Y, or the given rows of it."""
+        b = (self.rho @ Y) / self.sigma[:, None]
+        rho = self.rho if rows is None else take_rows(self.rho.T, rows).T
+        return RY - rho[:, :, None] * b[:, None, :]
+
+    def diagonal(self, diagonal: Array) -> Array:
+        """Diag R → diag R_b."""
+        return diagonal - self.rho**2 / self.sigma[:, None]
+
+    def block(self, block: Array, rows: Any, index: int) -> Array:
+        """R_JJ → (R_b)_JJ for the μ at `index`."""
+        part = take_rows(self.rho[index, :], rows)
+        block -= part[:, None] * (part / self.sigma[index])[None, :]
+        return block
+
+    def trace(self, trace: Any) -> Any:
+        """Tr R → tr R_b."""
+        return trace - to_numpy(namespace(self.rho).sum(self.rho**2, axis=1) / self.sigma)
+
+    def logdet(self, logdet: Any, alphas: Any, border: Array) -> Any:
+        """Log det G → log det of G on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs)."""
+        return logdet + np.log(to_numpy(self.sigma) / alphas) - np.log(float(border @ border))
+
+
+def stack_length(rows: int, n_alphas: int) -> int:
+    """How many μ to treat at once so that a stack of rows × rows blocks stays small."""
+    return max(1, min(n_alphas, _STACK_BYTES // max(1, 8 * rows * rows)))
+
+
+def solve_blocks(blocks: list[Array], rhs: Array) -> Array:
+    """Solve the systems of several μ together."""
+    return solve_stack(namespace(rhs).stack(blocks), rhs)
+
+
+def without_rows(Y: Array, rows: Any) -> Array:
+    """Y with zeros in the given rows."""
+    keep = np.ones(Y.shape[0])
+    keep[rows] = 0.0
+    return Y * like(keep, Y)[:, None]
+
+
+def as_vector(alphas: Any, reference: Array) -> Array:
+    """μ as a vector beside `reference`."""
+    return like(np.asarray(alphas, dtype=np.float64).reshape(-1), reference)
