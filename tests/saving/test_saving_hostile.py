@@ -111,11 +111,11 @@ def test_a_header_beyond_the_limit_is_not_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "C64"])
 def test_array_types_without_a_place_are_refused(tmp_path, dtype):
     size = {"BF16": 2, "F8_E4M3": 1, "C64": 8}[dtype]
-    metadata = {"onefold": json.dumps(metadata_of(None)), "sha256": ""}
+    metadata = {"onefold": json.dumps(metadata_of({})), "sha256": ""}
     array = {"dtype": dtype, "shape": [1], "data_offsets": [0, size]}
     text = json.dumps({"__metadata__": metadata, "a0": array})
     (tmp_path / "m").write_bytes(header(text.encode(), bytes(size)))
-    assert_refused(tmp_path / "m", "array of type")
+    assert_refused(tmp_path / "m", r"array of type|not a safetensors file")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,9 @@ def test_array_types_without_a_place_are_refused(tmp_path, dtype):
         metadata_of({"$object": "Box", "fields": {}}, extra={"$tuple": []}),
         metadata_of({"$float": "nan"}),
         metadata_of([{"$object": "Box", "fields": {}}]),
+        metadata_of({"key": {"$object": "Box", "fields": {}}}),
+        metadata_of({"$object": "Box", "fields": {}}, estimator=None),
+        metadata_of({"$object": "Box", "fields": {}}, onefold_version=1.0),
     ],
 )  # fmt: skip
 def test_metadata_that_describes_no_model_is_refused(tmp_path, metadata):

@@ -65,3 +65,11 @@ def _check_estimator(estimator: Any) -> None:
     width = expansion.n_centres if expansion.centres is None else expansion.centres.shape[1]
     if n_features is not None and (not isinstance(n_features, Integral) or n_features != width):
         raise BadContent(f"its n_features_in_ is {n_features!r:.40}, but its expansion has {width}")
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return
+    if type(classes) is not np.ndarray or classes.ndim != 1:
+        raise BadContent("its classes_ are not a list of labels")
+    columns = expansion.coef.shape[1]
+    if columns != (1 if classes.size == 2 else classes.size):
+        raise BadContent(f"its {classes.size} classes do not fit {columns} columns of coefficients")

@@ -15,13 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.saving import container, registry
-from onefold.saving.checks import check_consistent
 from onefold.saving.decode import Decoder
 from onefold.saving.encode import Encoder
 from onefold.saving.errors import UPGRADE, BadContent, CannotSave, ModelFileError
 
 FORMAT = "onefold-model"
 FORMAT_VERSION = 1
+
+_ENTRIES: dict[str, type] = {
+    "onefold_version": str,
+    "estimator": str,
+    "model": dict,
+    "extra": dict,
+}
 
 # From a format version to a function that turns its metadata into that of the next version.
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
@@ -72,16 +78,15 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)
     encoder = Encoder()
-    metadata = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "onefold_version": __version__,
-        "estimator": name,
-        "model": encoder.encode(model, name),
-        "extra": encoder.encode(extra or {}, "extra"),
-    }
     try:
-        check_consistent(model)
+        metadata = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "onefold_version": __version__,
+            "estimator": name,
+            "model": encoder.encode(model, name),
+            "extra": encoder.encode(extra or {}, "extra"),
+        }
     except BadContent as error:
         raise ValueError(f"cannot save this {name}: {error.cause}; fit it again.") from error
     text = json.dumps(metadata, separators=(",", ":"), allow_nan=False)
@@ -106,8 +111,8 @@ def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
     with _opened(Path(path)) as file:
         metadata = _upgraded(_parse(file.text()))
         decoder = Decoder(file.arrays())
-        model = decoder.decode(metadata.get("model"))
-        extra = decoder.decode(metadata.get("extra"))
+        model = decoder.decode(metadata["model"])
+        extra = decoder.decode(metadata["extra"])
         decoder.finish()
         if registry.name_of(model) is None or type(extra) is not dict:
             raise BadContent("it holds no model")
@@ -181,4 +186,7 @@ def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:
                 f"load and save it once with the onefold that wrote it, then {UPGRADE}",
             )
         metadata = {**UPGRADES[step](metadata), "format_version": step + 1}
+    for key, kind in _ENTRIES.items():
+        if type(metadata.get(key)) is not kind:
+            raise BadContent(f"its metadata gives no {key}")
     return metadata

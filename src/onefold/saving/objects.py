@@ -24,16 +24,25 @@ if TYPE_CHECKING:
     from onefold.saving.encode import Encoder
 
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
+_NOTES = "dropped_params_"
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _REPR_LENGTH = 200
 
 
 def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
-    """The node of a registered dataclass or estimator; arguments as in `Encoder.encode`."""
+    """The node of a registered dataclass or estimator; arguments as in `Encoder.encode`.
+
+    Raises
+    ------
+    BadContent
+        If the parts of the value do not fit together: the file could not be loaded.
+    """
+    check_consistent(value)
     if not isinstance(value, BaseEstimator):
         fields = [field.name for field in dataclasses.fields(value) if field.init]
         return {"$object": name, "fields": _encoded(value, fields, where, encoder, depth)}
-    fitted = sorted(key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
+    public = (key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
+    fitted = sorted(key for key in public if key != _NOTES)
     for key in fitted:
         if not _FITTED_NAME.fullmatch(key):
             raise CannotSave(
@@ -65,11 +74,14 @@ def _parameter(
 
     They served the fit and prediction does without them. The kernel it cannot do without.
     """
+    defaults, notes = _defaults(type(estimator)), getattr(estimator, _NOTES, {})
+    if name in notes and value is defaults[name]:
+        return {"$dropped": notes[name]}  # as it was when this model was loaded
     count = len(encoder.arrays)
     try:
         return encoder.encode(value, f"{where}.{name}", depth + 1)
     except CannotSave:
-        if name.startswith("kernel") or name not in _defaults(type(estimator)):
+        if name.startswith("kernel") or name not in defaults:
             raise
     encoder.forget_after(count)
     # Addresses differ from run to run; equal models must give equal files.
@@ -120,12 +132,11 @@ def _estimator(
     kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
     estimator = cls(**kept)
     for key, item in fitted.items():
-        if not _FITTED_NAME.fullmatch(key) or hasattr(cls, key):
+        if not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
         setattr(estimator, key, decoder.decode(item, depth + 1))
     if dropped:
-        earlier = getattr(estimator, "dropped_params_", {})
-        estimator.dropped_params_ = {**earlier, **dropped}
+        setattr(estimator, _NOTES, dropped)
     return estimator
 
 
