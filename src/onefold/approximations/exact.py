@@ -135,9 +135,7 @@ def check_given_matrix(K: Array) -> None:
     scale = float(xp.max(xp.abs(K)))
     for part in spans(K.shape[0], _STRIP):
         if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > 1e-8 * max(scale, 1e-300):
-            raise ValueError(
-                "the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a)."
-            )
+            raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
     psd_probe(like(to_numpy(K), np.empty(0)) if is_foreign(K) else K)
 
 

@@ -45,9 +45,7 @@ class Scorer(HeldoutCriterion):
         y = task.y[rows]
         stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
         weight = task.weight_of(rows)
-        extra = (
-            {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
-        )
+        extra = {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
         return np.array(
             [self._scorer(stand_in(values, X, task), X, y, **extra) for values in predictions]
         )

@@ -53,9 +53,7 @@ class KernelMachine(BaseEstimator):
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Task]:
         """Validated input as a least-squares problem, and what its targets mean."""
         if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         kernel = self._kernel_for_tags()
         sparse = kernel is not None and kernel.accepts_sparse
         X = check_rows(self, X, sparse=sparse, fitting=True)

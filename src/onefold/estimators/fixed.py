@@ -56,9 +56,7 @@ class _Given(KernelMachine):
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
         check_kernel_matrix(kernel, problem.X)
         targets = problem.Y.shape[1]
-        if alpha.size > 1 and (
-            get_tags(self).estimator_type == "classifier" or alpha.size != targets
-        ):
+        if alpha.size > 1 and (get_tags(self).estimator_type == "classifier" or alpha.size != targets):
             raise ValueError(
                 f"alpha must be one number, or in regression one per target ({targets}); "
                 f"got {alpha.size} values."

@@ -69,7 +69,7 @@ def make_splits(
         if cv != "loo":
             raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
         return _leave_one_out(n, y, classes, pooled=True)
-    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= cv <= n:
+    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} folds need at least 2 folds and one row per fold, but there are {n} rows; "
             'use fewer folds or cv="loo".'
@@ -87,9 +87,7 @@ def make_splits(
         if inside[test].any():
             raise ValueError(f"split {number} tests rows that it trains on.")
         if not train.size or not test.size:
-            raise ValueError(
-                f"split {number} has no rows to {'test' if train.size else 'train on'}."
-            )
+            raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
         _check_classes(classes, train, number)
         tests.append(test)
         left_out.append(np.flatnonzero(~inside))

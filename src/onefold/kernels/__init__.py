@@ -46,9 +46,7 @@ def resolve_gamma(gamma: Any, X: Array) -> Any:
         return 1.0 / X.shape[1]
     if isinstance(gamma, str):
         if gamma != "scale":
-            raise ValueError(
-                f'gamma must be a number, one per feature, None or "scale"; got {gamma!r}.'
-            )
+            raise ValueError(f'gamma must be a number, one per feature, None or "scale"; got {gamma!r}.')
         if is_sparse(X):
             variance = float(X.multiply(X).mean() - X.mean() ** 2)
         else:
@@ -64,12 +62,8 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kern
     if isinstance(kernel, str):
         if kernel not in _BY_NAME:
             names = ", ".join(repr(name) for name in _BY_NAME)
-            raise ValueError(
-                f"unknown kernel {kernel!r}; use one of {names}, a Kernel or a function."
-            )
+            raise ValueError(f"unknown kernel {kernel!r}; use one of {names}, a Kernel or a function.")
         return _BY_NAME[kernel](gamma, degree, coef0)
     if callable(kernel):
         return CallableKernel(kernel)
-    raise ValueError(
-        f"kernel must be a name, a Kernel or a function of two row blocks; got {kernel!r}."
-    )
+    raise ValueError(f"kernel must be a name, a Kernel or a function of two row blocks; got {kernel!r}.")

@@ -16,9 +16,7 @@ class Precomputed(Kernel):
     always_psd = False
 
     def __call__(self, A: Array, B: Array) -> Array:
-        raise TypeError(
-            "A precomputed kernel has no rows to compare; X is the kernel matrix itself."
-        )
+        raise TypeError("A precomputed kernel has no rows to compare; X is the kernel matrix itself.")
 
     def diagonal(self, A: Array) -> Array:
         return namespace(A).linalg.diagonal(A)

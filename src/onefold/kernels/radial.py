@@ -58,9 +58,7 @@ def squared_distances(A: Array, B: Array) -> Array:
     return distances
 
 
-def _refine_close_pairs(
-    distances: Array, A: Array, B: Array, norms_a: Array, norms_b: Array
-) -> None:
+def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array, norms_b: Array) -> None:
     if min(distances.shape) == 0 or norms_a.max() + norms_b.max() <= _HARMLESS_NORM:
         return
     limit = np.minimum(_LOST_DIGITS * norms_a, _FAR).astype(distances.dtype)

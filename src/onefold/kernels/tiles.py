@@ -76,9 +76,7 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
     return K
 
 
-def kernel_product(
-    kernel: Kernel, X: Array, centres: Array, coef: Array, workers: int = 1
-) -> Array:
+def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, workers: int = 1) -> Array:
     """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
 
     O(n m (d + t)) time, O(working_memory) scratch whatever n and m.

@@ -17,9 +17,7 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     models that the criterion cannot tell apart, the most local and the most regularised one.
     """
     if not np.isfinite(scores).any():
-        raise ValueError(
-            "every candidate has an undefined score; check the criterion and the data."
-        )
+        raise ValueError("every candidate has an undefined score; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
     width = _largest_of_the_best(comparable.max(axis=1), widths)
     return width, _largest_of_the_best(comparable[width], ridges)
@@ -64,8 +62,6 @@ def cv_results(
     table["mean_test_score"] = means
     table["std_test_score"] = flat.std(axis=1)
     # As in GridSearchCV: ties share the smaller rank, undefined scores come last.
-    order = np.where(
-        np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means
-    )
+    order = np.where(np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means)
     table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)
     return table

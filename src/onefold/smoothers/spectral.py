@@ -140,9 +140,7 @@ class SpectralSmoother(Smoother):
         pieces, step = [], stack_length(len(rows), weights.shape[0])
         for start in range(0, weights.shape[0], step):
             chunk = range(start, min(start + step, weights.shape[0]))
-            blocks = [
-                block(i) if border is None else border.block(block(i), rows, i) for i in chunk
-            ]
+            blocks = [block(i) if border is None else border.block(block(i), rows, i) for i in chunk]
             pieces.append(-solve_blocks(blocks, RY[start : start + step, :, :]))
         return xp.concat(pieces)
 

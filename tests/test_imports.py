@@ -1,0 +1,56 @@
+"""Imports point one way: a module may import only from folders before its own."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import onefold
+
+ROOT = Path(onefold.__file__).parent
+LAYERS = [
+    {"_version"},
+    {"arrays", "threads"},
+    {"kernels"},
+    {"smoothers"},
+    {"expansion"},
+    {"approximations"},
+    {"heldout"},
+    {"criteria"},
+    {"search"},
+    {"estimators"},
+    {"saving"},
+    {"tables"},
+    {"plots"},
+    {"cli", "__main__"},
+]
+DEPTH = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
+
+
+def _module_level_imports(tree: ast.Module) -> set[str]:
+    """Top-level onefold parts imported when the module is imported (not inside functions)."""
+    parts = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("onefold."):
+            parts.add(node.module.split(".")[1])
+        if isinstance(node, ast.Import):
+            parts |= {a.name.split(".")[1] for a in node.names if a.name.startswith("onefold.")}
+    return parts
+
+
+def test_every_part_has_a_layer() -> None:
+    parts = {p.stem if p.is_file() else p.name for p in ROOT.iterdir() if not p.name.startswith("__")}
+    assert parts - {"py.typed", "py"} <= set(DEPTH)
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        relative = path.relative_to(ROOT)
+        part = relative.parts[0].removesuffix(".py")
+        if part == "__init__":
+            continue
+        for imported in _module_level_imports(ast.parse(path.read_text("utf-8"))):
+            if DEPTH[imported] > DEPTH[part]:
+                wrong.append(f"{relative} imports onefold.{imported}")
+    assert not wrong
