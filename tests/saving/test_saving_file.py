@@ -296,7 +296,5 @@ def test_an_unknown_class_asks_for_an_upgrade(tmp_path):
     from onefold.saving import registry
 
     del registry._REGISTERED["Later"]
-    with pytest.raises(
-        saving.ModelFileError, match=r"'Later', which .* not know; upgrade .*regist"
-    ):
+    with pytest.raises(saving.ModelFileError, match=r"'Later', which .* not know; upgrade .*regist"):
         saving.load(tmp_path / "m")

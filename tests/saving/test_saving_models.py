@@ -176,9 +176,7 @@ def test_splitters_scorers_and_callbacks_are_dropped(tmp_path, rows):
     loaded.fit(rows, rows[:, 0])
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda f: f, CallableKernel, lambda f: RBF(1.0) + CallableKernel(f)]
-)
+@pytest.mark.parametrize("wrap", [lambda f: f, CallableKernel, lambda f: RBF(1.0) + CallableKernel(f)])
 def test_kernel_functions_are_refused_before_writing(tmp_path, rows, wrap):
     model = LSSVR(kernel=wrap(lambda A, B: A @ B.T)).fit(rows, rows[:, 0])
     with pytest.raises(TypeError, match=r"LSSVR\.kernel.*Python code.*precomputed"):
@@ -274,9 +272,7 @@ def test_expansions_that_do_not_hold_together_are_refused(tmp_path, changes, mat
         ("classes_", ["a", "b", "c"]),
     ],
 )
-def test_estimators_that_do_not_hold_together_are_refused(
-    tmp_path, rows, monkeypatch, attribute, value
-):
+def test_estimators_that_do_not_hold_together_are_refused(tmp_path, rows, monkeypatch, attribute, value):
     model = LSSVC().fit(rows, np.arange(40) % 3)
     setattr(model, attribute, value)
     with pytest.raises(ValueError, match=r"cannot save this LSSVC: .*; fit it again"):

@@ -171,6 +171,4 @@ def opened(path: Path) -> Iterator[Container]:
         with safe_open(path, framework="numpy") as handle:
             yield Container(handle)
     except SafetensorError as error:
-        raise BadContent(
-            f"it is not a safetensors file or was cut short ({error!s:.200})"
-        ) from error
+        raise BadContent(f"it is not a safetensors file or was cut short ({error!s:.200})") from error

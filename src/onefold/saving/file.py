@@ -146,9 +146,7 @@ def _opened(path: Path) -> Iterator[container.Container]:
 
 def _parse(text: str) -> dict[str, Any]:
     try:
-        metadata = json.loads(
-            text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique
-        )
+        metadata = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique)
     except (ValueError, RecursionError) as error:
         raise BadContent(f"its metadata is not valid JSON ({error!s:.200})") from error
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:

@@ -62,9 +62,7 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
 def _encoded(
     value: object, names: list[str], where: str, encoder: Encoder, depth: int
 ) -> dict[str, Node]:
-    return {
-        name: encoder.encode(getattr(value, name), f"{where}.{name}", depth + 1) for name in names
-    }
+    return {name: encoder.encode(getattr(value, name), f"{where}.{name}", depth + 1) for name in names}
 
 
 def _parameter(
