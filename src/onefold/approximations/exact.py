@@ -16,18 +16,16 @@ from onefold.arrays import (
     Array,
     all_finite,
     is_foreign,
-    like,
     namespace,
     on_accelerator,
     ones,
-    to_numpy,
 )
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, spans
 from onefold.smoothers import CholeskySmoother, Smoother, SpectralSmoother, choose_route
 from onefold.smoothers.route import Need
-from onefold.smoothers.spectral import isolated_rows, psd_probe
+from onefold.smoothers.spectral import ROUNDING, isolated_rows, psd_probe
 
 _STRIP = 256
 _LARGEST_IN_THREADS = 4096  # above this, memory matters more than threads over kernels
@@ -61,8 +59,9 @@ class ExactModel(SmoothingModel):
     ) -> None:
         self.problem, self._kernel = problem, kernel
         K = gram(kernel, problem.X, workers)
+        tolerance = rounding_of(problem.X) if isinstance(kernel, Precomputed) else ROUNDING
         if not kernel.always_psd:
-            check_given_matrix(K)
+            check_given_matrix(K, tolerance)
         root = problem.root_weight
         if root is not None:
             K *= root[:, None]
@@ -79,7 +78,9 @@ class ExactModel(SmoothingModel):
         self.smoother: Smoother
         if route.name == "eigen":
             small = problem.n <= _LARGEST_IN_THREADS
-            self.smoother = SpectralSmoother(K, border, alone=alone, release_lock=small)
+            self.smoother = SpectralSmoother(
+                K, border, alone=alone, release_lock=small, tolerance=tolerance
+            )
         else:
             once = need == "coefficients" and n_alphas == 1
             self.smoother = CholeskySmoother(K, border, overwrite=once)
@@ -127,16 +128,24 @@ def recentred(K: Array, border: Array, mean_row: Array) -> Array:
     return K
 
 
-def check_given_matrix(K: Array) -> None:
+def rounding_of(X: Array) -> float:
+    """How far below 0, relative to the largest, an eigenvalue of a given matrix may lie.
+
+    Many a float64 matrix was computed in single precision, so 1e-6 is still rounding.
+    """
+    return max(1e-6, float(np.sqrt(namespace(X).finfo(X.dtype).eps)))
+
+
+def check_given_matrix(K: Array, tolerance: float) -> None:
     """Raise unless a kernel matrix that the user brought can be one: finite, symmetric, PSD."""
     if not all_finite(K):
         raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
     xp = namespace(K)
     scale = float(xp.max(xp.abs(K)))
     for part in spans(K.shape[0], _STRIP):
-        if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > 1e-8 * max(scale, 1e-300):
+        if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > tolerance * max(scale, 1e-300):
             raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
-    psd_probe(like(to_numpy(K), np.empty(0)) if is_foreign(K) else K)
+    psd_probe(K, tolerance)
 
 
 def _beside(reference: Array) -> dict[str, Any]:

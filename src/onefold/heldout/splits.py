@@ -71,7 +71,7 @@ def make_splits(
         return _leave_one_out(n, y, classes, pooled=True)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
-            f"cv={cv} folds need at least 2 folds and one row per fold, but there are {n} rows; "
+            f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
             'use fewer folds or cv="loo".'
         )
     splitter = check_cv(cv, y, classifier=classes is not None)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, is_numpy, like, namespace, symmetric_eigh, take_rows, to_numpy
+from onefold.arrays import Array, is_numpy, namespace, symmetric_eigh, take_rows, to_numpy
 from onefold.smoothers.base import (
     BorderCorrection,
     Smoother,
@@ -25,6 +25,7 @@ from onefold.smoothers.base import (
 )
 
 _STRIP = 256  # rows of U∘U formed at a time
+ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
 
 
 class SpectralSmoother(Smoother):
@@ -40,6 +41,8 @@ class SpectralSmoother(Smoother):
         Rows to leave out of the decomposition, from :func:`isolated_rows`.
     release_lock : bool
         Use the routine that scales over Python threads (and needs more memory).
+    tolerance : float
+        Negative eigenvalues up to this, relative to the largest, are rounding.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SpectralSmoother(Smoother):
         *,
         alone: Any | None = None,
         release_lock: bool = False,
+        tolerance: float = ROUNDING,
     ) -> None:
         super().__init__(K.shape[0], border)
         self._alone = alone
@@ -60,14 +64,17 @@ class SpectralSmoother(Smoother):
             inner, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
             self._rest, self._vectors = rest, vectors
             values = np.concatenate([inner, alone_values])
-        check_spectrum(values)
-        xp = namespace(values)
-        self.eigenvalues = xp.where(values > 0, values, xp.zeros_like(values))
+        check_spectrum(values, tolerance)
+        self.eigenvalues = values
 
     def _filter(self, alphas: Any) -> Array:
         """μ/(λ+μ) of shape (μ, n)."""
         mu = as_vector(alphas, self.eigenvalues)[:, None]
-        return mu / (self.eigenvalues[None, :] + mu)
+        shifted = self.eigenvalues[None, :] + mu
+        if bool(namespace(shifted).any(shifted <= 0)):
+            smallest = float(namespace(shifted).min(self.eigenvalues))
+            raise ValueError(not_psd_message(smallest))
+        return mu / shifted
 
     def _apply(self, Y: Array, weights: Array) -> Array:
         """U [weights] Uᵀ Y for weights (μ, n): one product for all μ and targets together."""
@@ -215,13 +222,13 @@ def isolated_rows(K: Array) -> Any | None:
     return alone if alone.size > n // 8 else None
 
 
-def check_spectrum(values: Array) -> None:
+def check_spectrum(values: Array, tolerance: float = ROUNDING) -> None:
     """Raise if the eigenvalues are those of an indefinite matrix, beyond rounding."""
     if values.shape[0] == 0:
         return
     xp = namespace(values)
     smallest, largest = float(xp.min(values)), float(xp.max(xp.abs(values)))
-    if smallest < -1e-10 * max(values.shape[0], 10) * largest:
+    if smallest < -tolerance * largest:
         raise ValueError(not_psd_message(smallest))
 
 
@@ -233,7 +240,7 @@ def not_psd_message(smallest: float) -> str:
     )
 
 
-def psd_probe(K: Array, size: int = 256) -> None:
+def psd_probe(K: Array, tolerance: float, size: int = 256) -> None:
     """Raise early, from a principal submatrix, if a kernel that the user brought is indefinite.
 
     O(size³): a negative eigenvalue of a submatrix proves one of the whole (interlacing).
@@ -241,4 +248,4 @@ def psd_probe(K: Array, size: int = 256) -> None:
     n = K.shape[0]
     pick = np.unique(np.linspace(0, n - 1, min(n, size)).astype(int))
     part = to_numpy(take_rows(K, pick))[:, pick]
-    check_spectrum(like(np.linalg.eigvalsh(part), np.empty(0)))
+    check_spectrum(np.linalg.eigvalsh(part), tolerance)
