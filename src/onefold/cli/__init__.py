@@ -1,0 +1,5 @@
+"""The command line: ``onefold tune``, ``predict``, ``inspect`` and ``demo``."""
+
+from onefold.cli.entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,101 @@
+"""``onefold demo``: the main job on data that comes with scikit-learn."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.cli.files import refuse_existing, staged_directory
+from onefold.cli.job import Settings, prepare_job, run_job
+from onefold.cli.measures import score_words
+from onefold.cli.progress import Progress
+from onefold.cli.report import aligned, parameter_lines
+from onefold.cli.writing import OUTPUT_NAMES, write_model
+from onefold.tables import Rows, TableModel
+
+__all__ = ["run"]
+
+_TARGET = "diagnosis"
+_HOLDOUT = 0.3
+_SEED = 0
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    directory: Path = arguments.out
+    # The default directory belongs to the demo; anybody else's files need --force.
+    own = directory == Path("onefold-demo")
+    refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
+    train, test = _breast_cancer()
+    job = prepare_job(train, Settings(target=_TARGET))
+    with staged_directory(directory) as stage:
+        with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
+            model = run_job(job, progress)
+        no_picture = write_model(model, stage)
+    print(_text(model, train, test))
+    print(f"\nWrote {directory / 'model.onefold'} and {directory / 'search.csv'}")
+    if no_picture:
+        print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
+    else:
+        print(f"A picture of the search is in {directory / 'search.png'}")
+    print(f"Look at the model with: onefold inspect {directory / 'model.onefold'}")
+
+
+def _breast_cancer() -> tuple[Rows, Rows]:
+    """Rows to tune on, and rows to test on that tuning never sees."""
+    import pyarrow as pa
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    data: Any = load_breast_cancer()
+    columns = {str(name): data.data[:, j] for j, name in enumerate(data.feature_names)}
+    columns[_TARGET] = data.target_names[data.target].astype(np.str_)
+    rows = Rows(pa.table(columns))
+    train, test = train_test_split(
+        np.arange(len(rows)), test_size=_HOLDOUT, stratify=data.target, random_state=_SEED
+    )
+    return rows.take(np.sort(train)), rows.take(np.sort(test))
+
+
+def _text(model: TableModel, train: Rows, test: Rows) -> str:
+    report = model.report
+    facts = [
+        ("tuned on", f"{report['rows']} rows, {report['features']} features"),
+        ("search", f"{report['candidates']} candidates, {report['cv']} cross-validation"),
+        ("time", f"{report['seconds']:.2f} s"),
+        *parameter_lines(model.estimator),
+    ]
+    scores = [
+        (name, f"{share:.2%}, {round((1 - share) * len(test))} wrong")
+        for name, share in _test_accuracies(model, train, test)
+    ]
+    return "\n".join(
+        [
+            f"Breast-cancer data: is a tumour {' or '.join(model.estimator.classes_)}?",
+            *aligned(facts),
+            "",
+            f"Accuracy on {len(test)} rows that tuning never saw",
+            *aligned(scores),
+        ]
+    )
+
+
+def _test_accuracies(model: TableModel, train: Rows, test: Rows) -> list[tuple[str, float]]:
+    from sklearn.dummy import DummyClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import SVC
+
+    X, X_test = (model.preparation.transform(rows) for rows in (train, test))
+    y, y_test = (np.asarray(rows.column(_TARGET).to_pylist()) for rows in (train, test))
+    plain = {
+        "scikit-learn SVC, defaults": SVC(),
+        "scikit-learn LogisticRegression, defaults": LogisticRegression(),
+        "always the most frequent class": DummyClassifier(),
+    }
+    scores = [("onefold, tuned", float((model.predict(test.columns) == y_test).mean()))]
+    return scores + [(name, float(m.fit(X, y).score(X_test, y_test))) for name, m in plain.items()]

@@ -1,0 +1,129 @@
+"""``onefold inspect``: what a model file holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import numpy as np
+
+from onefold import saving
+from onefold.cli.files import model_file
+from onefold.cli.report import aligned, measure_lines, number_words
+from onefold.tables import Preparation, TableModel, load_table_model
+from onefold.tables.errors import listing
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    path = model_file(arguments.model)
+    header = saving.peek(path)
+    facts: dict[str, Any] = {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "onefold_version": header["onefold_version"],
+        "format_version": header["format_version"],
+        "estimator": header["estimator"],
+    }
+    if "table" in header["extra"]:
+        model = load_table_model(path)
+        facts |= _estimator_facts(model.estimator) | _table_facts(model)
+    else:
+        facts |= _estimator_facts(saving.load(path))
+    print(json.dumps(facts, allow_nan=False) if arguments.json else _text(facts))
+
+
+def _estimator_facts(estimator: Any) -> dict[str, Any]:
+    expansion = estimator.expansion_
+    classes = getattr(estimator, "classes_", None)
+    facts = {
+        "kernel": repr(expansion.kernel),
+        "centres": int(np.shape(expansion.coef)[0]),
+        "features": int(estimator.n_features_in_),
+        "approximation": getattr(estimator, "approximation_", None),
+        "classes": None if classes is None else np.asarray(classes).tolist(),
+    }
+    if hasattr(estimator, "best_params_"):
+        facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
+        facts["best_score"] = float(estimator.best_score_)
+    else:
+        facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
+    return facts
+
+
+def _table_facts(model: TableModel) -> dict[str, Any]:
+    return {
+        "target": model.target,
+        "id_column": model.id_column,
+        "tuning": model.report,
+        "preparation": _preparation_facts(model.preparation),
+    }
+
+
+def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
+    if preparation.sparse_kept is not None:
+        return {"sparse_features": len(preparation.sparse_kept)}
+    standardised = zip(preparation.numeric, preparation.mean, preparation.scale)
+    return {
+        "numeric": {name: {"mean": float(m), "scale": float(s)} for name, m, s in standardised},
+        "categorical": dict(zip(preparation.categorical, map(list, preparation.categories))),
+        "constant": list(preparation.constant),
+        "missing": preparation.missing,
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    lines = [
+        ("model", f"{facts['estimator']} with {facts['kernel']}"),
+        ("size", f"{facts['centres']} centres, {facts['features']} features"),
+    ]
+    for stage, words in _approximation_words(facts["approximation"]).items():
+        lines.append((stage, words))
+    params = facts.get("best_params") or facts.get("params", {})
+    lines += [(name, number_words(value)) for name, value in params.items()]
+    if facts["classes"] is not None:
+        lines.append(("classes", listing(map(str, facts["classes"]))))
+    if "tuning" in facts:
+        lines += _tuning_lines(facts)
+    elif "best_score" in facts:
+        lines.append(("score", f"{facts['best_score']:.6g}"))
+    versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
+    lines.append(("written by", versions))
+    return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
+
+
+def _approximation_words(approximation: dict[str, Any]) -> dict[str, str]:
+    """What ran at each stage; estimators with given hyper-parameters have one stage."""
+    stages = {"fitted with": approximation}
+    if "fitted_with" in approximation:
+        stages = {name.replace("_", " "): report for name, report in approximation.items()}
+    return {
+        stage: ", ".join(str(report[key]) for key in ("name", "route") if key in report)
+        for stage, report in stages.items()
+    }
+
+
+def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    tuning, preparation = facts["tuning"], facts["preparation"]
+    lines = [
+        ("target", f"'{facts['target']}' ({tuning['task']})"),
+        ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
+        *measure_lines(tuning),
+    ]
+    if "sparse_features" in preparation:
+        lines.append(("features", f"{preparation['sparse_features']} of an svmlight table"))
+        return lines
+    if preparation["numeric"]:
+        lines.append(("numbers", listing(preparation["numeric"])))
+    for name, categories in preparation["categorical"].items():
+        lines.append((f"text '{name}'", listing(categories)))
+    if preparation["constant"]:
+        lines.append(("left out", f"{listing(preparation['constant'])} (constant)"))
+    gaps = "filled in" if preparation["missing"] == "impute" else "refused"
+    lines.append(("missing values", gaps))
+    if facts["id_column"]:
+        lines.append(("id column", f"'{facts['id_column']}'"))
+    return lines

@@ -1,0 +1,145 @@
+"""What the command line accepts, and the help it gives."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+from onefold._version import __version__
+from onefold.cli import values
+
+__all__ = ["build_parser"]
+
+_DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
+_TABLES = "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table"
+_EXAMPLES = """\
+examples:
+  onefold demo
+  onefold tune houses.csv --target price
+  onefold predict houses-onefold/model.onefold new_houses.csv --out prices.csv
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that leaves errors to `main`, so that they are one line like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of every command; ``arguments.command`` names the module that runs it."""
+    parser = _Parser(
+        prog="onefold",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"onefold {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, summary, add_arguments in (
+        ("tune", "choose a model for a table and save it", _add_tune),
+        ("predict", "predict the rows of a table", _add_predict),
+        ("inspect", "show what a model file holds", _add_inspect),
+        ("demo", "tune, test and save a model on example data", _add_demo),
+    ):
+        command = commands.add_parser(name, help=summary)
+        command.set_defaults(command=name)
+        add_arguments(command)
+    return parser
+
+
+def _add_tune(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Choose kernel width and ridge by cross-validation, fit the model and save it with the "
+        "preparation of its table. Numbers are standardised, text becomes indicators. Rows are "
+        "shuffled into folds, evenly by class, unless --groups or --ordered says otherwise."
+    )
+    add = parser.add_argument
+    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("--target", metavar="COL", help="column to predict (.npz: y, svmlight: target)")
+    add("--task", choices=["classification", "regression"], help="default: by the target's values")
+    columns = parser.add_argument_group("columns")
+    add = columns.add_argument
+    add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
+    add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
+    add("--weight", metavar="COL", help="column of positive row weights")
+    add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
+    add(
+        "--missing",
+        choices=["error", "impute"],
+        default="error",
+        help="refuse missing values, or fill in median and most frequent (default: error)",
+    )
+    search = parser.add_argument_group("search")
+    add = search.add_argument
+    add(
+        "--kernel",
+        choices=["rbf", "laplacian", "matern", "polynomial", "linear"],
+        default="rbf",
+        help="default: rbf",
+    )
+    add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
+    add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
+    add(
+        "--gap",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --ordered: rows left out around each fold",
+    )
+    add("--criterion", metavar="NAME", help="default: error (classification), mse (regression)")
+    add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
+    add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
+    add("--approximation", choices=["auto", "exact"], default="auto", help="default: auto")
+    add("--jobs", type=int, metavar="N", help="worker threads (-1: all cores)")
+    add("--seed", type=int, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
+    output = parser.add_argument_group("output")
+    add = output.add_argument
+    add(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)",
+    )
+    add("--force", action="store_true", help="replace files that exist")
+    add("--json", action="store_true", help="print one JSON object instead of text")
+    add("--quiet", action="store_true", help="no progress and no notes, only the result")
+
+
+def _add_predict(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Predict the rows of a table, in their order, block by block: tables larger than memory "
+        "are fine for .csv, .tsv, .parquet and svmlight. Columns not needed are ignored."
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="model.onefold, or the directory tune wrote")
+    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("--out", metavar="FILE", type=Path, help=".csv or .parquet (default: CSV on stdout)")
+    add("--id", metavar="COL", help="column to repeat beside predictions (default: tune's --id)")
+    add("--decision", action="store_true", help="add decision values (classification)")
+    add("--score", action="store_true", help="compare with the table's target column, on stderr")
+    add("--batch-rows", type=values.positive_int, metavar="N", help="rows in memory at a time")
+    add("--force", action="store_true", help="replace FILE if it exists")
+
+
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show what a model file holds: model, scores, features, preparation."
+    parser.add_argument("model", metavar="MODEL", type=Path, help="model.onefold, or its directory")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Tune a classifier on scikit-learn's breast-cancer data, test it on rows that tuning never "
+        "saw, next to plain baselines, and save the model and a picture of the search."
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("onefold-demo"),
+        help="default: onefold-demo",
+    )
+    parser.add_argument("--force", action="store_true", help="replace files another run left in DIR")

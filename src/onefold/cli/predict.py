@@ -1,0 +1,97 @@
+"""``onefold predict``: a model and a table in, predictions out, block by block."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.cli.files import model_file, refuse_existing, replaced_file
+from onefold.cli.measures import RunningScore
+from onefold.cli.tablewriters import CsvWriter, ParquetWriter, Writer
+from onefold.tables import Rows, TableModel, TableSource, load_table_model, open_table
+from onefold.tables.target import read_target
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    out: Path | None = arguments.out
+    if out is not None:
+        if out.suffix.lower() not in {".csv", ".parquet"}:
+            raise ValueError(f"--out {out.name}: predictions are written as .csv or .parquet")
+        refuse_existing([out], arguments.force)
+    model = load_table_model(model_file(arguments.model))
+    if arguments.decision and model.task == "regression":
+        raise ValueError("--decision is for classification; this model predicts numbers")
+    source = open_table(arguments.table)
+    id_column = _id_column(arguments.id, model, source)
+    beside = tuple(name for name in (id_column, model.target if arguments.score else None) if name)
+    classification = model.task == "classification"
+    score = RunningScore(classification) if arguments.score else None
+    n_rows = 0
+    with _writer(out) as writer:
+        for rows, X in model.matrix_blocks(source, arguments.batch_rows, beside):
+            predicted = np.asarray(model.estimator.predict(X))
+            columns = _output_columns(rows, id_column, predicted)
+            if arguments.decision:
+                columns |= _decision_columns(model.estimator, X)
+            writer.write(columns)
+            if score is not None:
+                classes = model.estimator.classes_ if classification else None
+                score.update(read_target(rows, model.target, model.task, classes), predicted)
+            n_rows += len(rows)
+        if n_rows == 0:
+            raise ValueError(f"{source.path.name} has no rows to predict")
+    if out is not None:
+        print(f"onefold: wrote {n_rows} predictions to {out}", file=sys.stderr)
+    if score is not None:
+        print(f"onefold: {score.words()}", file=sys.stderr)
+
+
+def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str | None:
+    if asked is not None:
+        return asked
+    if model.id_column is not None and model.id_column not in source.names:
+        print(
+            f"onefold: {source.path.name} has no id column '{model.id_column}'; "
+            "predictions come without it",
+            file=sys.stderr,
+        )
+        return None
+    return model.id_column
+
+
+def _output_columns(rows: Rows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
+    if id_column is None:
+        return {"prediction": predicted}
+    if id_column == "prediction":
+        raise ValueError("the id column is named 'prediction', as the predictions are; rename it")
+    return {id_column: rows.column(id_column), "prediction": predicted}
+
+
+def _decision_columns(estimator: Any, X: Any) -> dict[str, Any]:
+    values = np.asarray(estimator.decision_function(X))
+    if values.ndim == 1:
+        return {"decision": values}
+    return {f"decision_{label}": values[:, j] for j, label in enumerate(estimator.classes_)}
+
+
+@contextmanager
+def _writer(out: Path | None) -> Iterator[Writer]:
+    if out is None:
+        yield CsvWriter(sys.stdout)
+        return
+    with replaced_file(out) as temporary:
+        if out.suffix.lower() == ".parquet":
+            with ParquetWriter(temporary) as writer:
+                yield writer
+        else:
+            with temporary.open("w", newline="", encoding="utf-8") as file:
+                yield CsvWriter(file)

@@ -1,0 +1,99 @@
+"""``onefold tune``: a table in; a model, the table of its search and a picture out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+from onefold.cli.files import refuse_existing, staged_directory
+from onefold.cli.job import Job, Settings, prepare_job, run_job
+from onefold.cli.measures import score_words
+from onefold.cli.progress import Progress
+from onefold.cli.report import result_json, result_text
+from onefold.cli.writing import OUTPUT_NAMES, write_model
+from onefold.tables import TableError, TableSource, open_table
+from onefold.tables.errors import did_you_mean, listing
+
+__all__ = ["run"]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    quiet = arguments.quiet or arguments.json
+    source = open_table(arguments.table)
+    settings = _settings(arguments, source)
+    directory: Path = arguments.out or Path(default_directory(arguments.table))
+    refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
+    with staged_directory(directory) as stage:
+        job = prepare_job(source.read(), settings)
+        if not quiet:
+            for note in _notes(job, arguments.table.name):
+                print(f"onefold: {note}", file=sys.stderr)
+        words = partial(score_words, job.criterion)
+        with Progress(None if quiet else sys.stderr, words) as progress:
+            model = run_job(job, progress)
+        no_picture = write_model(model, stage)
+    if no_picture:
+        print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
+    files = [str(directory / name) for name in OUTPUT_NAMES if (directory / name).exists()]
+    if arguments.json:
+        print(json.dumps(result_json(model, arguments.table, files, no_picture), allow_nan=False))
+    else:
+        print(result_text(model, files))
+
+
+def default_directory(table: Path) -> str:
+    """Where the files go unless --out says so: the table's name without suffixes, + -onefold."""
+    return table.name.split(".")[0] + "-onefold"
+
+
+def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
+    target = arguments.target or source.default_target
+    if target is None:
+        raise TableError(
+            f"name the column to predict with --target COL; the columns are {listing(source.names)}"
+        )
+    if arguments.gap < 0 or (arguments.gap and not arguments.ordered):
+        raise ValueError("--gap N goes with --ordered, and N is not negative")
+    settings = Settings(
+        target=target,
+        task=arguments.task,
+        drop=tuple(arguments.drop),
+        id=arguments.id,
+        weight=arguments.weight,
+        groups=arguments.groups,
+        missing=arguments.missing,
+        kernel=arguments.kernel,
+        cv=arguments.cv,
+        ordered=arguments.ordered,
+        gap=arguments.gap,
+        criterion=arguments.criterion,
+        gammas=arguments.gammas,
+        alphas=arguments.alphas,
+        approximation=arguments.approximation,
+        jobs=arguments.jobs,
+        seed=arguments.seed,
+    )
+    named = list(settings.named_columns().items())
+    for option, name in [*named, *(("--drop", name) for name in settings.drop)]:
+        if name not in source.names:
+            near = did_you_mean(name, source.names)
+            raise TableError(f"{option}: {source.path.name} has no column '{name}'; {near}")
+        if option != "--target" and name == target:
+            raise ValueError(f"{option} names the target column '{name}'; choose another column")
+    return settings
+
+
+def _notes(job: Job, table: str) -> list[str]:
+    target, preparation = job.target, job.preparation
+    why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
+    notes = [
+        f"{table}: {job.X.shape[0]} rows, {job.X.shape[1]} features",
+        f"{target.task} of '{target.name}', {why}",
+    ]
+    if preparation.constant:
+        notes.append(f"left out, being constant: {listing(preparation.constant)}")
+    return notes

@@ -1,0 +1,72 @@
+"""Option values: numbers, grids of numbers, folds."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Literal
+
+import numpy as np
+
+__all__ = ["folds", "grid", "positive_int", "power_of_two"]
+
+
+def grid(text: str) -> list[float]:
+    """Positive numbers: ``0.1,1,10`` or log-spaced ``2^-15:2^9:13`` (first : last : how many)."""
+    values: list[float] = []
+    for part in text.split(","):
+        pieces = part.split(":")
+        if len(pieces) == 1:
+            values.append(_number(part))
+        elif len(pieces) == 3:
+            first, last = _number(pieces[0]), _number(pieces[1])
+            values.extend(float(v) for v in np.geomspace(first, last, positive_int(pieces[2])))
+        else:
+            raise argparse.ArgumentTypeError(
+                f"'{part}' is neither a number nor FIRST:LAST:COUNT (as in 2^-15:2^9:13)"
+            )
+    return values
+
+
+def folds(text: str) -> int | Literal["loo"]:
+    """A number of folds, or ``loo`` for leave-one-out."""
+    if text == "loo":
+        return "loo"
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 2:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither 'loo' nor a number of folds (≥ 2)")
+    return count
+
+
+def positive_int(text: str) -> int:
+    """A whole number from 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return value
+
+
+def power_of_two(value: float) -> str:
+    """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
+    if value > 0:
+        exponent = math.log2(value)
+        if abs(exponent - round(exponent)) < 1e-9:
+            return f"2^{round(exponent)}"
+    return f"{value:.4g}"
+
+
+def _number(text: str) -> float:
+    base, power, exponent = text.strip().partition("^")
+    try:
+        value = float(base) ** float(exponent) if power else float(base)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        value = math.nan
+    if not (isinstance(value, float) and 0 < value < math.inf):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive number (as in 0.5 or 2^-3)")
+    return value

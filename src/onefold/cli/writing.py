@@ -1,0 +1,54 @@
+"""The files of a tuned model: the model, the table of the search, its picture."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.cli.files import MODEL_NAME
+from onefold.cli.measures import score_words
+from onefold.tables import TableModel
+
+__all__ = ["OUTPUT_NAMES", "write_model"]
+
+OUTPUT_NAMES = (MODEL_NAME, "search.csv", "search.png")
+_SCORE_LABELS = {"error": "held-out accuracy", "mse": "negative held-out mean squared error"}
+
+
+def write_model(model: TableModel, stage: Path) -> str | None:
+    """Write all output files to `stage`; returns why there is no picture, if there is none."""
+    model.save(stage / MODEL_NAME)
+    _write_search(model.estimator.cv_results_, stage / "search.csv")
+    return _draw_search(model, stage / "search.png")
+
+
+def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
+    """``cv_results_`` with one line per candidate; empty where a candidate has no such value."""
+    names = [name for name in cv_results if name != "params"]
+    columns = [np.ma.asarray(cv_results[name]).tolist() for name in names]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for values in zip(*columns):
+            writer.writerow(["" if value is None else value for value in values])
+
+
+def _draw_search(model: TableModel, path: Path) -> str | None:
+    from onefold.plots import search_heatmap
+
+    results, criterion = dict(model.estimator.cv_results_), model.report["criterion"]
+    label = _SCORE_LABELS.get(criterion, f"{criterion} (higher is better)")
+    if criterion == "error":
+        results["mean_test_score"] = 1.0 + np.asarray(results["mean_test_score"])
+    words = score_words(criterion, model.report["best_score"])
+    headline = f"{model.target}: {words}"
+    best = model.estimator.best_params_
+    try:
+        search_heatmap(results, path, best, headline=headline, score_label=label)
+    except ImportError as error:
+        return str(error)
+    return None

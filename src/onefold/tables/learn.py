@@ -1,0 +1,183 @@
+"""Learning the preparation of a table from the rows that a model is tuned on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from onefold.tables.columns import as_numbers, as_text, first_bad_number, kind_of, numeric_share
+from onefold.tables.errors import TableError, listing
+from onefold.tables.prepare import Preparation, refuse_missing
+from onefold.tables.rows import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["learn_preparation", "refuse_mangled_numbers"]
+
+_MANY_CATEGORIES = 50
+_FEW_CATEGORIES = 20
+_ROUNDING = 1e-13
+
+
+@dataclass
+class _Findings:
+    """What is learned column by column, and what is wrong with the columns."""
+
+    numeric: dict[str, tuple[float, float, float]]  # mean, scale, median
+    categorical: dict[str, tuple[tuple[str, ...], bool, str]]  # categories, boolean, mode
+    constant: list[str]
+    gaps: dict[str, int]
+    infinite: list[str]
+
+
+def learn_preparation(
+    rows: Rows, exclude: Collection[str] = (), missing: Literal["error", "impute"] = "error"
+) -> Preparation:
+    """Learn how to turn rows of this table into rows of a matrix.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows a model will be tuned on.
+    exclude : collection of str
+        Columns that are not features: target, weights, groups, identifiers, dropped ones.
+    missing : {"error", "impute"}
+        Refuse missing values, or fill them with the median or the most frequent category.
+    """
+    if missing not in {"error", "impute"}:
+        raise TableError(f"missing is 'error' or 'impute', not '{missing}'")
+    if len(rows) == 0:
+        raise TableError("the table has no rows")
+    if rows.sparse is not None:
+        return _learn_sparse(rows)
+    names = [name for name in rows.names if name not in exclude and name not in rows.auxiliary]
+    if not names:
+        raise TableError("the table has no column left to predict from")
+    _refuse_unusable(rows, names)
+    found = _Findings({}, {}, [], {}, [])
+    for name in names:
+        column = rows.column(name)
+        if kind_of(column) == "numeric":
+            _learn_numbers(as_numbers(column, name), name, found)
+        else:
+            _learn_categories(column, name, found)
+    if found.infinite:
+        raise TableError(f"infinite values in {listing(found.infinite)}; remove or replace them")
+    if missing == "error":
+        remedy = "fill them in, drop the columns (--drop COL), or use --missing impute"
+        refuse_missing(found.gaps, len(rows), remedy)
+    if not found.numeric and not found.categorical:
+        raise TableError(f"every column is constant ({listing(found.constant)}): nothing to learn")
+    values = np.array(list(found.numeric.values())).reshape(-1, 3)
+    return Preparation(
+        numeric=tuple(found.numeric),
+        mean=values[:, 0].copy(),
+        scale=values[:, 1].copy(),
+        median=values[:, 2].copy(),
+        categorical=tuple(found.categorical),
+        categories=tuple(categories for categories, _, _ in found.categorical.values()),
+        boolean=tuple(boolean for _, boolean, _ in found.categorical.values()),
+        most_frequent=tuple(mode for _, _, mode in found.categorical.values()),
+        missing=missing,
+        constant=tuple(found.constant),
+    )
+
+
+def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str) -> None:
+    """Refuse a text column that is a column of numbers but for a few values.
+
+    One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
+    be learned in silence.
+    """
+    if len(distinct) <= _FEW_CATEGORIES or numeric_share(distinct) < 0.5:
+        return
+    value, position = first_bad_number(text)
+    cure = "fix the value, leave it empty if it is missing, or drop the column (--drop COL)"
+    if numeric_share([value]) == 1.0:
+        cure = "write numbers with a decimal point"
+    raise TableError(
+        f"column '{name}' holds numbers but for some values, the first being '{value}' "
+        f"in data row {position + 1}; {cure}"
+    )
+
+
+def _refuse_unusable(rows: Rows, names: list[str]) -> None:
+    kinds = {name: kind_of(rows.column(name)) for name in names}
+    dates = [name for name, kind in kinds.items() if kind == "date"]
+    if dates:
+        raise TableError(
+            f"dates or times in {listing(dates)}; drop them (--drop COL) or convert them to numbers"
+        )
+    others = [name for name, kind in kinds.items() if kind == "other"]
+    if others:
+        types = ", ".join(sorted({str(rows.column(name).type) for name in others}))
+        encoding = " (is the file saved with UTF-8 encoding?)" if "binary" in types else ""
+        raise TableError(
+            f"values of type {types} in {listing(others)}{encoding}; "
+            "drop them (--drop COL) or convert them"
+        )
+    unnamed = [name for name in names if name.startswith("unnamed_")]
+    if unnamed:
+        raise TableError(
+            f"column {unnamed[0].removeprefix('unnamed_')} has no name in the header (a row "
+            f"number?); name it, or leave it out with --drop {unnamed[0]}"
+        )
+
+
+def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
+    present = values[~np.isnan(values)]
+    if np.isinf(present).any():
+        found.infinite.append(name)
+        return
+    if len(present) < len(values):
+        found.gaps[name] = len(values) - len(present)
+    if len(present) == 0:
+        found.constant.append(name)
+        return
+    median = float(np.median(present))
+    filled = np.where(np.isnan(values), median, values)
+    mean, scale = float(filled.mean()), float(filled.std())
+    if scale <= _ROUNDING * abs(mean):
+        found.constant.append(name)
+    else:
+        found.numeric[name] = (mean, scale, median)
+
+
+def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings) -> None:
+    import pyarrow.compute as pc
+
+    text = as_text(column, name)
+    if text.null_count:
+        found.gaps[name] = int(text.null_count)
+    counted = pc.value_counts(pc.drop_null(text)).to_pylist()
+    counts: dict[str, int] = {item["values"]: item["counts"] for item in counted}
+    categories = tuple(sorted(counts))
+    if len(categories) <= 1:
+        found.constant.append(name)
+        return
+    refuse_mangled_numbers(text, list(categories), name)
+    if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(text):
+        raise TableError(
+            f"column '{name}' has {len(categories)} different texts in {len(text)} rows, like an "
+            f"identifier; leave it out with --drop {name}, or --id {name} to keep it beside "
+            "predictions"
+        )
+    mode = max(categories, key=lambda category: counts[category])
+    found.categorical[name] = (categories, kind_of(column) == "boolean", mode)
+
+
+def _learn_sparse(rows: Rows) -> Preparation:
+    from scipy.sparse import csc_matrix
+
+    X = csc_matrix(rows.sparse)
+    if not np.isfinite(X.data).all():
+        raise TableError("the table has missing or infinite feature values; remove them")
+    largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
+    kept = np.flatnonzero(largest > 0)
+    if len(kept) == 0:
+        raise TableError("every feature of the table is zero: nothing to learn")
+    return Preparation(sparse_kept=kept, sparse_scale=largest[kept])

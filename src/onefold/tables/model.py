@@ -1,0 +1,141 @@
+"""A fitted estimator together with the preparation of its tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold import saving
+from onefold.tables.errors import TableError, did_you_mean
+from onefold.tables.prepare import Preparation, warn_unknown
+from onefold.tables.rows import Rows, rows_of_frame
+from onefold.tables.source import TableSource, open_table
+from onefold.tables.target import Task
+
+__all__ = ["TableModel", "load_table_model"]
+
+_EXTRA = "table"
+_BLOCK_NUMBERS = 1 << 22
+_MOST_ROWS = 1 << 16
+_FEWEST_ROWS = 256
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An estimator that takes tables.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted on the prepared matrix; it can be used by itself on such matrices.
+    preparation : Preparation
+    target : str
+        The name of the column that was learned.
+    task : {"classification", "regression"}
+    id_column : str or None
+        A column that names the rows, repeated beside predictions.
+    report : dict
+        What tuning found, as plain values: scores, baselines, sizes.
+    """
+
+    estimator: Any
+    preparation: Preparation
+    target: str
+    task: Task
+    id_column: str | None = None
+    report: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def predict(self, table: Any) -> np.ndarray:
+        """Predict every row of a path, a pandas, polars or pyarrow table, or an open table."""
+        blocks = [prediction for _, prediction in self.predict_blocks(table)]
+        if not blocks:
+            raise TableError("the table has no rows")
+        return np.concatenate(blocks)
+
+    def predict_blocks(
+        self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Rows, np.ndarray]]:
+        """Blocks of rows with their predictions, in the order of the table.
+
+        Never holds more than a block in memory if the table can be read in blocks. Values that
+        tuning had never seen are counted over all blocks, for one warning at the end.
+
+        Parameters
+        ----------
+        table : path, TableSource or in-memory table
+            As `predict` takes it.
+        batch_rows : int, optional
+            Rows in a block; by default about four million numbers.
+        beside : tuple of str
+            Columns to read besides those the model needs.
+        """
+        for rows, matrix in self.matrix_blocks(table, batch_rows, beside):
+            yield rows, np.asarray(self.estimator.predict(matrix))
+
+    def matrix_blocks(
+        self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Rows, Any]]:
+        """Like `predict_blocks`, with the prepared matrix in place of predictions."""
+        size = batch_rows or self._batch_rows()
+        unknown: Counter[str] = Counter()
+        source = open_table(table) if isinstance(table, str | Path) else table
+        if isinstance(source, TableSource):
+            for name in beside:
+                if name not in source.names:
+                    near = did_you_mean(name, source.names)
+                    raise TableError(f"{source.path.name} has no column '{name}'; {near}")
+            self.preparation.check_columns(source.names, source.sparse)
+            wanted = tuple(dict.fromkeys(self.preparation.columns + beside))
+            blocks = source.batches(size, wanted)
+        else:
+            blocks = rows_of_frame(source).slices(size)
+        for rows in blocks:
+            yield rows, self.preparation.transform(rows, unknown)
+        warn_unknown(unknown)
+
+    def save(self, path: str | Path) -> None:
+        """Write estimator and preparation to one file, which `onefold.load` reads too."""
+        saving.save(self.estimator, path, extra={_EXTRA: self.plain()})
+
+    def plain(self) -> dict[str, Any]:
+        """Everything but the estimator as plain values and arrays.
+
+        Plain, so that `onefold.load` reads the file without knowing about tables.
+        """
+        return {
+            "preparation": self.preparation.to_plain(),
+            "target": self.target,
+            "task": self.task,
+            "id_column": self.id_column,
+            "report": self.report,
+        }
+
+    def _batch_rows(self) -> int:
+        width = max(len(self.preparation.feature_names), 1)
+        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+
+
+def load_table_model(path: str | Path) -> TableModel:
+    """Read a model that was tuned on a table, with its preparation.
+
+    Raises
+    ------
+    TableError
+        If the file holds an estimator without a preparation; `onefold.load` reads such files.
+    onefold.saving.ModelFileError
+        If the file is not a onefold model or is damaged.
+    """
+    saved = saving.load_with_extra(path)
+    stored = saved.extra.get(_EXTRA)
+    if stored is None:
+        raise TableError(
+            f"{path} holds a model that was not tuned on a table; read it with onefold.load"
+        )
+    preparation = Preparation.from_plain(stored["preparation"])
+    return TableModel(saved.model, **{**stored, "preparation": preparation})

@@ -1,0 +1,51 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from onefold.tables.errors import TableError
+from onefold.tables.rows import Rows
+from onefold.tables.source import TableSource, rechunk
+
+__all__ = ["ParquetSource"]
+
+
+class ParquetSource(TableSource):
+    """One Parquet file; blocks are decoded as they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet
+
+        self.path = path
+        with self._plain_errors():
+            self.names = tuple(pyarrow.parquet.read_schema(path).names)
+        self.check_names()
+
+    def read(self) -> Rows:
+        import pyarrow.parquet
+
+        with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
+            return Rows(file.read())
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        import pyarrow.parquet
+
+        wanted = list(self.names if columns is None else columns)
+        start = 0
+        with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
+            for table in rechunk(file.iter_batches(batch_size=rows, columns=wanted), rows):
+                yield Rows(table.select(wanted), start=start)
+                start += table.num_rows
+
+    @contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            name, reason = self.path.name, str(error).splitlines()[0]
+            raise TableError(f"{name} is not a readable Parquet file ({reason})") from error

@@ -1,0 +1,107 @@
+"""A table somewhere: its column names, all of its rows, or its rows block by block."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onefold.tables.errors import TableError, listing
+from onefold.tables.rows import Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "TableSource", "open_table", "rechunk"]
+
+FORMATS = ".csv, .tsv (also .gz), .parquet, .npz, .libsvm, .svm or .txt (svmlight)"
+
+
+class TableSource(ABC):
+    """A table of one format.
+
+    Opening reads no more than the header; `read` and `batches` can be called any number of times.
+
+    Attributes
+    ----------
+    path : Path
+    names : tuple of str
+        The column names, in the order of the file.
+    default_target : str or None
+        The target column of formats that have one by convention.
+    sparse : bool
+        Whether the features are a sparse matrix rather than named columns.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    default_target: str | None = None
+    sparse: bool = False
+
+    @abstractmethod
+    def read(self) -> Rows:
+        """All rows, with column types inferred over the whole table."""
+
+    @abstractmethod
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        """Blocks of at most `rows` rows in file order, holding only `columns` if given.
+
+        Delimited text comes as text, whatever it looks like: the types of a first block say
+        nothing about later ones, and whoever asks for blocks knows what the columns should hold.
+        """
+
+    def check_names(self) -> None:
+        """Refuse names that don't tell columns apart."""
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise TableError(
+                f"{self.path.name} has more than one column named {listing(twice)}; "
+                "give every column its own name"
+            )
+
+
+def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Join and cut record batches into tables of exactly `rows` rows (fewer in the last)."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        held.append(batch)
+        count += batch.num_rows
+        while count >= rows:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, rows)
+            held = table.slice(rows).to_batches()
+            count -= rows
+    if count:
+        yield pa.Table.from_batches(held)
+
+
+def open_table(path: str | Path) -> TableSource:
+    """Open a table; the suffix of the name says which format it has."""
+    # The formats are imported here because each of them subclasses TableSource.
+    from onefold.tables.delimited import DelimitedSource
+    from onefold.tables.npz import NpzSource
+    from onefold.tables.parquet import ParquetSource
+    from onefold.tables.svmlight import SvmlightSource
+
+    path = Path(path)
+    if path.is_dir():
+        raise TableError(f"{path} is a directory; give one table file")
+    if not path.exists():
+        raise TableError(f"there is no file {path}")
+    name = path.name.lower()
+    if name.endswith((".csv", ".csv.gz")):
+        return DelimitedSource(path)
+    if name.endswith((".tsv", ".tsv.gz")):
+        return DelimitedSource(path, delimiter="\t")
+    if name.endswith(".parquet"):
+        return ParquetSource(path)
+    if name.endswith(".npz"):
+        return NpzSource(path)
+    if name.endswith((".libsvm", ".svm", ".txt")):
+        return SvmlightSource(path)
+    raise TableError(f"can't tell the format of {path.name}: the name should end in {FORMATS}")

@@ -1,0 +1,76 @@
+"""svmlight / LIBSVM text files: sparse features with numbers instead of names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from onefold.tables.errors import TableError
+from onefold.tables.rows import Rows
+from onefold.tables.source import TableSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from scipy.sparse import csr_matrix
+
+__all__ = ["SvmlightSource"]
+
+
+class SvmlightSource(TableSource):
+    """A sparse table whose named columns are only ``target`` and, where given, ``qid``.
+
+    Feature numbers stay as they are written, so that column 0 of the matrix is empty in files
+    that count from one; whoever learns from the rows drops it with the other constant columns.
+    """
+
+    default_target = "target"
+    sparse = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            first = next((line for line in file if _has_data(line)), None)
+        if first is None:
+            raise TableError(f"{path.name} is empty; a table needs rows")
+        self.names = ("target", "qid") if b" qid:" in first else ("target",)
+        self._parse([first], start=0)
+
+    def read(self) -> Rows:
+        with self.path.open("rb") as file:
+            return self._parse(file, start=0)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        wanted = list(self.names if columns is None else columns)
+        start = 0
+        with self.path.open("rb") as file:
+            lines = filter(_has_data, file)
+            while block := list(itertools.islice(lines, rows)):
+                parsed = self._parse(block, start=start)
+                yield Rows(parsed.columns.select(wanted), sparse=parsed.sparse, start=start)
+                start += len(parsed)
+
+    def _parse(self, lines: Iterable[bytes], start: int) -> Rows:
+        import pyarrow as pa
+        from sklearn.datasets import load_svmlight_file
+
+        try:
+            loaded = load_svmlight_file(
+                BytesIO(b"".join(lines)), zero_based=True, query_id="qid" in self.names
+            )
+        except ValueError as error:
+            raise TableError(
+                f"{self.path.name} is not in svmlight format ({error}); "
+                "a table with a header line should be named .csv or .tsv"
+            ) from error
+        X: csr_matrix = loaded[0]
+        columns: dict[str, np.ndarray | pa.Array] = dict(zip(self.names, loaded[1:]))
+        return Rows(pa.table(columns), sparse=X, start=start)
+
+
+def _has_data(line: bytes) -> bool:
+    return bool(line.split(b"#", 1)[0].strip())

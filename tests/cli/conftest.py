@@ -1,0 +1,50 @@
+"""Small tables for the command line, in a directory of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onefold.cli import main
+
+N = 60
+
+
+def two_classes() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"length": rng.normal(size=N), "width": rng.normal(size=N)})
+    frame["colour"] = np.where(rng.random(N) < 0.5, "red", "blue")
+    inside = frame.length**2 + frame.width**2 < 1.2
+    frame["kind"] = np.where(inside, "inner", "outer")
+    frame["amount"] = np.sin(frame.length) + 0.1 * rng.normal(size=N)
+    frame["who"] = [f"row-{i:03d}" for i in range(N)]
+    frame["site"] = np.arange(N) // 6
+    frame["mass"] = rng.uniform(0.5, 2.0, size=N)
+    return frame
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch) -> pd.DataFrame:
+    """A working directory with t.csv in it."""
+    monkeypatch.chdir(tmp_path)
+    frame = two_classes()
+    frame.to_csv("t.csv", index=False)
+    return frame
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command that has to be refused: one line, exit code 2; returns the line."""
+
+    def run(*argv: str) -> str:
+        assert main(list(argv)) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        lines = [line for line in err.splitlines() if line.startswith("onefold: error: ")]
+        assert len(lines) == 1
+        assert err.splitlines()[-1] == lines[0]
+        assert "Traceback" not in err
+        return lines[0]
+
+    return run

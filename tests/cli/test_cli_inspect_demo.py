@@ -1,0 +1,95 @@
+"""``onefold inspect`` and ``onefold demo``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_arguments import SMALL, TUNE
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import train_test_split
+
+import onefold
+from onefold.cli import main
+from onefold.tables import load_table_model
+
+MODEL = "t-onefold/model.onefold"
+
+
+def test_inspect_a_tuned_model(table, capsys):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", "t-onefold"]) == 0
+    text = capsys.readouterr().out
+    estimator = load_table_model(MODEL).estimator
+    for words in (
+        "LSSVCCV",
+        f"RBF(gamma={estimator.gamma_})",
+        "'inner', 'outer'",
+        "'length', 'width'",
+        "'blue', 'red'",
+        "target          'kind' (classification)",
+        "id column       'who'",
+        f"onefold {onefold.__version__}, file format 1",
+    ):
+        assert words in text
+    assert main(["inspect", MODEL, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["best_params"] == {"alpha": estimator.alpha_, "gamma": estimator.gamma_}
+    assert facts["tuning"]["rows"] == 60
+    assert facts["centres"] == 60
+    length = facts["preparation"]["numeric"]["length"]
+    assert length == pytest.approx({"mean": table.length.mean(), "scale": table.length.std(ddof=0)})
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_inspect_a_bare_estimator(table, capsys, as_json):
+    X, y = table[["length", "width"]].to_numpy(), table.amount.to_numpy()
+    onefold.LSSVR(alpha=0.5).fit(X, y).save("bare.onefold")
+    onefold.LSSVRCV(gammas=[0.1, 1], alphas=[0.5, 1]).fit(X, y).save("chosen.onefold")
+    for name, word in (("bare.onefold", "LSSVR"), ("chosen.onefold", "LSSVRCV")):
+        assert main(["inspect", name, *as_json]) == 0
+        assert word in capsys.readouterr().out
+
+
+def test_inspect_refuses_damaged_files(table, capsys, refused):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    capsys.readouterr()
+    data = Path(MODEL).read_bytes()
+    Path("cut.onefold").write_bytes(data[: len(data) // 2])
+    assert "cut.onefold cannot be read as a onefold model" in refused("inspect", "cut.onefold")
+    assert "no.onefold" in refused("inspect", "no.onefold")
+    assert "t.csv" in refused("inspect", "t.csv")
+
+
+def test_demo(tmp_path, monkeypatch, capsys, refused):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert {p.name for p in Path("onefold-demo").iterdir()} == {
+        "model.onefold",
+        "search.csv",
+        "search.png",
+    }
+    # The test rows: the same split, made again by hand.
+    data = load_breast_cancer()
+    train, test = train_test_split(np.arange(569), test_size=0.3, stratify=data.target, random_state=0)
+    train, test = np.sort(train), np.sort(test)
+    model = load_table_model("onefold-demo/model.onefold")
+    mean, scale = data.data[train].mean(axis=0), data.data[train].std(axis=0)
+    np.testing.assert_allclose(model.preparation.mean, mean)
+    X = (data.data[test] - mean) / scale
+    right = model.estimator.predict(X) == data.target_names[data.target[test]]
+    assert f"onefold, tuned                             {right.mean():.2%}" in out
+    assert f"{(~right).sum()} wrong" in out
+    assert right.mean() > 0.9
+    assert "always the most frequent class" in out
+    assert "onefold-demo/search.png" in out
+    # Its own earlier output may be replaced, other directories need --force.
+    assert main(["demo"]) == 0
+    assert main(["demo", "--out", "other"]) == 0
+    capsys.readouterr()
+    assert "exists; use --force" in refused("demo", "--out", "other")
+    assert main(["demo", "--out", "other", "--force"]) == 0

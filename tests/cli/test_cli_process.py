@@ -1,0 +1,134 @@
+"""The command line as a process: exit codes, interruption, pipes; progress and option values."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_arguments import SMALL, TUNE
+
+import onefold
+from onefold.cli import entry, main, values
+from onefold.cli.progress import Progress
+
+ONEFOLD = [sys.executable, "-m", "onefold"]
+
+
+def run(*argv: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*ONEFOLD, *argv], capture_output=True, text=True, timeout=120, **options)
+
+
+def test_exit_codes_of_a_real_process(table):
+    done = run(*TUNE, *SMALL)
+    assert (done.returncode, "Best of 9" in done.stdout) == (0, True), done.stderr
+    refused = run(*TUNE, *SMALL)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("onefold: error: t-onefold/model.onefold exists")
+    version = run("--version")
+    assert (version.returncode, version.stdout) == (0, f"onefold {onefold.__version__}\n")
+
+
+def test_help(capsys):
+    for argv in (["--help"], ["tune", "--help"], ["predict", "--help"], ["demo", "--help"]):
+        assert main(argv) == 0
+        assert "usage: onefold" in capsys.readouterr().out
+
+
+def test_interruption_leaves_nothing_behind(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0] * X[:, 1])
+    process = subprocess.Popen(
+        [*ONEFOLD, "tune", "t.npz", "--gammas", "2^-15:2^9:5000"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    assert "1200 rows" in process.stderr.readline()  # it has begun
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "t-onefold").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.endswith("onefold: interrupted; no file was written\n")
+    assert "Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_a_closed_pipe_is_no_error(table, tmp_path):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    wide = Path("long.csv")
+    text = Path("t.csv").read_text()
+    header, body = text.split("\n", 1)
+    wide.write_text(header + "\n" + body * 2000)
+    command = f"{' '.join(ONEFOLD)} predict t-onefold long.csv | head -2; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=120, env=os.environ
+    )
+    assert done.stdout.splitlines()[0] == "who,prediction"
+    assert done.stdout.splitlines()[-1] == "0"
+    assert done.stderr == ""
+
+
+def test_memory_errors_are_one_line(table, monkeypatch, capsys):
+    def no_memory(name):
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(entry, "import_module", no_memory)
+    assert main([*TUNE]) == 1
+    assert capsys.readouterr().err == ("onefold: error: not enough memory (Unable to allocate 9 TiB)\n")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_is_redrawn_and_wiped():
+    stream = Terminal()
+    with Progress(stream, lambda score: f"{score:.1f}!") as progress:
+        progress({"done": 1, "total": 4, "best_score": 0.5})
+        progress({"done": 4, "total": 4, "best_score": 0.7})
+    first, last, wiped = stream.getvalue().split("\r")[1:4]
+    assert first == "[███████·····················] 1/4 kernels, best so far 0.5!"
+    assert last.startswith("[" + "█" * 28 + "] 4/4 kernels, best so far 0.7!")
+    assert wiped.strip() == ""
+    assert "\n" not in stream.getvalue()
+
+
+def test_progress_in_a_log_is_sparse(monkeypatch):
+    clock = iter([0.0, 1.0, 11.0, 11.0, 12.0])
+    monkeypatch.setattr("onefold.cli.progress.time.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with Progress(stream, str) as progress:
+        for done in (1, 2, 3):
+            progress({"done": done, "total": 3, "best_score": 1.0})
+    assert stream.getvalue() == "onefold: 2/3 kernels, best so far 1.0\n"
+
+
+def test_grids():
+    assert values.grid("0.5, 1,2^3") == [0.5, 1.0, 8.0]
+    np.testing.assert_allclose(values.grid("2^-15:2^9:13"), 2.0 ** np.arange(-15, 10, 2))
+    np.testing.assert_allclose(values.grid("1,10:1000:3"), [1, 10, 100, 1000])
+    for bad in ("", "0", "-1", "x", "1:2", "1:2:0", "1:2:3:4", "nan", "inf", "2^x", "-2^0.5"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            values.grid(bad)
+
+
+def test_powers_of_two_are_shown_as_such():
+    assert [values.power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
