@@ -33,7 +33,7 @@ _FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distanc
 _LOST_DIGITS = 1e-3
 
 
-def squared_distances(A: Array, B: Array) -> Array:
+def squared_distances(A: Array, B: Array, harmless_norm: float = _HARMLESS_NORM) -> Array:
     """‖a − b‖² for every pair, never negative, accurate also for nearly equal rows.
 
     One matrix product, O(|A|·|B|·d); pairs whose distance lost digits to cancellation and still
@@ -47,7 +47,8 @@ def squared_distances(A: Array, B: Array) -> Array:
     distances += norms_b[None, :]
     if is_numpy(A):
         np.maximum(distances, 0, out=distances)
-        _refine_close_pairs(distances, A, B, norms_a, norms_b)
+        if distances.size and norms_a.max() + norms_b.max() > harmless_norm:
+            _refine_close_pairs(distances, A, B, norms_a)
         if B is A:
             np.fill_diagonal(distances, 0)
         return distances
@@ -58,9 +59,7 @@ def squared_distances(A: Array, B: Array) -> Array:
     return distances
 
 
-def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array, norms_b: Array) -> None:
-    if min(distances.shape) == 0 or norms_a.max() + norms_b.max() <= _HARMLESS_NORM:
-        return
+def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array) -> None:
     limit = np.minimum(_LOST_DIGITS * norms_a, _FAR).astype(distances.dtype)
     rows, columns = np.nonzero(distances < limit[:, None])
     block = max(1, 2**20 // max(1, A.shape[1]))
@@ -74,6 +73,7 @@ def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array, no
 
 class _Radial(WidthKernel):
     stationary = True
+    harmless_norm = _HARMLESS_NORM
 
     @property
     def accepts_sparse(self) -> bool:
@@ -85,7 +85,8 @@ class _Radial(WidthKernel):
 
     def __call__(self, A: Array, B: Array) -> Array:
         rows = self.weigh(A, 0.5)
-        return self.profile(squared_distances(rows, rows if B is A else self.weigh(B, 0.5)))
+        others = rows if B is A else self.weigh(B, 0.5)
+        return self.profile(squared_distances(rows, others, self.harmless_norm))
 
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)
@@ -113,6 +114,7 @@ class Matern(_Radial):
 
     gamma: Width = 1.0
     nu: float = 1.5
+    harmless_norm = 0.0  # the root of a small squared distance magnifies its rounding
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", check_width(self.gamma))

@@ -64,9 +64,10 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
     def fill(pair: tuple[int, int]) -> None:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         tile = kernel(left, right)
+        if i == j:
+            tile = (tile + tile.T) / 2  # the same digits on both sides of the diagonal
         K[i, j] = tile
-        if i != j:
-            K[j, i] = tile.T
+        K[j, i] = tile.T
 
     # A user's function may not be safe to run in several threads.
     threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else workers

@@ -89,10 +89,10 @@ class SpectralSmoother(Smoother):
     def _mix(self, vectors: Array, projected: Array, weights: Array) -> Array:
         """Vectors · [weights] · projected of shape (μ, rows, targets), as one matrix product."""
         xp = namespace(projected)
-        q, t = projected.shape
+        (q, t), a = projected.shape, weights.shape[0]
         scaled = xp.permute_dims(weights[:, :q], (1, 0))[:, :, None] * projected[:, None, :]
-        product = vectors @ xp.reshape(scaled, (q, -1))
-        return xp.permute_dims(xp.reshape(product, (vectors.shape[0], -1, t)), (1, 0, 2))
+        product = vectors @ xp.reshape(scaled, (q, a * t))
+        return xp.permute_dims(xp.reshape(product, (vectors.shape[0], a, t)), (1, 0, 2))
 
     def _diagonal(self, weights: Array) -> Array:
         """diag(U [weights] Uᵀ) of shape (μ, n)."""
@@ -103,7 +103,7 @@ class SpectralSmoother(Smoother):
             self._vectors[i : i + _STRIP, :] ** 2 @ columns
             for i in range(0, self._vectors.shape[0], _STRIP)
         ]
-        inner = xp.concat(strips) if strips else columns
+        inner = xp.concat(strips) if strips else columns[:0, :]
         if self._alone is None:
             return xp.permute_dims(inner, (1, 0))
         out = np.empty((weights.shape[0], self.n))

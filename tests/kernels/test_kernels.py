@@ -1,0 +1,200 @@
+"""Kernels against scikit-learn's and against differences computed in extended precision."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process import kernels as gp
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from onefold.kernels import (
+    RBF,
+    CallableKernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    Precomputed,
+    resolve_gamma,
+    resolve_kernel,
+)
+from onefold.kernels.tiles import gram, kernel_product
+
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((13, 4)), RNG.standard_normal((7, 4))
+KERNELS = [
+    RBF(0.3),
+    RBF((0.1, 0.2, 0.0, 0.4)),
+    Laplacian(0.3),
+    Laplacian((0.1, 0.2, 0.3, 0.4)),
+    Matern(0.3, nu=0.5),
+    Matern(0.3, nu=1.5),
+    Matern((0.1, 0.2, 0.3, 0.4), nu=2.5),
+    Polynomial(0.3, degree=2, coef0=0.5),
+    Polynomial((0.1, 0.2, 0.3, 0.4), degree=3),
+    Linear(),
+    RBF(0.3) + Linear(),
+    Matern(0.2) * Polynomial(0.1, 2) + Laplacian(0.1),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "parameters"),
+    [
+        (RBF(0.3), "rbf", {"gamma": 0.3}),
+        (Laplacian(0.3), "laplacian", {"gamma": 0.3}),
+        (Polynomial(0.3, 2, 0.5), "polynomial", {"gamma": 0.3, "degree": 2, "coef0": 0.5}),
+        (Linear(), "linear", {}),
+    ],
+)
+def test_values_are_scikit_learns(kernel, name, parameters) -> None:
+    assert_allclose(kernel(A, B), pairwise_kernels(A, B, metric=name, **parameters), rtol=1e-13)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_matern_is_the_textbook_one(nu) -> None:
+    gamma = 0.7
+    expected = gp.Matern(length_scale=np.sqrt(0.5 / gamma), nu=nu)(A, B)
+    assert_allclose(Matern(gamma, nu)(A, B), expected, rtol=1e-12)
+
+
+def test_one_width_per_feature_is_a_scaling_of_the_columns() -> None:
+    widths = np.array([0.1, 0.2, 0.0, 0.4])
+    assert_allclose(RBF(widths)(A, B), RBF(1.0)(A * np.sqrt(widths), B * np.sqrt(widths)))
+    assert_allclose(Laplacian(widths)(A, B), Laplacian(1.0)(A * widths, B * widths))
+
+
+def test_sums_and_products() -> None:
+    left, right = RBF(0.3), Linear()
+    assert_allclose((left + right)(A, B), left(A, B) + right(A, B))
+    assert_allclose((left * right)(A, B), left(A, B) * right(A, B))
+    assert (left + Matern(0.5)).stationary
+    assert not (left + right).stationary
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_scaling_multiplies_every_width(kernel) -> None:
+    if isinstance(kernel, RBF):
+        assert kernel.scaled(2.0).gamma == pytest.approx(np.multiply(kernel.gamma, 2.0))
+    assert_allclose(kernel.scaled(1.0)(A, B), kernel(A, B))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_diagonal_and_gram_and_product_are_those_of_the_tile(kernel) -> None:
+    assert_allclose(kernel.diagonal(A), np.diagonal(kernel(A, A)), rtol=1e-12)
+    K = gram(kernel, A, workers=2)
+    assert_allclose(K, kernel(A, A.copy()), rtol=1e-12, atol=1e-13)
+    assert np.array_equal(K, K.T)
+    coef = RNG.standard_normal((7, 2))
+    assert_allclose(kernel_product(kernel, A, B, coef), kernel(A, B) @ coef, rtol=1e-12, atol=1e-12)
+
+
+def test_many_tiles_give_the_same_matrix() -> None:
+    X = RNG.standard_normal((150, 3))
+    coef = RNG.standard_normal((150, 1))
+    whole, product = gram(RBF(0.4), X), kernel_product(RBF(0.4), X, X, coef)
+    with sklearn.config_context(working_memory=0.001):
+        assert_allclose(gram(RBF(0.4), X, workers=2), whole, rtol=1e-13)
+        assert_allclose(kernel_product(RBF(0.4), X, X, coef, workers=2), product, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k.accepts_sparse], ids=repr)
+def test_sparse_rows_give_the_dense_values(kernel) -> None:
+    thin = np.where(RNG.random(A.shape) < 0.5, 0.0, A)
+    assert_allclose(kernel(sp.csr_array(thin), sp.csr_array(B)), kernel(thin, B), rtol=1e-10)
+    assert_allclose(gram(kernel, sp.csr_matrix(thin)), gram(kernel, thin), rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_single_precision_stays_single(kernel) -> None:
+    tile = kernel(A.astype(np.float32), B.astype(np.float32))
+    assert tile.dtype == np.float32
+    assert_allclose(tile, kernel(A, B), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0), Matern(2.0, 0.5)], ids=repr)
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e6])
+def test_nearly_equal_rows_far_from_the_origin(kernel, offset) -> None:
+    """Two distant clusters: no shift can save the digits of both."""
+    base = RNG.standard_normal((30, 3))
+    X = base * 0.5
+    X[15:] += offset
+    exact = X.astype(np.longdouble)
+    squared = ((exact[:, None] - exact[None]) ** 2).sum(-1).astype(float)
+    assert_allclose(gram(kernel, X), kernel.profile(2.0 * squared), rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(arrays(np.float64, (6, 2), elements=st.floats(-1e8, 1e8)), st.floats(1e-3, 1e3))
+def test_radial_values_stay_in_the_unit_interval(X, gamma) -> None:
+    K = gram(RBF(gamma), np.vstack([X, X * (1 + 1e-15)]))
+    assert np.all(K >= 0)
+    assert np.all(K <= 1)
+    assert np.all(np.diagonal(K) == 1)
+
+
+def test_scratch_memory_does_not_grow_with_the_rows() -> None:
+    centres, coef = RNG.standard_normal((500, 5)), RNG.standard_normal((500, 1))
+
+    def peak(rows: int) -> int:
+        X = np.zeros((rows, 5))
+        with sklearn.config_context(working_memory=2):
+            tracemalloc.start()
+            kernel_product(RBF(0.1), X, centres, coef)
+            used = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        return used - 8 * rows
+
+    assert peak(40_000) < 4 * 2**20
+    assert peak(40_000) < 1.5 * peak(4_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RBF(0.0), "greater than 0"),
+        (lambda: RBF(-1.0), "greater than 0"),
+        (lambda: RBF(float("nan")), "positive number"),
+        (lambda: RBF("wide"), "positive number"),
+        (lambda: RBF((0.1, -0.2)), "not be negative"),
+        (lambda: RBF((0.0, 0.0)), "for every feature"),
+        (lambda: Matern(1.0, nu=2.0), "nu must be"),
+        (lambda: Polynomial(degree=0), "degree"),
+        (lambda: Polynomial(coef0=float("inf")), "coef0"),
+        (lambda: resolve_kernel("gauss", 1.0, 3, 1.0), "unknown kernel 'gauss'"),
+        (lambda: resolve_kernel(3, 1.0, 3, 1.0), "must be a name"),
+        (lambda: resolve_gamma("auto", A), "scale"),
+        (lambda: RBF((0.1, 0.2)).check_features(3), "2 widths but X has 3"),
+        (lambda: RBF().scaled(-1.0), "greater than 0"),
+    ],
+)
+def test_wrong_parameters_are_named(make, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_scale_is_scikit_learns() -> None:
+    assert resolve_gamma("scale", A) == pytest.approx(1 / (4 * A.var()))
+    assert resolve_gamma("scale", sp.csr_array(A)) == pytest.approx(1 / (4 * A.var()))
+    assert resolve_gamma("scale", np.ones((3, 2))) == 1.0
+    assert resolve_gamma(None, A) == 0.25
+
+
+def test_a_function_must_return_the_whole_tile() -> None:
+    good = CallableKernel(lambda a, b: a @ b.T)
+    assert_allclose(good(A, B), A @ B.T)
+    assert_allclose(good.diagonal(A), (A**2).sum(1))
+    with pytest.raises(ValueError, match=r"returned shape \(\)"):
+        CallableKernel(lambda a, b: 1.0)(A, B)
+    with pytest.raises(TypeError, match="precomputed"):
+        Precomputed()(A, B)
+    with pytest.raises(TypeError, match="not a kernel"):
+        RBF() + 3

@@ -1,0 +1,170 @@
+"""Every smoother against a dense twin built from the definition, and against literal refits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from onefold.arrays import to_numpy
+from onefold.kernels import RBF, Linear
+from onefold.kernels.tiles import gram
+from onefold.smoothers import CholeskySmoother, SpectralSmoother, choose_route
+from onefold.smoothers.spectral import isolated_rows
+
+ALPHAS = np.array([1e-4, 0.1, 30.0])
+
+
+def _spectral(K, border):
+    return SpectralSmoother(K.copy(), border, alone=isolated_rows(K))
+
+
+SMOOTHERS = {
+    "eigen": _spectral,
+    "eigen, in place": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=False),
+    "eigen, threads": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=True),
+    "cholesky": lambda K, border: CholeskySmoother(K.copy(), border),
+}
+
+
+def dense_residual_operator(K, border, alpha):
+    R = alpha * np.linalg.inv(K + alpha * np.eye(len(K)))
+    if border is None:
+        return R
+    rho = R @ border
+    return R - np.outer(rho, rho) / (border @ rho)
+
+
+def refit(K, Y, border, alpha, train, test):
+    """Solve the bordered system on `train` alone and predict `test`."""
+    m = len(train)
+    if border is None:
+        return K[np.ix_(test, train)] @ np.linalg.solve(
+            K[np.ix_(train, train)] + alpha * np.eye(m), Y[train]
+        )
+    system = np.zeros((m + 1, m + 1))
+    system[:m, :m] = K[np.ix_(train, train)] + alpha * np.eye(m)
+    system[:m, m] = system[m, :m] = border[train]
+    solved = np.linalg.solve(system, np.vstack([Y[train], np.zeros((1, Y.shape[1]))]))
+    return K[np.ix_(test, train)] @ solved[:m] + border[test][:, None] * solved[m]
+
+
+def example(n, gamma, seed=0, targets=2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    return gram(RBF(gamma), X), rng.standard_normal((n, targets)) + 5.0, rng
+
+
+def borders(n, rng):
+    return {"none": None, "ones": np.ones(n), "weights": np.sqrt(rng.uniform(0.2, 3.0, n))}
+
+
+@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@pytest.mark.parametrize("gamma", [1e-4, 0.5, 40.0, 1e6], ids=["flat", "usual", "narrow", "diagonal"])
+@pytest.mark.parametrize("name", SMOOTHERS)
+def test_against_the_dense_twin(name, gamma, kind) -> None:
+    n = 40
+    K, Y, rng = example(n, gamma)
+    border = borders(n, rng)[kind]
+    smoother = SMOOTHERS[name](K, border)
+    R = np.stack([dense_residual_operator(K, border, a) for a in ALPHAS])
+    assert_allclose(to_numpy(smoother.residuals(Y, ALPHAS)), R @ Y, atol=1e-9)
+    trace = np.trace(R, axis1=1, axis2=2)
+    assert_allclose(smoother.trace(ALPHAS), trace, atol=1e-9)
+    assert_allclose(smoother.degrees_of_freedom(ALPHAS), n - trace, atol=1e-9)
+    for a, value in zip(ALPHAS, smoother.logdet(ALPHAS)):
+        G = K + a * np.eye(n)
+        if border is not None:
+            basis = np.linalg.svd(border[None])[2][1:]  # orthonormal complement of s
+            G = basis @ G @ basis.T
+        assert_allclose(value, np.linalg.slogdet(G)[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@pytest.mark.parametrize("gamma", [1e-4, 0.5, 40.0, 1e6], ids=["flat", "usual", "narrow", "diagonal"])
+@pytest.mark.parametrize("name", SMOOTHERS)
+def test_heldout_rows_against_literal_refits(name, gamma, kind) -> None:
+    n = 30
+    K, Y, rng = example(n, gamma)
+    border = borders(n, rng)[kind]
+    smoother = SMOOTHERS[name](K, border)
+    parts = [np.arange(7), np.sort(rng.choice(n, 20, replace=False)), np.array([29])]
+    for rows, values in zip(parts, smoother.heldout(Y, parts, ALPHAS)):
+        train = np.setdiff1d(np.arange(n), rows)
+        for a, value in zip(ALPHAS, values):
+            assert_allclose(value, refit(K, Y, border, a, train, rows), rtol=1e-7, atol=1e-8)
+    loo = smoother.leave_one_out(Y, ALPHAS)
+    for i in (0, 11, 29):
+        train = np.delete(np.arange(n), i)
+        for a, value in zip(ALPHAS, loo):
+            expected = refit(K, Y, border, a, train, np.array([i]))
+            assert_allclose(value[i : i + 1], expected, rtol=1e-7, atol=1e-8)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n=st.integers(2, 12),
+    gamma=st.sampled_from([1e-5, 0.1, 3.0, 1e5]),
+    kind=st.sampled_from(["none", "ones", "weights"]),
+    name=st.sampled_from(list(SMOOTHERS)),
+    repeat=st.booleans(),
+    data=st.data(),
+)
+def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data) -> None:
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, 2))
+    if repeat:
+        X[1] = X[0]
+    K, Y = gram(RBF(gamma), X), rng.standard_normal((n, 1))
+    border = borders(n, rng)[kind]
+    size = data.draw(st.integers(1, n - 1))
+    rows = np.sort(data.draw(st.permutations(range(n)))[:size])
+    smoother = SMOOTHERS[name](K, border)
+    (values,) = smoother.heldout(Y, [rows], np.array([0.05]))
+    train = np.setdiff1d(np.arange(n), rows)
+    assert_allclose(values[0], refit(K, Y, border, 0.05, train, rows), rtol=1e-8, atol=1e-8)
+
+
+def test_one_row() -> None:
+    for make in SMOOTHERS.values():
+        smoother = make(np.array([[2.0]]), None)
+        assert_allclose(smoother.residuals(np.array([[3.0]]), [1.0]), [[[1.0]]])
+
+
+def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
+    K = np.eye(40)
+    assert isolated_rows(K).size == 40
+    K[0, 1] = K[1, 0] = 0.5
+    assert_allclose(isolated_rows(K), np.arange(2, 40))
+    assert isolated_rows(example(40, 0.5)[0]) is None
+    assert isolated_rows(np.ones((1, 1))) is None
+
+
+@pytest.mark.parametrize("name", SMOOTHERS)
+def test_an_indefinite_matrix_is_refused(name) -> None:
+    K = np.diag([1.0, 1.0, -0.5])
+    K[0, 1] = K[1, 0] = 0.5
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        SMOOTHERS[name](K, None).residuals(np.ones((3, 1)), [0.1])
+
+
+def test_a_matrix_of_low_rank_with_a_tiny_ridge() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((50, 2))
+    K, Y = gram(Linear(), X), rng.standard_normal((50, 1))
+    rows = np.arange(10)
+    for make in SMOOTHERS.values():
+        (values,) = make(K, np.ones(50)).heldout(Y, [rows], [1e-6])
+        expected = refit(K, Y, np.ones(50), 1e-6, np.arange(10, 50), rows)
+        assert_allclose(values[0], expected, atol=1e-6)
+
+
+def test_the_route_follows_the_cost_model() -> None:
+    assert choose_route(1, "coefficients").name == "cholesky"
+    assert choose_route(11, "heldout").name == "eigen"
+    assert choose_route(11, "heldout", gpu=True).name == "cholesky"
+    route = choose_route(3, "heldout")
+    assert route.cholesky_cost < route.eigen_cost
+    assert "3 ridge values" in route.reason
