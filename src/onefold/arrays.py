@@ -97,6 +97,18 @@ def take_rows(x: Array, index: Any) -> Array:
     return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)
 
 
+def replace_rows(x: Array, index: Any, values: Array) -> Array:
+    """A copy of `x` with the rows of the given numbers replaced, in any library."""
+    if is_numpy(x):
+        copy = x.copy()
+        copy[index] = values
+        return copy
+    xp = namespace(x)
+    source = np.arange(x.shape[0])
+    source[index] = x.shape[0] + np.arange(len(index))
+    return take_rows(xp.concat([x, values]), source)
+
+
 def exp_negative(x: Array) -> Array:
     """exp(−x), in place for NumPy."""
     if is_numpy(x):
@@ -112,6 +124,15 @@ def all_finite(x: Array) -> bool:
     if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
         return True
     return bool(xp.all(xp.isfinite(values)))
+
+
+def add_to_diagonal(matrix: Array, value: float) -> Array:
+    """Matrix + value·I, in place for NumPy."""
+    if is_numpy(matrix):
+        matrix.ravel()[:: matrix.shape[0] + 1] += value
+        return matrix
+    xp, n = namespace(matrix), matrix.shape[0]
+    return matrix + value * xp.eye(n, dtype=matrix.dtype, device=_device(matrix))
 
 
 def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tuple[Array, Array]:
@@ -156,7 +177,7 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
         import torch
 
         return torch.cholesky_solve(rhs, factor)
-    return xp.linalg.solve(factor @ factor.T, rhs)
+    return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
 
 def invert_lower(factor: Array) -> Array:
@@ -183,8 +204,8 @@ def _clear_upper(matrix: Array, block: int = 512) -> None:
         corner[:] = np.tril(corner)
 
 
-def solve_stack(blocks: Array, rhs: Array) -> Array:
-    """Solve a stack of symmetric positive definite systems: (a, j, j) and (a, j, t) → (a, j, t)."""
-    if is_numpy(blocks):
-        return np.linalg.solve(blocks, rhs)
-    return namespace(blocks).linalg.solve(blocks, rhs)
+def solve_positive(matrix: Array, rhs: Array) -> Array:
+    """Solve a symmetric positive definite system, (j, j) and (j, t) → (j, t)."""
+    if is_numpy(matrix):
+        return np.linalg.solve(matrix, rhs)  # releases the interpreter lock, as SciPy's does not
+    return namespace(matrix).linalg.solve(matrix, rhs)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold import LSSVC, LSSVCCV, LSSVR, KernelRidge, KernelRidgeCV, LSSVRCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 
 # A small grid keeps the checks fast; it changes nothing in the code they reach.
 SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}

@@ -24,7 +24,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from onefold import LSSVC, LSSVCCV, LSSVR, KernelRidge, KernelRidgeCV, LSSVRCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.heldout import GapKFold, make_splits
 
 RNG = np.random.default_rng(3)
@@ -181,7 +181,7 @@ class TestWrongSplits:
     def test_a_training_part_with_one_class_is_named(self) -> None:
         y = np.array(["a"] * 39 + ["b"])
         for cv in ("loo", KFold(4), LeaveOneOut()):
-            with pytest.raises(ValueError, match="one class only \\(.*'a'"):
+            with pytest.raises(ValueError, match=r"one class only \(.*'a'"):
                 self.of(cv, y, classes=lambda rows: y[rows])
 
     def test_boolean_and_negative_row_numbers(self) -> None:

@@ -17,13 +17,21 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
     """X as a finite two-dimensional float array or CSR matrix, in its own array library."""
     if is_foreign(X):
         return _check_foreign_rows(estimator, X, fitting)
-    return validate_data(
-        estimator,
-        X,
-        reset=fitting,
-        accept_sparse="csr" if sparse else False,
-        dtype=[np.float64, np.float32],
-    )
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=fitting,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+        )
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"X holds text ({error}); encode such columns as numbers first, "
+            "for example with sklearn.preprocessing.OneHotEncoder."
+        ) from error
 
 
 def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
@@ -74,14 +82,12 @@ def check_length(y: Any, n: int) -> None:
 
 
 def check_weights(sample_weight: Any, n: int) -> Any | None:
-    """A NumPy vector of weights that are not negative, nor all 0."""
+    """A NumPy vector of weights that are not negative (nor all 0, says scikit-learn)."""
     if sample_weight is None:
         return None
     weight = _check_sample_weight(to_numpy(sample_weight), np.empty((n, 1)), dtype=np.float64)
     if np.any(weight < 0):
         raise ValueError("sample_weight must not be negative.")
-    if not np.any(weight > 0):
-        raise ValueError("sample_weight is 0 for every row; at least one must be positive.")
     return weight
 
 

@@ -2,7 +2,8 @@
 
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.cholesky import CholeskySmoother
+from onefold.smoothers.dense import DenseSmoother
 from onefold.smoothers.route import Route, choose_route
 from onefold.smoothers.spectral import SpectralSmoother
 
-__all__ = ["CholeskySmoother", "Route", "Smoother", "SpectralSmoother", "choose_route"]
+__all__ = ["CholeskySmoother", "DenseSmoother", "Route", "Smoother", "SpectralSmoother", "choose_route"]

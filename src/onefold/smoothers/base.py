@@ -23,9 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, like, namespace, solve_stack, take_rows, to_numpy
-
-_STACK_BYTES = 128 * 2**20  # blocks of several μ are solved together up to this much memory
+from onefold.arrays import Array, like, namespace, take_rows, to_numpy
 
 
 class Smoother(ABC):
@@ -78,17 +76,16 @@ class BorderCorrection:
         """From ρ = R s."""
         return cls(rho, rho @ border)
 
-    def vectors(self, RY: Array, Y: Array, rows: Any | None = None) -> Array:
-        """R Y → R_b Y, or the given rows of it."""
+    def vectors(self, RY: Array, Y: Array) -> Array:
+        """R Y → R_b Y, shape (μ, n, targets)."""
         b = (self.rho @ Y) / self.sigma[:, None]
-        rho = self.rho if rows is None else take_rows(self.rho.T, rows).T
-        return RY - rho[:, :, None] * b[:, None, :]
+        return RY - self.rho[:, :, None] * b[:, None, :]
 
     def diagonal(self, diagonal: Array) -> Array:
-        """Diag R → diag R_b."""
+        """Diag R → diag R_b, shape (μ, n)."""
         return diagonal - self.rho**2 / self.sigma[:, None]
 
-    def block(self, block: Array, rows: Any, index: int) -> Array:
+    def block(self, block: Array, rows: Any, index: int = 0) -> Array:
         """R_JJ → (R_b)_JJ for the μ at `index`."""
         part = take_rows(self.rho[index, :], rows)
         block -= part[:, None] * (part / self.sigma[index])[None, :]
@@ -101,16 +98,6 @@ class BorderCorrection:
     def logdet(self, logdet: Any, alphas: Any, border: Array) -> Any:
         """Log det G → log det of G on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs)."""
         return logdet + np.log(to_numpy(self.sigma) / alphas) - np.log(float(border @ border))
-
-
-def stack_length(rows: int, n_alphas: int) -> int:
-    """How many μ to treat at once so that a stack of rows × rows blocks stays small."""
-    return max(1, min(n_alphas, _STACK_BYTES // max(1, 8 * rows * rows)))
-
-
-def solve_blocks(blocks: list[Array], rhs: Array) -> Array:
-    """Solve the systems of several μ together."""
-    return solve_stack(namespace(rhs).stack(blocks), rhs)
 
 
 def without_rows(Y: Array, rows: Any) -> Array:

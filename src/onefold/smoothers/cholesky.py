@@ -8,33 +8,27 @@ cheaper than an eigendecomposition for a few μ. Holds K and one factor, two arr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from onefold.arrays import (
     Array,
+    add_to_diagonal,
     cholesky,
     cholesky_solve,
     invert_lower,
-    is_numpy,
     namespace,
     take_rows,
 )
-from onefold.smoothers.base import (
-    BorderCorrection,
-    Smoother,
-    as_vector,
-    solve_blocks,
-    without_rows,
-)
+from onefold.smoothers.dense import DenseSmoother, Operator
 from onefold.smoothers.spectral import not_psd_message
 
 _STRIP = 256
 
 
-class CholeskySmoother(Smoother):
+class CholeskySmoother(DenseSmoother):
     """R_b(μ) from a factorisation per μ.
 
     Parameters
@@ -52,7 +46,12 @@ class CholeskySmoother(Smoother):
         self._K = K
         self._overwrite = overwrite
 
-    def _factor(self, alpha: float) -> Array:
+    def operators(self, alphas: Any) -> Iterator[Operator]:
+        for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
+            yield _Factorised(self._shifted(float(alpha)), float(alpha))
+
+    def _shifted(self, alpha: float) -> Array:
+        """K + μI, to be factorised in place."""
         if self._K is None:
             raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
         K = self._K
@@ -60,83 +59,43 @@ class CholeskySmoother(Smoother):
             self._K = None
         else:
             K = namespace(K).asarray(K, copy=True)
-        if is_numpy(K):
-            K.ravel()[:: self.n + 1] += alpha
-        else:
-            K = K + alpha * namespace(K).eye(self.n, dtype=K.dtype, device=K.device)
+        return add_to_diagonal(K, alpha)
+
+
+class _Factorised(Operator):
+    """μ L⁻ᵀL⁻¹; L is replaced by L⁻¹ when a block or the diagonal is first asked for."""
+
+    def __init__(self, G: Array, alpha: float) -> None:
+        self._alpha = alpha
         try:
-            return cholesky(K, overwrite=True)
+            self._factor = cholesky(G, overwrite=True)
         except np.linalg.LinAlgError as error:
             raise ValueError(not_psd_message(-alpha)) from error
+        xp = namespace(G)
+        self._logdet = 2 * float(xp.sum(xp.log(xp.linalg.diagonal(self._factor))))
+        self._inverted = False
 
-    def _each(self, Y: Array, alphas: Any) -> Iterator[tuple[float, Array, Array, Any]]:
-        """For each μ: μ, the factor L, R_b Y and the border's correction (or None)."""
-        xp = namespace(Y)
-        t = Y.shape[1]
-        rhs = Y if self.border is None else xp.concat([Y, self.border[:, None]], axis=1)
-        for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
-            factor = self._factor(float(alpha))
-            solved = float(alpha) * cholesky_solve(factor, rhs)
-            if self.border is None:
-                yield float(alpha), factor, solved, None
-                continue
-            border = BorderCorrection.of(solved[:, t][None, :], self.border)
-            yield float(alpha), factor, border.vectors(solved[None, :, :t], Y)[0], border
+    def _inverse(self) -> Array:
+        if not self._inverted:
+            self._factor, self._inverted = invert_lower(self._factor), True
+        return self._factor
 
-    def residuals(self, Y: Array, alphas: Any) -> Array:
-        return namespace(Y).stack([RY for _, _, RY, _ in self._each(Y, alphas)])
+    def apply(self, Y: Array) -> Array:
+        if self._inverted:
+            return self._alpha * (self._factor.T @ (self._factor @ Y))
+        return self._alpha * cholesky_solve(self._factor, Y)
 
-    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
-        xp = namespace(Y)
-        pieces = []
-        for alpha, factor, RY, border in self._each(Y, alphas):
-            diagonal = alpha * _column_squares(invert_lower(factor))
-            if border is not None:
-                diagonal = border.diagonal(diagonal[None, :])[0]
-            pieces.append(Y - RY / diagonal[:, None])
-        return xp.stack(pieces)
+    def block(self, rows: Any) -> Array:
+        columns = take_rows(self._inverse().T, rows)
+        return self._alpha * (columns @ columns.T)
 
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        xp, t = namespace(Y), Y.shape[1]
-        blanked = xp.concat([without_rows(Y, rows) for rows in parts], axis=1)
-        pieces: list[list[Array]] = [[] for _ in parts]
-        for alpha, factor, RY, border in self._each(blanked, alphas):
-            inverse = invert_lower(factor)
-            for k, rows in enumerate(parts):
-                columns = take_rows(inverse.T, rows)
-                block = alpha * (columns @ columns.T)
-                if border is not None:
-                    block = border.block(block, rows, 0)
-                rhs = take_rows(RY[:, k * t : (k + 1) * t], rows)
-                pieces[k].append(-solve_blocks([block], rhs[None])[0])
-        return [xp.stack(piece) for piece in pieces]
+    def diagonal(self) -> Array:
+        inverse = self._inverse()
+        xp, n = namespace(inverse), inverse.shape[0]
+        total = 0.0
+        for start in range(0, n, _STRIP):  # a strip at a time: no second array of n × n
+            total = total + xp.sum(inverse[start : min(start + _STRIP, n), :] ** 2, axis=0)
+        return self._alpha * total
 
-    def trace(self, alphas: Any) -> Any:
-        traces = []
-        for alpha, factor, _, border in self._each(self._nothing(), alphas):
-            trace = alpha * float(namespace(factor).sum(_column_squares(invert_lower(factor))))
-            traces.append(trace if border is None else float(border.trace(np.array([trace]))[0]))
-        return np.array(traces)
-
-    def logdet(self, alphas: Any) -> Any:
-        values = []
-        for alpha, factor, _, border in self._each(self._nothing(), alphas):
-            xp = namespace(factor)
-            value = np.array([2 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))])
-            if border is not None:
-                value = border.logdet(value, np.array([alpha]), self.border)
-            values.append(float(value[0]))
-        return np.array(values)
-
-    def _nothing(self) -> Array:
-        """No targets, where only the factor is wanted."""
-        return as_vector(np.zeros(self.n), self._K)[:, None][:, :0]
-
-
-def _column_squares(matrix: Array) -> Array:
-    """Σ_k m_ki² for each column i, a strip at a time."""
-    xp = namespace(matrix)
-    total = xp.sum(matrix[:_STRIP, :] ** 2, axis=0)
-    for start in range(_STRIP, matrix.shape[0], _STRIP):
-        total += xp.sum(matrix[start : start + _STRIP, :] ** 2, axis=0)
-    return total
+    def logdet(self) -> float:
+        return self._logdet

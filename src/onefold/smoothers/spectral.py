@@ -9,26 +9,21 @@ rows alone) are their own eigenvectors and never enter the decomposition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from onefold.arrays import Array, is_numpy, namespace, symmetric_eigh, take_rows, to_numpy
-from onefold.smoothers.base import (
-    BorderCorrection,
-    Smoother,
-    as_vector,
-    solve_blocks,
-    stack_length,
-    without_rows,
-)
+from onefold.smoothers.base import BorderCorrection, as_vector
+from onefold.smoothers.dense import DenseSmoother, Operator
 
 _STRIP = 256  # rows of U∘U formed at a time
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
 
 
-class SpectralSmoother(Smoother):
+class SpectralSmoother(DenseSmoother):
     """R_b(μ) from the eigenvalues and eigenvectors of K.
 
     Parameters
@@ -55,149 +50,125 @@ class SpectralSmoother(Smoother):
         tolerance: float = ROUNDING,
     ) -> None:
         super().__init__(K.shape[0], border)
-        self._alone = alone
-        if self._alone is None:
-            values, self._vectors = symmetric_eigh(K, overwrite=True, release_lock=release_lock)
-        else:
-            rest = np.setdiff1d(np.arange(self.n), self._alone)
-            alone_values = K[self._alone, self._alone]
-            inner, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
-            self._rest, self._vectors = rest, vectors
-            values = np.concatenate([inner, alone_values])
-        check_spectrum(values, tolerance)
-        self.eigenvalues = values
+        self._spectrum = decompose(K, alone, release_lock)
+        check_spectrum(self._spectrum.values, tolerance)
 
     def _filter(self, alphas: Any) -> Array:
         """μ/(λ+μ) of shape (μ, n)."""
-        mu = as_vector(alphas, self.eigenvalues)[:, None]
-        shifted = self.eigenvalues[None, :] + mu
+        values = self._spectrum.values
+        mu = as_vector(alphas, values)[:, None]
+        shifted = values[None, :] + mu
         if bool(namespace(shifted).any(shifted <= 0)):
-            smallest = float(namespace(shifted).min(self.eigenvalues))
-            raise ValueError(not_psd_message(smallest))
+            raise ValueError(not_psd_message(float(namespace(values).min(values))))
         return mu / shifted
 
-    def _apply(self, Y: Array, weights: Array) -> Array:
-        """U [weights] Uᵀ Y for weights (μ, n): one product for all μ and targets together."""
-        if self._alone is None:
-            return self._mix(self._vectors, self._vectors.T @ Y, weights)
-        q = self._vectors.shape[1]
-        out = np.empty((weights.shape[0], *Y.shape))
-        out[:, self._rest] = self._mix(self._vectors, self._vectors.T @ Y[self._rest], weights)
-        out[:, self._alone] = weights[:, q:, None] * Y[self._alone][None]
-        return out
-
-    def _mix(self, vectors: Array, projected: Array, weights: Array) -> Array:
-        """Vectors · [weights] · projected of shape (μ, rows, targets), as one matrix product."""
-        xp = namespace(projected)
-        (q, t), a = projected.shape, weights.shape[0]
-        scaled = xp.permute_dims(weights[:, :q], (1, 0))[:, :, None] * projected[:, None, :]
-        product = vectors @ xp.reshape(scaled, (q, a * t))
-        return xp.permute_dims(xp.reshape(product, (vectors.shape[0], a, t)), (1, 0, 2))
-
-    def _diagonal(self, weights: Array) -> Array:
-        """diag(U [weights] Uᵀ) of shape (μ, n)."""
-        xp = namespace(weights)
-        q = self._vectors.shape[1]
-        columns = xp.permute_dims(weights[:, :q], (1, 0))
-        strips = [
-            self._vectors[i : i + _STRIP, :] ** 2 @ columns
-            for i in range(0, self._vectors.shape[0], _STRIP)
-        ]
-        inner = xp.concat(strips) if strips else columns[:0, :]
-        if self._alone is None:
-            return xp.permute_dims(inner, (1, 0))
-        out = np.empty((weights.shape[0], self.n))
-        out[:, self._rest] = inner.T
-        out[:, self._alone] = weights[:, q:]
-        return out
-
-    def _border(self, weights: Array) -> BorderCorrection | None:
-        if self.border is None:
-            return None
-        rho = self._apply(self.border[:, None], weights)[:, :, 0]
-        return BorderCorrection.of(rho, self.border)
-
-    def residuals(self, Y: Array, alphas: Any) -> Array:
-        weights = self._filter(alphas)
-        RY, border = self._apply(Y, weights), self._border(weights)
-        return RY if border is None else border.vectors(RY, Y)
-
-    def diagonal(self, alphas: Any) -> Array:
-        """Diag R_b of shape (μ, n)."""
-        weights = self._filter(alphas)
-        diagonal, border = self._diagonal(weights), self._border(weights)
-        return diagonal if border is None else border.diagonal(diagonal)
+    def operators(self, alphas: Any) -> Iterator[Operator]:
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        weights = self._filter(mu)
+        for index, alpha in enumerate(mu):
+            yield _Filtered(self._spectrum, weights[index, :], float(alpha))
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
-        return Y[None] - self.residuals(Y, alphas) / self.diagonal(alphas)[:, :, None]
+        """All μ together: two matrix products instead of two passes over U per μ."""
+        xp, weights = namespace(Y), self._filter(alphas)
+        diagonal = xp.permute_dims(self._spectrum.diagonal(xp.permute_dims(weights, (1, 0))), (1, 0))
+        residuals = self._spectrum.mix(Y, weights)
+        if self.border is not None:
+            rho = self._spectrum.mix(self.border[:, None], weights)[:, :, 0]
+            border = BorderCorrection.of(rho, self.border)
+            diagonal, residuals = border.diagonal(diagonal), border.vectors(residuals, Y)
+        return Y[None, ...] - residuals / diagonal[:, :, None]
 
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        weights = self._filter(alphas)
-        border = self._border(weights)
-        return [self._heldout_part(Y, rows, weights, border) for rows in parts]
 
-    def _heldout_part(
-        self, Y: Array, rows: Any, weights: Array, border: BorderCorrection | None
-    ) -> Array:
+@dataclass(frozen=True)
+class _Spectrum:
+    """K = U Λ Uᵀ with U = [vectors on `rest`, unit vectors on `alone`]; values in that order."""
+
+    values: Array
+    vectors: Array
+    rest: Any  # None where every row enters the decomposition
+    alone: Any
+
+    def inner(self, Y: Array) -> Array:
+        """The rows of Y that the decomposition couples."""
+        return Y if self.rest is None else Y[self.rest]
+
+    def assemble(self, inner: Array, single: Array) -> Array:
+        """Rows of the coupled part and rows that stand alone, in their places."""
+        if self.rest is None:
+            return inner
+        out = np.empty((inner.shape[0] + single.shape[0], *inner.shape[1:]))
+        out[self.rest], out[self.alone] = inner, single
+        return out
+
+    @property
+    def rank(self) -> int:
+        return int(self.vectors.shape[1])
+
+    def alone_rows(self, Y: Array) -> Array:
+        """The rows of Y that stand alone."""
+        return Y[:0, ...] if self.alone is None else Y[self.alone]
+
+    def mix(self, Y: Array, weights: Array) -> Array:
+        """U [weights] Uᵀ Y of shape (μ, n, targets) for weights (μ, n), as one product."""
         xp = namespace(Y)
-        blanked = without_rows(Y, rows)
-        block, RY = self._parts_of_R(blanked, rows, weights)
-        if border is not None:
-            RY = border.vectors(RY, blanked, rows)
-        pieces, step = [], stack_length(len(rows), weights.shape[0])
-        for start in range(0, weights.shape[0], step):
-            chunk = range(start, min(start + step, weights.shape[0]))
-            blocks = [block(i) if border is None else border.block(block(i), rows, i) for i in chunk]
-            pieces.append(-solve_blocks(blocks, RY[start : start + step, :, :]))
-        return xp.concat(pieces)
+        t, a, q = Y.shape[1], weights.shape[0], self.rank
+        columns = xp.permute_dims(weights, (1, 0))[:, :, None]
+        projected = columns[:q, ...] * (self.vectors.T @ self.inner(Y))[:, None, :]
+        inner = xp.reshape(self.vectors @ xp.reshape(projected, (q, a * t)), (-1, a, t))
+        single = columns[q:, ...] * self.alone_rows(Y)[:, None, :]
+        return xp.permute_dims(self.assemble(inner, single), (1, 0, 2))
 
-    def _parts_of_R(
-        self, blanked: Array, rows: Any, weights: Array
-    ) -> tuple[Callable[[int], Array], Array]:
-        """The function μ index → R_JJ, and (R Y⁰)_J for every μ."""
-        xp = namespace(blanked)
-        if self._alone is None:
-            vectors, roots = take_rows(self._vectors, rows), xp.sqrt(weights)
-            RY = self._mix(vectors, self._vectors.T @ blanked, weights)
+    def diagonal(self, columns: Array) -> Array:
+        """(U∘U) · columns for columns (n, μ), a strip of U∘U at a time."""
+        xp, n, q = namespace(columns), self.vectors.shape[0], self.rank
+        starts = range(0, n, _STRIP)
+        strips = [self.vectors[i : min(i + _STRIP, n), :] ** 2 @ columns[:q, ...] for i in starts]
+        inner = xp.concat(strips) if strips else columns[:0, ...]
+        return self.assemble(inner, columns[q:, ...])
 
-            def block(index: int) -> Array:
-                factor = vectors * roots[index, :][None, :]
-                return factor @ factor.T
 
-            return block, RY
+@dataclass(frozen=True)
+class _Filtered(Operator):
+    """U [weights] Uᵀ."""
 
-        q = self._vectors.shape[1]
-        touched = np.flatnonzero(np.isin(rows, self._rest))
-        single = np.flatnonzero(~np.isin(rows, self._rest))
-        vectors = self._vectors[np.searchsorted(self._rest, rows[touched])]
-        roots = np.sqrt(weights[:, :q])
-        alone = q + np.searchsorted(self._alone, rows[single])
-        RY = np.zeros((weights.shape[0], len(rows), blanked.shape[1]))
-        RY[:, touched] = self._mix(vectors, self._vectors.T @ blanked[self._rest], weights)
+    spectrum: _Spectrum
+    weights: Array
+    alpha: float
 
-        def sparse_block(index: int) -> Array:
-            factor = vectors * roots[index][None, :]
-            whole = np.zeros((len(rows), len(rows)))
-            whole[np.ix_(touched, touched)] = factor @ factor.T
-            whole[single, single] = weights[index, alone]
-            return whole
+    def apply(self, Y: Array) -> Array:
+        return self.spectrum.mix(Y, self.weights[None, :])[0, :, :]
 
-        return sparse_block, RY
+    def diagonal(self) -> Array:
+        return self.spectrum.diagonal(self.weights[:, None])[:, 0]
 
-    def trace(self, alphas: Any) -> Any:
-        weights = self._filter(alphas)
-        trace = to_numpy(namespace(weights).sum(weights, axis=1))
-        border = self._border(weights)
-        return trace if border is None else border.trace(trace)
+    def logdet(self) -> float:
+        xp = namespace(self.weights)
+        return float(xp.sum(xp.log(self.spectrum.values + self.alpha)))
 
-    def logdet(self, alphas: Any) -> Any:
-        xp = namespace(self.eigenvalues)
-        mu = as_vector(alphas, self.eigenvalues)[:, None]
-        logdet = to_numpy(xp.sum(xp.log(self.eigenvalues[None, :] + mu), axis=1))
-        border = self._border(self._filter(alphas))
-        if border is None:
-            return logdet
-        return border.logdet(logdet, np.asarray(alphas, dtype=float).reshape(-1), self.border)
+    def block(self, rows: Any) -> Array:
+        spectrum, q = self.spectrum, self.spectrum.rank
+        roots = namespace(self.weights).sqrt(self.weights[:q])
+        if spectrum.rest is None:
+            factor = take_rows(spectrum.vectors, rows) * roots[None, :]
+            return factor @ factor.T
+        touched = np.isin(rows, spectrum.rest)
+        factor = spectrum.vectors[np.searchsorted(spectrum.rest, rows[touched])] * roots[None, :]
+        alone = q + np.searchsorted(spectrum.alone, rows[~touched])
+        block = np.zeros((len(rows), len(rows)))
+        block[np.ix_(touched, touched)] = factor @ factor.T
+        block[~touched, ~touched] = self.weights[alone]
+        return block
+
+
+def decompose(K: Array, alone: Any | None, release_lock: bool) -> _Spectrum:
+    """Eigenvalues and eigenvectors of K; the rows `alone` are their own."""
+    if alone is None:
+        values, vectors = symmetric_eigh(K, overwrite=True, release_lock=release_lock)
+        return _Spectrum(values, vectors, None, None)
+    rest = np.setdiff1d(np.arange(K.shape[0]), alone)
+    values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
+    return _Spectrum(np.concatenate([values, K[alone, alone]]), vectors, rest, alone)
 
 
 def isolated_rows(K: Array) -> Any | None:

@@ -1,0 +1,121 @@
+r"""What the dense smoothers share: everything follows from R(μ) at one μ after the other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.arrays import Array, namespace, replace_rows, solve_positive, take_rows, to_numpy
+from onefold.smoothers.base import BorderCorrection, Smoother, without_rows
+
+
+class Operator(ABC):
+    """R = μ (K + μI)⁻¹ at one μ."""
+
+    @abstractmethod
+    def apply(self, Y: Array) -> Array:
+        """R Y."""
+
+    @abstractmethod
+    def block(self, rows: Any) -> Array:
+        """R_JJ."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Diag R."""
+
+    @abstractmethod
+    def logdet(self) -> float:
+        """Log det (K + μI)."""
+
+
+class DenseSmoother(Smoother):
+    """R_b(μ) through operators, each μ in turn."""
+
+    @abstractmethod
+    def operators(self, alphas: Any) -> Iterator[Operator]:
+        """R at each μ; an operator is used up before the next one is asked for."""
+
+    def _bordered(self, alphas: Any) -> Iterator[tuple[Operator, BorderCorrection | None]]:
+        for operator in self.operators(alphas):
+            if self.border is None:
+                yield operator, None
+            else:
+                rho = operator.apply(self.border[:, None])[:, 0]
+                yield operator, BorderCorrection.of(rho[None, :], self.border)
+
+    def residuals(self, Y: Array, alphas: Any) -> Array:
+        return namespace(Y).stack([_apply(*pair, Y) for pair in self._bordered(alphas)])
+
+    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+        pieces = []
+        for operator, border in self._bordered(alphas):
+            residuals, diagonal = _apply(operator, border, Y), operator.diagonal()
+            if border is not None:
+                diagonal = border.diagonal(diagonal[None, :])[0, :]
+            pieces.append(Y - residuals / diagonal[:, None])
+        return namespace(Y).stack(pieces)
+
+    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        found = [_heldout(*pair, Y, parts) for pair in self._bordered(alphas)]
+        return [namespace(Y).stack([f[k] for f in found]) for k in range(len(parts))]
+
+    def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
+        r"""Dual coefficients of each model trained without a part, shape (μ, parts, n, targets).
+
+        R_b Ŷ / μ, where Ŷ is Y with the rows J replaced by their held-out predictions: it is 0 on J
+        and elsewhere the solution of the problem without J. O(n²) per μ, part and target.
+        """
+        xp, t = namespace(Y), Y.shape[1]
+        pieces = []
+        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        for alpha, (operator, border) in zip(values, self._bordered(alphas)):
+            found = _heldout(operator, border, Y, parts)
+            filled = [replace_rows(Y, rows, f) for rows, f in zip(parts, found)]
+            duals = _apply(operator, border, xp.concat(filled, axis=1)) / float(alpha)
+            columns = [duals[:, k * t : (k + 1) * t] for k in range(len(parts))]
+            blanked = [without_rows(d, rows) for d, rows in zip(columns, parts)]
+            pieces.append(xp.stack(blanked))
+        return xp.stack(pieces)
+
+    def trace(self, alphas: Any) -> Any:
+        traces = []
+        for operator, border in self._bordered(alphas):
+            diagonal = operator.diagonal()
+            trace = np.array([float(namespace(diagonal).sum(diagonal))])
+            traces.append(trace if border is None else border.trace(trace))
+        return np.concatenate(traces)
+
+    def logdet(self, alphas: Any) -> Any:
+        values = []
+        for alpha, (operator, border) in zip(np.asarray(alphas).reshape(-1), self._bordered(alphas)):
+            value = np.array([operator.logdet()])
+            if border is not None:
+                value = border.logdet(value, np.array([alpha]), self.border)
+            values.append(to_numpy(value))
+        return np.concatenate(values)
+
+
+def _apply(operator: Operator, border: BorderCorrection | None, Y: Array) -> Array:
+    """R_b Y."""
+    RY = operator.apply(Y)
+    return RY if border is None else border.vectors(RY[None, ...], Y)[0, :, :]
+
+
+def _heldout(
+    operator: Operator, border: BorderCorrection | None, Y: Array, parts: Sequence[Any]
+) -> list[Array]:
+    """f_J for every part at one μ; the right-hand sides of all parts are formed together."""
+    t = Y.shape[1]
+    blanked = namespace(Y).concat([without_rows(Y, rows) for rows in parts], axis=1)
+    RY = _apply(operator, border, blanked)
+    found = []
+    for k, rows in enumerate(parts):
+        block = operator.block(rows)
+        if border is not None:
+            block = border.block(block, rows)
+        found.append(-solve_positive(block, take_rows(RY[:, k * t : (k + 1) * t], rows)))
+    return found
