@@ -43,7 +43,14 @@ def test_help(capsys):
         assert "usage: onefold" in capsys.readouterr().out
 
 
-def test_interruption_leaves_nothing_behind(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "code", "last"),
+    [
+        (signal.SIGINT, 130, "onefold: interrupted; no file was written\n"),
+        (signal.SIGTERM, 143, ""),
+    ],
+)
+def test_interruption_leaves_nothing_behind(tmp_path, number, code, last):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     np.savez(tmp_path / "t.npz", X=X, y=X[:, 0] * X[:, 1])
@@ -61,11 +68,11 @@ def test_interruption_leaves_nothing_behind(tmp_path):
     while not (tmp_path / "t-onefold").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert out == ""
-    assert err.endswith("onefold: interrupted; no file was written\n")
+    assert err.endswith(last)
     assert "Traceback" not in err
     assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]
 

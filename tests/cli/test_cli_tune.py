@@ -235,6 +235,13 @@ def test_without_matplotlib_everything_else_is_written(table, capsys, monkeypatc
     assert "onefold[plot]" in found["picture_missing_because"]
 
 
+def test_a_picture_of_an_earlier_run_does_not_stay(table, capsys, monkeypatch):
+    assert main([*TUNE, *SMALL]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main([*TUNE, *SMALL, "--force"]) == 0
+    assert not Path("t-onefold/search.png").exists()
+
+
 def test_failures_leave_no_files(table, refused):
     refused(*TUNE, *SMALL, "--criterion", "nonsense")
     assert not Path("t-onefold").exists()
@@ -317,7 +324,7 @@ def test_weights_must_be_positive(table, refused):
     assert "'mass' has 0 in data row 5; weights are positive" in line
 
 
-def test_default_directory_drops_all_suffixes(table, capsys):
-    pd.read_csv("t.csv").to_csv("more.csv.gz", index=False)
-    assert main(["tune", "more.csv.gz", *TUNE[2:], *SMALL]) == 0
-    assert Path("more-onefold/model.onefold").exists()
+def test_default_directory_is_named_after_the_table(table, capsys):
+    pd.read_csv("t.csv").to_csv("more.v2.csv.gz", index=False)
+    assert main(["tune", "more.v2.csv.gz", *TUNE[2:], *SMALL]) == 0
+    assert Path("more.v2-onefold/model.onefold").exists()

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
     train, test = _breast_cancer()
     job = prepare_job(train, Settings(target=_TARGET))
-    with staged_directory(directory) as stage:
+    with staged_directory(directory, OUTPUT_NAMES) as stage:
         with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
             model = run_job(job, progress)
         no_picture = write_model(model, stage)

@@ -5,15 +5,19 @@
 1     internal error (a traceback) or not enough memory
 2     wrong usage or unusable input (one line on stderr)
 130   interrupted with Ctrl-C; no file is left half-written
+143   stopped with SIGTERM; likewise
 ====  =======================================================
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TextIO
 
@@ -25,13 +29,13 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _orderly_termination():
             warnings.showwarning = _show_warning
             arguments = build_parser().parse_args(argv)
             # Imported only now, so that --help and --version answer at once.
             import_module(f"onefold.cli.{arguments.command}").run(arguments)
             sys.stdout.flush()
-    except SystemExit as finished:  # --help and --version
+    except SystemExit as finished:  # --help, --version, SIGTERM
         return int(finished.code or 0)
     except KeyboardInterrupt:
         return _fail("interrupted; no file was written", 130)
@@ -44,6 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as error:
         return _fail(" ".join(str(error).split()) or type(error).__name__, 2)
     return 0
+
+
+@contextmanager
+def _orderly_termination() -> Iterator[None]:
+    """Unwind on SIGTERM as on Ctrl-C, so that temporary files go too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    earlier = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def _fail(message: str, code: int) -> int:

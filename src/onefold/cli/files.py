@@ -26,9 +26,11 @@ def model_file(path: Path) -> Path:
 
 
 @contextmanager
-def staged_directory(directory: Path) -> Iterator[Path]:
+def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
     """A place for files that move to `directory` together when the block ends without error.
 
+    An older file with one of the `names` that the block doesn't write again is removed, so that
+    all files in the directory tell of the same run.
     The directory is made at once, so that an impossible one is noticed before any work; it is
     taken away again if it was made for nothing.
     """
@@ -40,8 +42,11 @@ def staged_directory(directory: Path) -> Iterator[Path]:
     try:
         stage.mkdir()
         yield stage
-        for path in sorted(stage.iterdir()):
-            os.replace(path, directory / path.name)
+        for name in names:
+            if (stage / name).exists():
+                os.replace(stage / name, directory / name)
+            else:
+                (directory / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
         if made and not any(directory.iterdir()):

@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold import saving
 from onefold.cli.files import model_file
-from onefold.cli.report import aligned, measure_lines, number_words
+from onefold.cli.report import aligned, counted, measure_lines, number_words
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -78,7 +78,7 @@ def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
 def _text(facts: dict[str, Any]) -> str:
     lines = [
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
-        ("size", f"{facts['centres']} centres, {facts['features']} features"),
+        ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
     for stage, words in _approximation_words(facts["approximation"]).items():
         lines.append((stage, words))

@@ -13,6 +13,7 @@ from onefold.tables import TableModel
 
 __all__ = [
     "aligned",
+    "counted",
     "edge_note",
     "measure_lines",
     "number_words",
@@ -53,7 +54,7 @@ def result_text(model: TableModel, files: list[str]) -> str:
     held_out = report["heldout"] is not None
     how = f"{report['cv']} cross-validation" if held_out else f"the criterion {report['criterion']}"
     lines = [
-        f"Best of {report['candidates']} candidates for '{model.target}' by {how}",
+        f"Best of {counted(report['candidates'], 'candidate')} for '{model.target}' by {how}",
         *aligned([*parameter_lines(estimator), *measure_lines(report)]),
     ]
     if held_out:
@@ -107,6 +108,11 @@ def edge_note(estimator: Any) -> str | None:
     options = " and ".join(f"--{name}s" for name in at_edge)
     which = " and ".join(at_edge)
     return f"the best {which} is the last one tried; wider {options} may find better"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun in the singular or the plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def aligned(rows: list[tuple[str, str]]) -> list[str]:

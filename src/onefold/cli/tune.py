@@ -12,7 +12,7 @@ from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.job import Job, Settings, prepare_job, run_job
 from onefold.cli.measures import score_words
 from onefold.cli.progress import Progress
-from onefold.cli.report import result_json, result_text
+from onefold.cli.report import counted, result_json, result_text
 from onefold.cli.writing import OUTPUT_NAMES, write_model
 from onefold.tables import TableError, TableSource, open_table
 from onefold.tables.errors import did_you_mean, listing
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = _settings(arguments, source)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
-    with staged_directory(directory) as stage:
+    with staged_directory(directory, OUTPUT_NAMES) as stage:
         job = prepare_job(source.read(), settings)
         if not quiet:
             for note in _notes(job, arguments.table.name):
@@ -46,8 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def default_directory(table: Path) -> str:
-    """Where the files go unless --out says so: the table's name without suffixes, + -onefold."""
-    return table.name.split(".")[0] + "-onefold"
+    """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
+    name = table.name.removesuffix(".gz")
+    return f"{Path(name).stem}-onefold"
 
 
 def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
@@ -91,7 +92,7 @@ def _notes(job: Job, table: str) -> list[str]:
     target, preparation = job.target, job.preparation
     why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
     notes = [
-        f"{table}: {job.X.shape[0]} rows, {job.X.shape[1]} features",
+        f"{table}: {counted(job.X.shape[0], 'row')}, {counted(job.X.shape[1], 'feature')}",
         f"{target.task} of '{target.name}', {why}",
     ]
     if preparation.constant:

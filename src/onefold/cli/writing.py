@@ -16,7 +16,6 @@ from onefold.tables import TableModel
 __all__ = ["OUTPUT_NAMES", "write_model"]
 
 OUTPUT_NAMES = (MODEL_NAME, "search.csv", "search.png")
-_SCORE_LABELS = {"error": "held-out accuracy", "mse": "negative held-out mean squared error"}
 
 
 def write_model(model: TableModel, stage: Path) -> str | None:
@@ -40,12 +39,16 @@ def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
 def _draw_search(model: TableModel, path: Path) -> str | None:
     from onefold.plots import search_heatmap
 
-    results, criterion = dict(model.estimator.cv_results_), model.report["criterion"]
-    label = _SCORE_LABELS.get(criterion, f"{criterion} (higher is better)")
+    report = model.report
+    results, criterion = dict(model.estimator.cv_results_), report["criterion"]
+    label, scores = f"{criterion} (higher is better)", np.asarray(results["mean_test_score"])
+    # The default criteria have a form that people know, which orders candidates the same way.
     if criterion == "error":
-        results["mean_test_score"] = 1.0 + np.asarray(results["mean_test_score"])
-    words = score_words(criterion, model.report["best_score"])
-    headline = f"{model.target}: {words}"
+        label, results["mean_test_score"] = "held-out accuracy", 1.0 + scores
+    elif criterion == "mse":
+        label = "held-out R2"
+        results["mean_test_score"] = 1.0 + scores / report["heldout"]["baseline_rmse"] ** 2
+    headline = f"{model.target}: {score_words(criterion, report['best_score'])}"
     best = model.estimator.best_params_
     try:
         search_heatmap(results, path, best, headline=headline, score_label=label)
