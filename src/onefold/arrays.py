@@ -129,7 +129,7 @@ def all_finite(x: Array) -> bool:
 def add_to_diagonal(matrix: Array, value: float) -> Array:
     """Matrix + value·I, in place for NumPy."""
     if is_numpy(matrix):
-        matrix.ravel()[:: matrix.shape[0] + 1] += value
+        np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, in either memory order
         return matrix
     xp, n = namespace(matrix), matrix.shape[0]
     return matrix + value * xp.eye(n, dtype=matrix.dtype, device=_device(matrix))

@@ -54,8 +54,9 @@ def test_precomputed_is_the_kernel_it_was_computed_with() -> None:
     K = np.exp(-0.2 * ((X[:, None] - X[None]) ** 2).sum(-1))
     for fixed in (LSSVR, KernelRidge):
         direct = fixed(gamma=0.2, alpha=0.1).fit(X, Y[:, 0])
-        given = fixed(kernel="precomputed", alpha=0.1).fit(K, Y[:, 0])
-        assert_allclose(given.predict(K[:5]), direct.predict(X[:5]), rtol=1e-10)
+        for matrix in (K, np.asfortranarray(K)):
+            given = fixed(kernel="precomputed", alpha=0.1).fit(matrix, Y[:, 0])
+            assert_allclose(given.predict(K[:5]), direct.predict(X[:5]), rtol=1e-10)
         assert given.expansion_.centres is None
 
 

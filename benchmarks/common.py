@@ -1,0 +1,81 @@
+"""What the benchmarks share: timing, peak memory, a table on the screen and in a file, and data."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+DATA = Path(os.environ.get("ONEFOLD_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+Row = dict[str, Any]
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def in_turn(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The best time of each function, the functions taking turns so that noise hits all alike."""
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(repeats):
+        for name, function in functions.items():
+            best[name] = min(best[name], seconds(function))
+    return best
+
+
+def peak_memory(code: str) -> float:
+    """Bytes by which `code` raises the peak memory of a fresh interpreter.
+
+    `code` must define ``setup()`` and ``run(value)``; what setup leaves is not counted.
+    """
+    program = (
+        f"{code}\nimport resource\nvalue = setup()\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "run(value)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(done.stdout.split()[-1]) * unit
+
+
+def report(name: str, title: str, rows: Sequence[Row], notes: str = "") -> None:
+    """Print a Markdown table and keep it, with the numbers as JSON, under benchmarks/results."""
+    RESULTS.mkdir(exist_ok=True)
+    text = f"## {title}\n\n{markdown(rows)}\n{notes}\n"
+    print(text)
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    machine = {
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    payload = {"title": title, "rows": list(rows), "notes": notes, "environment": machine}
+    (RESULTS / f"{name}.json").write_text(json.dumps(payload, indent=1, default=float), "utf-8")
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Rows of equal keys as a Markdown table."""
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [keys, ["---"] * len(keys)] + [[_cell(row.get(key)) for key in keys] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
