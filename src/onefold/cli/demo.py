@@ -20,7 +20,7 @@ from onefold.tables import Rows, TableModel
 
 __all__ = ["run"]
 
-_TARGET = "diagnosis"
+_TARGET = "digit"
 _HOLDOUT = 0.3
 _SEED = 0
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     # The default directory belongs to the demo; anybody else's files need --force.
     own = directory == Path("onefold-demo")
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
-    train, test = _breast_cancer()
+    train, test = _digits()
     job = prepare_job(train, Settings(target=_TARGET))
     with staged_directory(directory, OUTPUT_NAMES) as stage:
         with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
@@ -46,15 +46,15 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"Look at the model with: onefold inspect {directory / 'model.onefold'}")
 
 
-def _breast_cancer() -> tuple[Rows, Rows]:
+def _digits() -> tuple[Rows, Rows]:
     """Rows to tune on, and rows to test on that tuning never sees."""
     import pyarrow as pa
-    from sklearn.datasets import load_breast_cancer
+    from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    data: Any = load_breast_cancer()
+    data: Any = load_digits()
     columns = {str(name): data.data[:, j] for j, name in enumerate(data.feature_names)}
-    columns[_TARGET] = data.target_names[data.target].astype(np.str_)
+    columns[_TARGET] = data.target.astype(np.str_)
     rows = Rows(pa.table(columns))
     train, test = train_test_split(
         np.arange(len(rows)), test_size=_HOLDOUT, stratify=data.target, random_state=_SEED
@@ -76,7 +76,7 @@ def _text(model: TableModel, train: Rows, test: Rows) -> str:
     ]
     return "\n".join(
         [
-            f"Breast-cancer data: is a tumour {' or '.join(model.estimator.classes_)}?",
+            "Handwritten digits, 8 × 8 pixels: which of 0 to 9?",
             *aligned(facts),
             "",
             f"Accuracy on {len(test)} rows that tuning never saw",

@@ -132,7 +132,7 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Tune a classifier on scikit-learn's breast-cancer data, test it on rows that tuning never "
+        "Tune a classifier on scikit-learn's handwritten digits, test it on rows that tuning never "
         "saw, next to plain baselines, and save the model and a picture of the search."
     )
     parser.add_argument(

@@ -62,7 +62,7 @@ class _Chosen(KernelMachine):
         X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
-            Weights of the training loss; the criterion counts held-out rows equally.
+            Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
         groups : array (n,), optional
             For grouped splitters.
         """
