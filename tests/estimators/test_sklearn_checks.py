@@ -15,7 +15,6 @@ SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}
 _ROWS_AS_KERNEL = "hands over rows, or random numbers, as the kernel matrix: indefinite, so refused"
 EXPLAINED = {
     "check_positive_only_tag_during_fit": _ROWS_AS_KERNEL,
-    "check_f_contiguous_array_estimator": _ROWS_AS_KERNEL,
     "check_estimators_dtypes": _ROWS_AS_KERNEL,
 }
 
