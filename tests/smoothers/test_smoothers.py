@@ -12,7 +12,8 @@ from onefold.arrays import to_numpy
 from onefold.kernels import RBF, Linear
 from onefold.kernels.tiles import gram
 from onefold.smoothers import CholeskySmoother, SpectralSmoother, choose_route
-from onefold.smoothers.spectral import isolated_rows
+from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
+from onefold.smoothers.spectral import check_spectrum, isolated_rows
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
 
@@ -21,11 +22,20 @@ def _spectral(K, border):
     return SpectralSmoother(K.copy(), border, alone=isolated_rows(K))
 
 
+def _factor(K):
+    """Any L with K = L Lᵀ; columns of rounding size are left out, as the pivoted routine does."""
+    check_spectrum(np.linalg.eigvalsh(K))
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-14 * values.max()
+    return vectors[:, kept] * np.sqrt(values[kept])
+
+
 SMOOTHERS = {
     "eigen": _spectral,
     "eigen, in place": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=False),
     "eigen, threads": lambda K, border: SpectralSmoother(K.copy(), border, release_lock=True),
     "cholesky": lambda K, border: CholeskySmoother(K.copy(), border),
+    "low rank": lambda K, border: LowRankSmoother(_factor(K), border),
 }
 
 
@@ -168,3 +178,28 @@ def test_the_route_follows_the_cost_model() -> None:
     route = choose_route(3, "heldout")
     assert route.cholesky_cost < route.eigen_cost
     assert "3 ridge values" in route.reason
+
+
+def test_a_smooth_kernel_on_two_features_has_a_thin_factor() -> None:
+    X = np.random.default_rng(2).standard_normal((1100, 2))
+    K = gram(RBF(0.2), X)
+    L = low_rank_factor(K)
+    assert L.shape[1] < 300
+    assert_allclose(L @ L.T, K, atol=1e-13)
+    assert low_rank_factor(K[:900, :900]) is None  # too small to be worth it
+    assert low_rank_factor(gram(RBF(50.0), X)) is None  # too rough
+    assert low_rank_factor(np.eye(1100)) is None
+
+
+@pytest.mark.parametrize("kind", ["none", "ones"])
+def test_the_thin_route_agrees_with_literal_refits(kind) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((1100, 2))
+    K, Y = gram(RBF(0.2), X), np.sin(3 * X[:, :1]) + 2.0
+    border = None if kind == "none" else np.ones(1100)
+    smoother = LowRankSmoother(low_rank_factor(K), border)
+    rows = np.arange(0, 1100, 5)
+    train = np.setdiff1d(np.arange(1100), rows)
+    (values,) = smoother.heldout(Y, [rows], [2.0**-15, 1.0])
+    for alpha, value in zip([2.0**-15, 1.0], values):
+        assert_allclose(value, refit(K, Y, border, alpha, train, rows), atol=1e-8)

@@ -27,6 +27,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product, spans
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.base import without_rows
+from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
 from onefold.smoothers.route import Need
 from onefold.smoothers.spectral import ROUNDING, isolated_rows, psd_probe
 
@@ -78,8 +79,13 @@ class ExactModel(SmoothingModel):
                 K = recentred(K, border, self._mean_row)
         route = choose_route(n_alphas, need, gpu=on_accelerator(K))
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
+        thin = None if need == "coefficients" or alone is not None else low_rank_factor(K)
         self.smoother: DenseSmoother
-        if route.name == "eigen":
+        if thin is not None:
+            reason = f"rank {thin.shape[1]} of {problem.n} to the rounding of the kernel matrix"
+            self.report = {"name": "exact", "route": "low rank", "reason": reason}
+            self.smoother = LowRankSmoother(thin, border)
+        elif route.name == "eigen":
             small = problem.n <= _LARGEST_IN_THREADS
             self.smoother = SpectralSmoother(
                 K, border, alone=alone, release_lock=small, tolerance=tolerance

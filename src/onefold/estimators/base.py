@@ -97,7 +97,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.classes_, index = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(
-                f"y has one class only ({self.classes_[0]!r}); a classifier needs at least two classes."
+                f"y has one class only ({self.classes_[:1].tolist()[0]!r}); a classifier needs at least two classes."
             )
         if self.classes_.size == 2:
             targets = 2.0 * index[:, None] - 1.0

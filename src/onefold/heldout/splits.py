@@ -123,6 +123,6 @@ def _check_classes(classes: Callable[[Any], Any] | None, train: Any, number: int
     present = np.unique(classes(train))
     if present.size < 2:
         raise ValueError(
-            f"the training part of split {number} has one class only ({present[0]!r}); "
+            f"the training part of split {number} has one class only ({present[0].item()!r}); "
             "use a stratified splitter, fewer folds or more rows of the rare class."
         )
