@@ -96,8 +96,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         check_classification_targets(y)
         self.classes_, index = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
+            only = self.classes_.tolist()[0]
             raise ValueError(
-                f"y has one class only ({self.classes_[:1].tolist()[0]!r}); a classifier needs at least two classes."
+                f"y has one class only ({only!r}); a classifier needs at least two classes."
             )
         if self.classes_.size == 2:
             targets = 2.0 * index[:, None] - 1.0
