@@ -10,7 +10,7 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 LAYERS = [
     {"_version"},
-    {"arrays", "threads"},
+    {"arrays", "memory", "threads"},
     {"kernels"},
     {"smoothers"},
     {"expansion"},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, memory
 from onefold.approximations import exact
 
 RNG = np.random.default_rng(17)
@@ -151,6 +151,13 @@ def test_search_parameters(kind, parameters, words) -> None:
 def test_weights(kind, weights, words) -> None:
     with pytest.raises(ValueError, match=words):
         kind().fit(X, target(kind), weights)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
+def test_more_rows_than_memory(kind, monkeypatch) -> None:
+    monkeypatch.setattr(memory, "available_memory", lambda: 5000)
+    with pytest.raises(MemoryError, match=r"on 20 rows needs 0\.0 GiB but .* use fewer rows"):
+        kind().fit(X, target(kind))
 
 
 @pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)

@@ -152,6 +152,13 @@ def test_progress_is_told_after_every_width() -> None:
     assert best == sorted(best)
 
 
+def test_verbose_writes_a_line_per_width(capsys) -> None:
+    LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1], verbose=1).fit(X, NUMBERS)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert lines[-1].startswith("[LSSVRCV] 2/2 kernels, best score -")
+
+
 def test_an_interrupt_in_the_callback_stops_the_search() -> None:
     def stop(event):
         raise KeyboardInterrupt

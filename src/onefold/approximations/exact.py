@@ -25,6 +25,7 @@ from onefold.arrays import (
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product, spans
+from onefold.memory import require_memory
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.base import without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
@@ -41,6 +42,14 @@ class Exact(Approximation):
 
     name = "exact"
     refit = "same"
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        n = problem.n
+        require_memory(
+            3 * 8 * n * n,
+            f"the exact machine on {n} rows",
+            "use fewer rows, or a machine with more memory",
+        )
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int

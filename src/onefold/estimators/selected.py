@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,7 @@ class _Chosen(KernelMachine):
         criterion: Any = None,
         refit: str = "auto",
         n_jobs: int | None = None,
+        verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
         self.kernel = kernel
@@ -50,6 +52,7 @@ class _Chosen(KernelMachine):
         self.criterion = criterion
         self.refit = refit
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.callback = callback
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -91,7 +94,7 @@ class _Chosen(KernelMachine):
                 splits,
                 task,
                 workers=workers,
-                callback=self.callback,
+                callback=self._tell,
             )
             model = final.model(
                 kernels[found.width], problem, n_alphas=1, need="coefficients", workers=workers
@@ -125,6 +128,15 @@ class _Chosen(KernelMachine):
         ]
         widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
         return [base.scaled(g) for g in widths if g is not None], widths
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        """Progress, to whoever wants it."""
+        if self.verbose:
+            best = "none yet" if event["best_score"] is None else f"{event['best_score']:.6g}"
+            line = f"{event['done']}/{event['total']} kernels, best score {best} {event['best_params']}"
+            sys.stderr.write(f"[{type(self).__name__}] {line}\n")
+        if self.callback is not None:
+            self.callback(event)
 
     def _final_approximation(self, approximation: Approximation) -> Approximation:
         if self.refit not in ("auto", "exact", "same"):
@@ -167,6 +179,8 @@ class LSSVCCV(KernelClassifier, _Chosen):
         in all rows.
     n_jobs : int or None, default=None
         Threads; None and -1 use every core.
+    verbose : int, default=0
+        1 writes a line to the standard error stream after each gamma.
     callback : function, optional
         Called after each gamma with a dict: done, total, best_score, best_params.
 
@@ -208,6 +222,7 @@ class LSSVCCV(KernelClassifier, _Chosen):
         refit: str = "auto",
         class_weight: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
         super().__init__(
@@ -221,6 +236,7 @@ class LSSVCCV(KernelClassifier, _Chosen):
             criterion=criterion,
             refit=refit,
             n_jobs=n_jobs,
+            verbose=verbose,
             callback=callback,
         )
         self.class_weight = class_weight
@@ -231,7 +247,7 @@ class LSSVRCV(KernelRegressor, _Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
@@ -255,7 +271,7 @@ class KernelRidgeCV(KernelRegressor, _Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, n_jobs, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, n_jobs, verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes

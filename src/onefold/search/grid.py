@@ -59,7 +59,7 @@ def search_grid(
     task: Task,
     *,
     workers: int,
-    callback: Callback | None,
+    callback: Callback,
 ) -> SearchResult:
     """Score every kernel with every ridge value.
 
@@ -106,8 +106,7 @@ def search_grid(
                 "seconds": spent,
             }
         )
-        if callback is not None:
-            callback(_progress(scores, widths, alphas, len(history)))
+        callback(_progress(scores, widths, alphas, len(history)))
     width, ridge = best_cell(scores.mean(axis=2), _numbers(widths), alphas)
     return SearchResult(scores, seconds, width, ridge, kept.get(width), history, reports[width])
 
