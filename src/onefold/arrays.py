@@ -126,6 +126,14 @@ def all_finite(x: Array) -> bool:
     return bool(xp.all(xp.isfinite(values)))
 
 
+def copied(matrix: Array, buffer: Array | None) -> Array:
+    """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
+    if buffer is None or not is_numpy(matrix):
+        return namespace(matrix).asarray(matrix, copy=True)
+    np.copyto(buffer, matrix)
+    return buffer
+
+
 def add_to_diagonal(matrix: Array, value: float) -> Array:
     """Matrix + value·I, in place for NumPy."""
     if is_numpy(matrix):
@@ -139,7 +147,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
     NumPy's routine releases the interpreter lock, so it scales over Python threads, but needs
-    four arrays of n × n; SciPy's overwrites its input and stays within three.
+    four arrays of n × n; the one used otherwise overwrites its input and stays within two.
     """
     if not is_numpy(matrix):
         values, vectors = namespace(matrix).linalg.eigh(matrix)
@@ -148,7 +156,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
         return np.linalg.eigh(matrix)
     # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
     return scipy.linalg.eigh(
-        matrix.T, driver="evd", overwrite_a=overwrite, check_finite=False, lower=True
+        matrix.T, driver="evr", overwrite_a=overwrite, check_finite=False, lower=True
     )
 
 

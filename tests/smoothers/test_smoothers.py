@@ -172,10 +172,12 @@ def test_a_matrix_of_low_rank_with_a_tiny_ridge() -> None:
 
 
 def test_the_route_follows_the_cost_model() -> None:
-    assert choose_route(1, "coefficients").name == "cholesky"
-    assert choose_route(11, "heldout").name == "eigen"
-    assert choose_route(11, "heldout", gpu=True).name == "cholesky"
-    route = choose_route(3, "heldout")
+    assert choose_route(1000, 1, "coefficients").name == "cholesky"
+    assert choose_route(1000, 11, "heldout").name == "eigen"
+    assert choose_route(8000, 11, "heldout").name == "cholesky"
+    assert choose_route(8000, 20, "heldout").name == "eigen"
+    assert choose_route(1000, 11, "heldout", gpu=True).name == "cholesky"
+    route = choose_route(1000, 3, "heldout")
     assert route.cholesky_cost < route.eigen_cost
     assert "3 ridge values" in route.reason
 

@@ -29,11 +29,10 @@ from onefold.memory import require_memory
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.base import without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
-from onefold.smoothers.route import Need
+from onefold.smoothers.route import LARGE, Need
 from onefold.smoothers.spectral import ROUNDING, isolated_rows, psd_probe
 
 _STRIP = 256
-_LARGEST_IN_THREADS = 4096  # above this, memory matters more than threads over kernels
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class ExactModel(SmoothingModel):
             self._mean_row = (K @ border) / float(border @ border)
             if alone is None:
                 K = recentred(K, border, self._mean_row)
-        route = choose_route(n_alphas, need, gpu=on_accelerator(K))
+        route = choose_route(problem.n, n_alphas, need, gpu=on_accelerator(K))
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         thin = None if need == "coefficients" or alone is not None else low_rank_factor(K)
         self.smoother: DenseSmoother
@@ -95,7 +94,7 @@ class ExactModel(SmoothingModel):
             self.report = {"name": "exact", "route": "low rank", "reason": reason}
             self.smoother = LowRankSmoother(thin, border)
         elif route.name == "eigen":
-            small = problem.n <= _LARGEST_IN_THREADS
+            small = problem.n <= LARGE  # above, memory matters more than threads over kernels
             self.smoother = SpectralSmoother(
                 K, border, alone=alone, release_lock=small, tolerance=tolerance
             )

@@ -18,6 +18,7 @@ from onefold.arrays import (
     add_to_diagonal,
     cholesky,
     cholesky_solve,
+    copied,
     invert_lower,
     namespace,
     take_rows,
@@ -45,6 +46,7 @@ class CholeskySmoother(DenseSmoother):
         super().__init__(K.shape[0], border)
         self._K = K
         self._overwrite = overwrite
+        self._buffer: Array | None = None
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
@@ -54,12 +56,12 @@ class CholeskySmoother(DenseSmoother):
         """K + μI, to be factorised in place."""
         if self._K is None:
             raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
-        K = self._K
         if self._overwrite:
-            self._K = None
-        else:
-            K = namespace(K).asarray(K, copy=True)
-        return add_to_diagonal(K, alpha)
+            K, self._K = self._K, None
+            return add_to_diagonal(K, alpha)
+        # One buffer serves every μ: the last operator is done with when the next is asked for.
+        self._buffer = copied(self._K, self._buffer)
+        return add_to_diagonal(self._buffer, alpha)
 
 
 class _Factorised(Operator):

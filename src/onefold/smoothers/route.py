@@ -1,11 +1,12 @@
 r"""Which factorisation is cheaper: one eigendecomposition, or one Cholesky per μ.
 
 Costs in units of n³ multiply-adds at the speed of a large matrix product, measured on a 2-core
-AVX-512 machine with OpenBLAS for n from 1000 to 4000:
+AVX-512 machine with OpenBLAS:
 
-    eigendecomposition  12          whatever the number of μ
-    Cholesky            0.6  per μ  enough for coefficients and residuals
-    inverse of L        0.6  per μ  needed for the diagonal, blocks and the trace
+                        n ≤ 4096    n > 4096
+    eigendecomposition  12          12          whatever the number of μ
+    Cholesky            0.6         0.45        per μ; enough for coefficients and residuals
+    inverse of L        0.6         0.45        per μ; needed for the diagonal, blocks and the trace
 
 On a GPU a symmetric eigendecomposition costs 30 to 80 Cholesky factorisations instead of 20.
 """
@@ -18,8 +19,8 @@ from typing import Literal
 Need = Literal["coefficients", "heldout"]
 
 EIGEN_COST = {"cpu": 12.0, "gpu": 36.0}
-CHOLESKY_COST = 0.6
-INVERSE_COST = 0.6
+TRIANGLE_COST = {"small": 0.6, "large": 0.45}  # a factorisation, and as much for its inverse
+LARGE = 4096
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,13 @@ class Route:
     reason: str
 
 
-def choose_route(n_alphas: int, need: Need, *, gpu: bool = False) -> Route:
+def choose_route(n: int, n_alphas: int, need: Need, *, gpu: bool = False) -> Route:
     """The cheaper route for `n_alphas` ridge values.
 
     Parameters
     ----------
+    n : int
+        Number of rows.
     n_alphas : int
         How many μ are asked for with this kernel.
     need : {"coefficients", "heldout"}
@@ -45,8 +48,8 @@ def choose_route(n_alphas: int, need: Need, *, gpu: bool = False) -> Route:
         Whether the matrix lies on a GPU.
     """
     eigen = EIGEN_COST["gpu" if gpu else "cpu"]
-    each = CHOLESKY_COST + (INVERSE_COST if need == "heldout" else 0.0)
-    cholesky = n_alphas * each
+    triangles = 2 if need == "heldout" else 1
+    cholesky = n_alphas * triangles * TRIANGLE_COST["large" if n > LARGE else "small"]
     name: Literal["eigen", "cholesky"] = "cholesky" if cholesky < eigen else "eigen"
     reason = (
         f"{n_alphas} ridge value{'s' if n_alphas != 1 else ''}: Cholesky {cholesky:.1f} n³ "
