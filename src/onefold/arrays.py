@@ -165,15 +165,24 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Array:
 
     For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
     """
+    if is_torch_array(matrix):
+        import torch
+
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        _check_positive(int(info))
+        return factor
     if not is_numpy(matrix):
-        try:
-            return namespace(matrix).linalg.cholesky(matrix)
-        except RuntimeError as error:  # torch's own class of error
-            raise np.linalg.LinAlgError(str(error)) from error
+        factor = namespace(matrix).linalg.cholesky(matrix)
+        _check_positive(0 if all_finite(factor) else factor.shape[0])  # CuPy leaves NaN, unasked
+        return factor
     factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
+    _check_positive(info)
+    return factor
+
+
+def _check_positive(info: int) -> None:
     if info > 0:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
-    return factor
 
 
 def cholesky_solve(factor: Array, rhs: Array) -> Array:

@@ -121,3 +121,14 @@ def test_single_precision_rows_agree_to_their_rounding() -> None:
     ours = LSSVR(gamma=0.4, alpha=1e-3).fit(small, NUMBERS).predict(small)
     exact = LSSVR(gamma=0.4, alpha=1e-3).fit(small.astype(float), NUMBERS).predict(small.astype(float))
     assert_allclose(ours, exact, rtol=1e-9)
+
+
+@LIBRARIES
+def test_an_indefinite_kernel_is_refused(library) -> None:
+    K = X @ X.T - 5 * np.eye(45)
+    for ridges in ([0.1], list(np.geomspace(0.01, 5, 12))):
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            LSSVRCV("precomputed", alphas=ridges).fit(library(K), library(NUMBERS))
+    barely = np.diag(np.append(np.ones(44), -0.5e-6))  # passes for rounding, not for this ridge
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        LSSVR("precomputed", alpha=1e-8).fit(library(barely), library(NUMBERS))

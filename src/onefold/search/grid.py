@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Approximation, Problem
+from onefold.arrays import is_foreign
 from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
 from onefold.kernels import Kernel
@@ -66,7 +67,7 @@ def search_grid(
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
     after the other with all threads inside each.
     """
-    side_by_side = min(workers, len(kernels), _models_that_fit(approximation, problem.n))
+    side_by_side = min(workers, len(kernels), _models_that_fit(approximation, problem))
     inner = workers if side_by_side == 1 else 1
 
     def evaluate(index: int) -> tuple[int, Any, dict[str, Any], float]:
@@ -111,8 +112,11 @@ def search_grid(
     return SearchResult(scores, seconds, width, ridge, kept.get(width), history, reports[width])
 
 
-def _models_that_fit(approximation: Approximation, n: int) -> int:
-    return max(1, _SIDE_BY_SIDE // max(1, approximation.memory_per_model(n)))
+def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
+    """How many models may run at once: one on a GPU, which has its own parallelism."""
+    if is_foreign(problem.Y):
+        return 1
+    return max(1, _SIDE_BY_SIDE // max(1, approximation.memory_per_model(problem.n)))
 
 
 def _numbers(widths: list[float | None]) -> list[float]:
