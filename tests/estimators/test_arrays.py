@@ -131,4 +131,4 @@ def test_an_indefinite_kernel_is_refused(library) -> None:
             LSSVRCV("precomputed", alphas=ridges).fit(library(K), library(NUMBERS))
     barely = np.diag(np.append(np.ones(44), -0.5e-6))  # passes for rounding, not for this ridge
     with pytest.raises(ValueError, match="not positive semi-definite"):
-        LSSVR("precomputed", alpha=1e-8).fit(library(barely), library(NUMBERS))
+        KernelRidge("precomputed", alpha=1e-8).fit(library(barely), library(NUMBERS))
