@@ -39,29 +39,46 @@ class DenseSmoother(Smoother):
     def operators(self, alphas: Any) -> Iterator[Operator]:
         """R at each μ; an operator is used up before the next one is asked for."""
 
-    def _bordered(self, alphas: Any) -> Iterator[tuple[Operator, BorderCorrection | None]]:
-        for operator in self.operators(alphas):
-            if self.border is None:
-                yield operator, None
-            else:
-                rho = operator.apply(self.border[:, None])[:, 0]
-                yield operator, BorderCorrection.of(rho[None, :], self.border)
+    def _first(self, operator: Operator, Y: Array) -> tuple[Array, BorderCorrection | None]:
+        """R_b Y, and the border's correction, from one application of R."""
+        if self.border is None:
+            return operator.apply(Y), None
+        xp, t = namespace(Y), Y.shape[1]
+        both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
+        border = BorderCorrection.of(both[:, t][None, :], self.border)
+        return border.vectors(both[None, :, :t], Y)[0, :, :], border
 
     def residuals(self, Y: Array, alphas: Any) -> Array:
-        return namespace(Y).stack([_apply(*pair, Y) for pair in self._bordered(alphas)])
+        return namespace(Y).stack([self._first(op, Y)[0] for op in self.operators(alphas)])
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
         pieces = []
-        for operator, border in self._bordered(alphas):
-            residuals, diagonal = _apply(operator, border, Y), operator.diagonal()
+        for operator in self.operators(alphas):
+            residuals, border = self._first(operator, Y)
+            diagonal = operator.diagonal()
             if border is not None:
                 diagonal = border.diagonal(diagonal[None, :])[0, :]
             pieces.append(Y - residuals / diagonal[:, None])
         return namespace(Y).stack(pieces)
 
     def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        found = [_heldout(*pair, Y, parts) for pair in self._bordered(alphas)]
+        found = [self._heldout(operator, Y, parts)[0] for operator in self.operators(alphas)]
         return [namespace(Y).stack([f[k] for f in found]) for k in range(len(parts))]
+
+    def _heldout(
+        self, operator: Operator, Y: Array, parts: Sequence[Any]
+    ) -> tuple[list[Array], BorderCorrection | None]:
+        """f_J for every part at one μ; the right-hand sides of all parts are formed together."""
+        t = Y.shape[1]
+        blanked = namespace(Y).concat([without_rows(Y, rows) for rows in parts], axis=1)
+        RY, border = self._first(operator, blanked)
+        found = []
+        for k, rows in enumerate(parts):
+            block = operator.block(rows)
+            if border is not None:
+                block = border.block(block, rows)
+            found.append(-solve_positive(block, take_rows(RY[:, k * t : (k + 1) * t], rows)))
+        return found, border
 
     def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
         r"""Dual coefficients of each model trained without a part, shape (μ, parts, n, targets).
@@ -72,18 +89,21 @@ class DenseSmoother(Smoother):
         xp, t = namespace(Y), Y.shape[1]
         pieces = []
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        for alpha, (operator, border) in zip(values, self._bordered(alphas)):
-            found = _heldout(operator, border, Y, parts)
-            filled = [replace_rows(Y, rows, f) for rows, f in zip(parts, found)]
-            duals = _apply(operator, border, xp.concat(filled, axis=1)) / float(alpha)
+        for alpha, operator in zip(values, self.operators(alphas)):
+            found, border = self._heldout(operator, Y, parts)
+            filled = xp.concat([replace_rows(Y, r, f) for r, f in zip(parts, found)], axis=1)
+            duals = operator.apply(filled)
+            if border is not None:
+                duals = border.vectors(duals[None, ...], filled)[0, :, :]
+            duals /= float(alpha)
             columns = [duals[:, k * t : (k + 1) * t] for k in range(len(parts))]
-            blanked = [without_rows(d, rows) for d, rows in zip(columns, parts)]
-            pieces.append(xp.stack(blanked))
+            pieces.append(xp.stack([without_rows(d, rows) for d, rows in zip(columns, parts)]))
         return xp.stack(pieces)
 
     def trace(self, alphas: Any) -> Any:
         traces = []
-        for operator, border in self._bordered(alphas):
+        for operator in self.operators(alphas):
+            border = self._border_of(operator)
             diagonal = operator.diagonal()
             trace = np.array([float(namespace(diagonal).sum(diagonal))])
             traces.append(trace if border is None else border.trace(trace))
@@ -91,31 +111,15 @@ class DenseSmoother(Smoother):
 
     def logdet(self, alphas: Any) -> Any:
         values = []
-        for alpha, (operator, border) in zip(np.asarray(alphas).reshape(-1), self._bordered(alphas)):
+        for alpha, operator in zip(np.asarray(alphas).reshape(-1), self.operators(alphas)):
+            border = self._border_of(operator)
             value = np.array([operator.logdet()])
             if border is not None:
                 value = border.logdet(value, np.array([alpha]), self.border)
             values.append(to_numpy(value))
         return np.concatenate(values)
 
-
-def _apply(operator: Operator, border: BorderCorrection | None, Y: Array) -> Array:
-    """R_b Y."""
-    RY = operator.apply(Y)
-    return RY if border is None else border.vectors(RY[None, ...], Y)[0, :, :]
-
-
-def _heldout(
-    operator: Operator, border: BorderCorrection | None, Y: Array, parts: Sequence[Any]
-) -> list[Array]:
-    """f_J for every part at one μ; the right-hand sides of all parts are formed together."""
-    t = Y.shape[1]
-    blanked = namespace(Y).concat([without_rows(Y, rows) for rows in parts], axis=1)
-    RY = _apply(operator, border, blanked)
-    found = []
-    for k, rows in enumerate(parts):
-        block = operator.block(rows)
-        if border is not None:
-            block = border.block(block, rows)
-        found.append(-solve_positive(block, take_rows(RY[:, k * t : (k + 1) * t], rows)))
-    return found
+    def _border_of(self, operator: Operator) -> BorderCorrection | None:
+        if self.border is None:
+            return None
+        return self._first(operator, self.border[:, None][:, :0])[1]
