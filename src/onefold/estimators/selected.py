@@ -71,7 +71,7 @@ class _Chosen(KernelMachine):
         name = self._default_criterion if self.criterion is None else self.criterion
         criterion = resolve_criterion(name, classifier=classifier)
         approximation = resolve_approximation(self.approximation)
-        final = self._final_approximation(approximation)
+        self._final_approximation(approximation)  # a wrong refit is told before the search
         workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
         kernels, widths = self._candidates(problem.X)
@@ -93,16 +93,17 @@ class _Chosen(KernelMachine):
                 workers=workers,
                 callback=self.callback,
             )
+            final = self._final_approximation(found.chosen.approximation)
             model = final.model(
-                kernels[found.width], problem, n_alphas=1, need="coefficients", workers=workers
+                found.chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
             )
             self.expansion_ = model.expansion(alphas[found.ridge])
-        self.gamma_ = widths[found.width]
+        self.gamma_ = found.chosen.width
         self.alpha_ = float(alphas[found.ridge])
-        gammas = None if self.gamma_ is None else [float(w) for w in widths if w is not None]
+        names = [candidate.params for candidate in found.candidates]
         per_split = found.scores.shape[2] > 1
-        self.cv_results_ = cv_results(gammas, alphas, found.scores, found.seconds, per_split)
-        self.best_index_ = found.ridge * len(widths) + found.width
+        self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
+        self.best_index_ = found.ridge * len(names) + found.index
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.heldout_prediction_ = found.heldout

@@ -1,0 +1,87 @@
+r"""Which row of the data stands where in the circulant matrix, and how far apart its cells are.
+
+The matrix knows its rows by their position alone, so their order is a setting of the method:
+
+    given      as the rows came
+    random     shuffled
+    principal  sorted into n_0 slabs along the first principal direction, each slab into n_1 bars
+               along the second, and so on: neighbours in position are neighbours in space
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from onefold.arrays import Array, double, is_sparse, take_rows, to_numpy
+
+Order = Literal["given", "random", "principal"]
+ORDERS: tuple[Order, ...] = ("given", "random", "principal")
+
+_ITERATIONS = 8
+_SAMPLED_PAIRS = 2000
+
+
+def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any | None:
+    """The row in each cell, as row numbers; None for the rows as they came."""
+    n = X.shape[0]
+    if order == "given":
+        return None
+    if order == "random":
+        return np.random.default_rng(seed).permutation(n)
+    coordinates = principal_coordinates(X, len(shape))
+    groups = [np.arange(n)]
+    for level in range(len(shape)):
+        size = int(np.prod(shape[level + 1 :]))  # rows in one group of the next level
+        groups = [part for rows in groups for part in _split(rows, coordinates[:, level], size)]
+    return np.concatenate(groups)
+
+
+def _split(rows: Any, coordinate: Any, size: int) -> list[Any]:
+    ordered = rows[np.argsort(coordinate[rows], kind="stable")]
+    if size == 1:
+        return [ordered]
+    return [ordered[start : start + size] for start in range(0, ordered.size, size)]
+
+
+def principal_coordinates(X: Array, levels: int) -> Any:
+    """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer.
+
+    A few steps of subspace iteration, O(n d levels), on the centred rows without forming them.
+    """
+    X = double(X) if is_sparse(X) else double(to_numpy(X))
+    features = X.shape[1]
+    kept = min(levels, features)
+    mean = np.asarray(X.mean(axis=0)).reshape(-1)
+    basis = np.random.default_rng(0).standard_normal((features, kept))
+    for _ in range(_ITERATIONS):
+        projected = X @ basis - mean @ basis
+        basis, _ = np.linalg.qr(X.T @ projected - np.outer(mean, projected.sum(axis=0)))
+    projected = X @ basis - mean @ basis
+    _, _, turn = np.linalg.svd(projected.T @ projected)
+    coordinates = np.zeros((X.shape[0], levels))
+    coordinates[:, :kept] = projected @ turn.T
+    return coordinates
+
+
+def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[float, ...]:
+    """Root mean square distance between rows whose positions differ by one along each level."""
+    n = X.shape[0]
+    steps = [int(np.prod(shape[level + 1 :])) for level in range(len(shape))]
+    spacing = []
+    for size, step in zip(shape, steps):
+        first = np.arange(n - step) if size > 1 else np.arange(0)
+        first = first[(first // step) % size < size - 1]  # the last of a level has no next one
+        if first.size > _SAMPLED_PAIRS:
+            first = np.random.default_rng(0).choice(first, _SAMPLED_PAIRS, replace=False)
+        spacing.append(_rms_distance(X, order, first, first + step) if first.size else 1.0)
+    return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do
+
+
+def _rms_distance(X: Array, order: Any | None, left: Any, right: Any) -> float:
+    if order is not None:
+        left, right = order[left], order[right]
+    difference = double(to_numpy(take_rows(X, left))) - double(to_numpy(take_rows(X, right)))
+    squares = difference.multiply(difference) if is_sparse(X) else difference**2
+    return float(np.sqrt(squares.sum() / left.size))
