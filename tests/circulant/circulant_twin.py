@@ -9,7 +9,7 @@ import numpy as np
 
 
 def dense_row(kernel, shape, spacing):
-    """u by enumerating D_j for every multi-index j."""
+    """The first row by enumerating D_j for every multi-index j."""
     p = len(shape)
 
     def t(j):

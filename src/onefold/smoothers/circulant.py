@@ -326,7 +326,7 @@ def not_positive_message(spectrum: CirculantSpectrum, alpha: float, count: int) 
     """The sentence for an indefinite circulant matrix."""
     return (
         f"the circulant matrix plus alpha={alpha:.3g} on its diagonal has {count} of its eigenvalues "
-        f"not positive (the smallest of the matrix itself is {spectrum.smallest:.3g}); use an alpha above "
+        f"not positive (the matrix itself goes down to {spectrum.smallest:.3g}); use an alpha above "
         f"{-spectrum.smallest:.3g}, a larger gamma or spacing, "
         'or Circulant(negative="clip") to set negative eigenvalues to 0.'
     )

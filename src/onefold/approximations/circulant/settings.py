@@ -25,7 +25,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("kernel", "matrix"),
     "negative": ("raise", "clip"),
 }
-_SCALES = (1.0, 3.0, 10.0)  # spacings that a search tries along each level
+_SCALES = (1 / 3, 1.0, 3.0)  # of the data's own spacing: what a search tries along each level
 _LARGEST_PRODUCT = 30  # above this many combinations, all levels share one scale
 
 
@@ -42,11 +42,13 @@ class Circulant(Approximation):
         chooses a balanced one. Cells beyond the rows carry no data.
     spacing : "search", "data", float or tuple of float, default="search"
         Spacings h of the grid, one per level or one for all. "data" takes the root mean square
-        distance between rows that are neighbours along each level. "search" tries 1, 3 and 10
-        along each level by the search's own criterion; where nothing is searched it means 1.
-    order : {"given", "random", "principal"}, default="given"
+        distance between rows that are neighbours along each level. "search" tries a third of it,
+        itself and three times it along each level by the search's own criterion; where nothing is
+        searched it means "data".
+    order : {"given", "random", "principal"}, default="principal"
         Which row stands where: as they came, shuffled, or sorted along principal directions so
-        that neighbours in position are neighbours in space.
+        that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
+        of the matrix, and cheapest, in the given order.
     validate : {"kernel", "matrix"}, default="kernel"
         Held-out rows predicted with the true kernel from coefficients trained with the circulant
         matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; or from the
@@ -61,7 +63,7 @@ class Circulant(Approximation):
     levels: int = 2
     shape: tuple[int, ...] | None = None
     spacing: Any = "search"
-    order: Order = "given"
+    order: Order = "principal"
     validate: Literal["kernel", "matrix"] = "kernel"
     negative: Negative = "raise"
     seed: int = 0
@@ -114,15 +116,16 @@ class Circulant(Approximation):
         settled = self
         if self.shape is None and self.validate == "matrix" and parts is not None:
             settled = replace(self, shape=self._shape_for(parts, problem.n))
-        if self.spacing == "data":
-            layout = settled.layout(problem)
-            return [replace(settled, spacing=layout.spacing)]
-        if self.spacing != "search":
+        if not isinstance(self.spacing, str):
             return [settled]
-        choices: Any = itertools.product(_SCALES, repeat=self.levels)
-        if len(_SCALES) ** self.levels > _LARGEST_PRODUCT:
-            choices = ((scale,) * self.levels for scale in _SCALES)
-        return [replace(settled, spacing=choice) for choice in choices]
+        base = settled.layout(problem).spacing
+        choices: Any = [(1.0,) * self.levels]
+        if self.spacing == "search" and len(_SCALES) ** self.levels > _LARGEST_PRODUCT:
+            choices = [(scale,) * self.levels for scale in _SCALES]
+        elif self.spacing == "search":
+            choices = itertools.product(_SCALES, repeat=self.levels)
+        spacings = [tuple(h * scale for h, scale in zip(base, choice)) for choice in choices]
+        return [replace(settled, spacing=spacing) for spacing in spacings]
 
     @property
     def variant_params(self) -> dict[str, Any]:
@@ -145,10 +148,8 @@ class Circulant(Approximation):
         shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
         order = row_order(self.order, X, shape, self.seed)
         spacing = self.spacing
-        if spacing == "data":
+        if isinstance(spacing, str):
             spacing = data_spacing(X, order, shape)
-        elif spacing == "search":
-            spacing = (1.0,) * self.levels
         return Layout(shape, order, spacing)
 
     def model(
