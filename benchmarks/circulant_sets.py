@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DATA = Path(os.environ.get("ONEFOLD_DATA", Path(__file__).parents[2] / "shared" / "data"))
+from benchmarks.common import DATA
 
 # file, its name in the papers, ding2011 Table 2 (5-fold CV, approximate 5-fold CV: mean, std)
 DING2011: dict[str, tuple[str, tuple[float, float], tuple[float, float]]] = {
@@ -61,6 +57,10 @@ class Scores:
     errors: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
+    def add(self, model: Any, split: Split, seconds: float) -> None:
+        self.errors.append(100 * (1 - model.score(split.X_test, split.y_test)))
+        self.seconds.append(seconds)
+
     @property
     def mean(self) -> float:
         return float(np.mean(self.errors))
@@ -88,20 +88,6 @@ def _standardised(X: Any, y: Any, train: Any, test: Any) -> Split:
     deviation[deviation == 0] = 1.0
     scale = (X - mean) / deviation
     return Split(scale[train], y[train], scale[test], y[test])
-
-
-def score(make: Callable[[], Any], splits: list[Split]) -> Scores:
-    """Fit on the training part of every split, in turn, and count test errors."""
-    scores = Scores()
-    for split in splits:
-        start = time.perf_counter()
-        with warnings.catch_warnings():
-            # Candidates whose matrix is indefinite are expected on the papers' grid.
-            warnings.filterwarnings("ignore", message=".*have no score.*")
-            model = make().fit(split.X, split.y)
-        scores.seconds.append(time.perf_counter() - start)
-        scores.errors.append(100 * (1 - model.score(split.X_test, split.y_test)))
-    return scores
 
 
 def available(names: Any) -> Iterator[str]:
