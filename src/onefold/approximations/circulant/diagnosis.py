@@ -33,7 +33,7 @@ def relative_error(kernel: Kernel, problem: Problem, layout: Layout) -> float:
     grids = [np.unravel_index(part, layout.shape) for part in cells]
     U = u[tuple((b[None, :] - a[:, None]) % size for a, b, size in zip(*grids, layout.shape))]
     apart = cells[0][:, None] != cells[1][None, :]
-    diagonal = float(to_numpy(kernel.diagonal(left[:1]))[0])
+    diagonal = float(to_numpy(kernel.diagonal(left[:1, :]))[0])
     others = n * (n - 1) / max(1, int(apart.sum()))
     error = n * (diagonal - float(u.flat[0])) ** 2 + others * np.sum((K - U)[apart] ** 2)
     return math.sqrt(error / (n * diagonal**2 + others * np.sum(K[apart] ** 2)))
