@@ -90,6 +90,13 @@ def double(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
+def like_index(index: Any, reference: Array) -> Array:
+    """Row numbers as an integer array beside `reference`."""
+    if not is_foreign(reference):
+        return np.asarray(index)
+    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
+
+
 def take_rows(x: Array, index: Any) -> Array:
     """``x[index]`` for integer row numbers, in any library."""
     if is_numpy(x):

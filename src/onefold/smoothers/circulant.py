@@ -18,7 +18,7 @@ the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP�
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,15 +30,19 @@ from onefold.arrays import (
     is_foreign,
     is_numpy,
     like,
+    like_index,
     namespace,
     real_fft,
     take_rows,
     to_numpy,
 )
+from onefold.kernels.tiles import spans
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.circulant_parts import CirculantFilter, PartSolver, pad_factor, padded_diagonal
 
 Negative = Literal["raise", "clip"]
+
+_IN_CACHE = 2**16  # numbers that several μ may take together
 
 
 @dataclass(frozen=True)
@@ -142,11 +146,12 @@ class CirculantSmoother(Smoother):
         return xp.reshape(columns, (t, *self.spectrum.shape))
 
     def _rows(self, grid: Array) -> Array:
-        """(t, cells in any shape) back to (n, t) in the order of the user."""
-        xp = namespace(grid)
-        columns = xp.reshape(grid, (grid.shape[0], self._cells))[:, : self.n]
-        rows = xp.permute_dims(columns, (1, 0))
-        return rows if self._cell is None else take_rows(rows, self._cell)
+        """(t, cells) back to (n, t) in the order of the user, or (μ, t, cells) to (μ, n, t)."""
+        xp, levels = namespace(grid), len(self.spectrum.shape)
+        columns = xp.reshape(grid, (*grid.shape[:-levels], self._cells))[..., : self.n]
+        if self._cell is not None:
+            columns = xp.take(columns, like_index(self._cell, columns), axis=-1)
+        return xp.matrix_transpose(columns)
 
     # The filter.
 
@@ -173,31 +178,50 @@ class CirculantSmoother(Smoother):
             grid = PartSolver(filtered, self.solves).complete(grid, self._pads)
         return grid
 
-    def residuals(self, Y: Array, alphas: Any) -> Array:
+    def _in_turn(self, Y: Array, alphas: Any) -> Iterator[tuple[list[float], Array, Array, Array]]:
+        """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1) and intercepts (μ, t).
+
+        One transform serves all μ; as many of them go through the next as fit in cache.
+        """
+        xp, values = namespace(Y), _numbers(alphas)
         if self._pads.size:
-            filters = (self.filter(a) for a in _numbers(alphas))
-            pieces = (self._rows(f.apply(self._completed(Y, f))) for f in filters)
-            return stacked(pieces, len(_numbers(alphas)))
-        spectrum = self._transform(self._grid(Y))
-        pieces = (self._rows(self.filter(a).back(spectrum)) for a in _numbers(alphas))
-        return stacked(pieces, len(_numbers(alphas)))
+            for alpha in values:
+                filtered = self.filter(alpha)
+                grid = self._completed(Y, filtered)
+                diagonal = self._diagonal(filtered)[None, :]
+                yield [alpha], self._rows(filtered.apply(grid))[None, ...], diagonal, self._means(grid)
+            return
+        grid = self._grid(Y)
+        means, spectrum = self._means(grid), self._transform(grid)
+        for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
+            filters = xp.stack([self.filter(a).values for a in values[part]])
+            diagonal = half_mean(filters, self.spectrum.shape)[:, None]
+            product = spectrum[None, ...] * filters[:, None, ...]
+            residuals = inverse_real_fft(product, self.spectrum.shape, self._workers)
+            yield values[part], self._rows(residuals), diagonal, means
+
+    def _means(self, grid: Array) -> Array:
+        """The intercepts: 1ᵀα = 0 and U1 ∝ 1 leave only the mean of the completed targets."""
+        xp = namespace(grid)
+        means = xp.mean(xp.reshape(grid, (grid.shape[0], self._cells)), axis=1)[None, :]
+        return means if self.border is not None else xp.zeros_like(means)
+
+    def residuals(self, Y: Array, alphas: Any) -> Array:
+        return joined((rows for _, rows, _, _ in self._in_turn(Y, alphas)), len(_numbers(alphas)))
 
     def coefficients(self, Y: Array, alphas: Any) -> tuple[Array, Array]:
         """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border."""
         xp = namespace(Y)
         dual, intercepts = [], []
-        for alpha in _numbers(alphas):
-            filtered = self.filter(alpha)
-            grid = self._completed(Y, filtered)
-            flat = xp.reshape(grid, (Y.shape[1], self._cells))
-            mean = xp.mean(flat, axis=1)  # 1ᵀα = 0 and U1 ∝ 1: only the mean is left for b
-            intercepts.append(mean if self.border is not None else xp.zeros_like(mean))
-            dual.append(self._rows(filtered.apply(grid)) / alpha)
-        return xp.stack(dual), xp.stack(intercepts)
+        for values, rows, _, means in self._in_turn(Y, alphas):
+            dual.append(rows / like(values, Y)[:, None, None])
+            intercepts.append(xp.broadcast_to(means, (len(values), Y.shape[1])))
+        return xp.concat(dual), xp.concat(intercepts)
 
     def diagonal(self, alphas: Any) -> Array:
         """Diag R_b of shape (μ, n): one number per μ, unless there are cells without data."""
-        return stacked((self._diagonal(self.filter(a)) for a in _numbers(alphas)), len(_numbers(alphas)))
+        values = _numbers(alphas)
+        return joined((self._diagonal(self.filter(a))[None, :] for a in values), len(values))
 
     def _diagonal(self, filtered: CirculantFilter) -> Array:
         xp = namespace(filtered.values)
@@ -208,20 +232,10 @@ class CirculantSmoother(Smoother):
         return diagonal if self._cell is None else take_rows(diagonal, self._cell)
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
-        values = _numbers(alphas)
-        if self._pads.size:
-            each = (self.filter(a) for a in values)
-            pieces: Iterable[Array] = (
-                Y - self._rows(f.apply(self._completed(Y, f))) / self._diagonal(f)[:, None] for f in each
-            )
-            return stacked(pieces, len(values))
-        spectrum = self._transform(self._grid(Y))
-        return stacked((self._left_out(Y, spectrum, self.filter(a)) for a in values), len(values))
-
-    def _left_out(self, Y: Array, spectrum: Array, filtered: CirculantFilter) -> Array:
-        rows = self._rows(filtered.back(spectrum, scale=-1.0 / filtered.mean()))
-        rows += Y
-        return rows
+        pieces = (
+            _minus_quotient(Y, rows, diagonal) for _, rows, diagonal, _ in self._in_turn(Y, alphas)
+        )
+        return joined(pieces, len(_numbers(alphas)))
 
     def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
         xp = namespace(Y)
@@ -300,26 +314,47 @@ class CirculantSmoother(Smoother):
         return real_fft(grid, len(self.spectrum.shape), self._workers)
 
 
+def half_mean(half: Array, shape: tuple[int, ...]) -> Array:
+    """The mean over a whole spectrum, for each of several halves along the first axis."""
+    xp = namespace(half)
+    total = 2 * xp.sum(half, axis=tuple(range(1, half.ndim))) - _sum_after_first(half[..., 0])
+    if shape[-1] % 2 == 0:
+        total = total - _sum_after_first(half[..., -1])
+    return total / math.prod(shape)
+
+
+def _sum_after_first(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.sum(xp.reshape(x, (x.shape[0], -1)), axis=1)
+
+
 def weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
     """The sum over a whole spectrum of which `half` is the half that a real transform keeps."""
-    xp = namespace(half)
-    total = 2 * float(xp.sum(half)) - float(xp.sum(half[..., 0]))
-    return total - float(xp.sum(half[..., -1])) if shape[-1] % 2 == 0 else total
+    return float(half_mean(half[None, ...], shape)[0]) * math.prod(shape)
 
 
-def stacked(pieces: Iterable[Array], count: int) -> Array:
-    """Arrays of one shape along a new first axis, without holding them all twice."""
+def joined(pieces: Iterable[Array], count: int) -> Array:
+    """Arrays (some of μ, …) along their first axis, without holding them all twice."""
     iterator = iter(pieces)
     first = next(iterator)
-    if count == 1:
-        return first[None]
+    if first.shape[0] == count:
+        return first
     if is_foreign(first):
-        return namespace(first).stack([first, *iterator])
-    out = np.empty((count, *first.shape))
-    out[0] = first
-    for index, piece in enumerate(iterator, start=1):
-        out[index] = piece
+        return namespace(first).concat([first, *iterator])
+    out = np.empty((count, *first.shape[1:]))
+    filled = first.shape[0]
+    out[:filled] = first
+    for piece in iterator:
+        out[filled : filled + piece.shape[0]] = piece
+        filled += piece.shape[0]
     return out
+
+
+def _minus_quotient(Y: Array, rows: Array, diagonal: Array) -> Array:
+    """Y − rows / diagonal, over `rows`."""
+    rows /= -diagonal[:, :, None]
+    rows += Y[None, ...]
+    return rows
 
 
 def not_positive_message(spectrum: CirculantSpectrum, alpha: float, count: int) -> str:

@@ -19,6 +19,7 @@ from onefold.arrays import Array, double, is_sparse, take_rows, to_numpy
 Order = Literal["given", "random", "principal"]
 ORDERS: tuple[Order, ...] = ("given", "random", "principal")
 
+_FEW_FEATURES = 64
 _ITERATIONS = 8
 _SAMPLED_PAIRS = 2000
 
@@ -31,36 +32,37 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any 
     if order == "random":
         return np.random.default_rng(seed).permutation(n)
     coordinates = principal_coordinates(X, len(shape))
-    groups = [np.arange(n)]
+    group, places = np.zeros(n, dtype=np.intp), np.arange(n)
+    found = places
     for level in range(len(shape)):
-        size = int(np.prod(shape[level + 1 :]))  # rows in one group of the next level
-        groups = [part for rows in groups for part in _split(rows, coordinates[:, level], size)]
-    return np.concatenate(groups)
-
-
-def _split(rows: Any, coordinate: Any, size: int) -> list[Any]:
-    ordered = rows[np.argsort(coordinate[rows], kind="stable")]
-    if size == 1:
-        return [ordered]
-    return [ordered[start : start + size] for start in range(0, ordered.size, size)]
+        found = np.lexsort((coordinates[:, level], group))
+        group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
+    return found
 
 
 def principal_coordinates(X: Array, levels: int) -> Any:
     """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer.
 
-    A few steps of subspace iteration, O(n d levels), on the centred rows without forming them.
+    From the covariance matrix of few features; of many, by a few steps of subspace iteration on the
+    centred rows without forming them, O(n d levels).
     """
     X = double(X) if is_sparse(X) else double(to_numpy(X))
     features = X.shape[1]
     kept = min(levels, features)
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
+    coordinates = np.zeros((X.shape[0], levels))
+    if features <= _FEW_FEATURES:
+        square = X.T @ X
+        covariance = (square.toarray() if is_sparse(X) else square) - X.shape[0] * np.outer(mean, mean)
+        basis = np.linalg.eigh(covariance)[1][:, ::-1][:, :kept]
+        coordinates[:, :kept] = X @ basis - mean @ basis
+        return coordinates
     basis = np.random.default_rng(0).standard_normal((features, kept))
     for _ in range(_ITERATIONS):
         projected = X @ basis - mean @ basis
         basis, _ = np.linalg.qr(X.T @ projected - np.outer(mean, projected.sum(axis=0)))
     projected = X @ basis - mean @ basis
     _, _, turn = np.linalg.svd(projected.T @ projected)
-    coordinates = np.zeros((X.shape[0], levels))
     coordinates[:, :kept] = projected @ turn.T
     return coordinates
 
