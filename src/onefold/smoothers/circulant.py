@@ -38,7 +38,13 @@ from onefold.arrays import (
 )
 from onefold.kernels.tiles import spans
 from onefold.smoothers.base import Smoother
-from onefold.smoothers.circulant_parts import CirculantFilter, PartSolver, pad_factor, padded_diagonal
+from onefold.smoothers.circulant_parts import (
+    CirculantFilter,
+    PartSolver,
+    half_mean,
+    pad_factor,
+    padded_diagonal,
+)
 
 Negative = Literal["raise", "clip"]
 
@@ -179,7 +185,7 @@ class CirculantSmoother(Smoother):
         return grid
 
     def _in_turn(self, Y: Array, alphas: Any) -> Iterator[tuple[list[float], Array, Array, Array]]:
-        """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1) and intercepts (μ, t).
+        """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
 
         One transform serves all μ; as many of them go through the next as fit in cache.
         """
@@ -189,16 +195,17 @@ class CirculantSmoother(Smoother):
                 filtered = self.filter(alpha)
                 grid = self._completed(Y, filtered)
                 diagonal = self._diagonal(filtered)[None, :]
-                yield [alpha], self._rows(filtered.apply(grid))[None, ...], diagonal, self._means(grid)
+                yield [alpha], self._rows(filtered.apply(grid))[None, ...], diagonal, grid
             return
         grid = self._grid(Y)
-        means, spectrum = self._means(grid), self._transform(grid)
+        spectrum = self._transform(grid)
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
-            filters = xp.stack([self.filter(a).values for a in values[part]])
+            bank = [self.filter(a).values for a in values[part]]
+            filters = bank[0][None, ...] if len(bank) == 1 else xp.stack(bank)
             diagonal = half_mean(filters, self.spectrum.shape)[:, None]
             product = spectrum[None, ...] * filters[:, None, ...]
             residuals = inverse_real_fft(product, self.spectrum.shape, self._workers)
-            yield values[part], self._rows(residuals), diagonal, means
+            yield values[part], self._rows(residuals), diagonal, grid
 
     def _means(self, grid: Array) -> Array:
         """The intercepts: 1ᵀα = 0 and U1 ∝ 1 leave only the mean of the completed targets."""
@@ -213,9 +220,9 @@ class CirculantSmoother(Smoother):
         """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border."""
         xp = namespace(Y)
         dual, intercepts = [], []
-        for values, rows, _, means in self._in_turn(Y, alphas):
+        for values, rows, _, grid in self._in_turn(Y, alphas):
             dual.append(rows / like(values, Y)[:, None, None])
-            intercepts.append(xp.broadcast_to(means, (len(values), Y.shape[1])))
+            intercepts.append(xp.broadcast_to(self._means(grid), (len(values), Y.shape[1])))
         return xp.concat(dual), xp.concat(intercepts)
 
     def diagonal(self, alphas: Any) -> Array:
@@ -312,20 +319,6 @@ class CirculantSmoother(Smoother):
 
     def _transform(self, grid: Array) -> Array:
         return real_fft(grid, len(self.spectrum.shape), self._workers)
-
-
-def half_mean(half: Array, shape: tuple[int, ...]) -> Array:
-    """The mean over a whole spectrum, for each of several halves along the first axis."""
-    xp = namespace(half)
-    total = 2 * xp.sum(half, axis=tuple(range(1, half.ndim))) - _sum_after_first(half[..., 0])
-    if shape[-1] % 2 == 0:
-        total = total - _sum_after_first(half[..., -1])
-    return total / math.prod(shape)
-
-
-def _sum_after_first(x: Array) -> Array:
-    xp = namespace(x)
-    return xp.sum(xp.reshape(x, (x.shape[0], -1)), axis=1)
 
 
 def weighted_sum(half: Array, shape: tuple[int, ...]) -> float:

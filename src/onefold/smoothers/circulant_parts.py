@@ -76,10 +76,7 @@ class CirculantFilter:
         xp = namespace(self.values)
         if levels < len(self.shape):
             return xp.mean(self.values, axis=tuple(range(levels)))
-        total = 2 * xp.sum(self.values) - xp.sum(self.values[..., 0])
-        if self.shape[-1] % 2 == 0:
-            total = total - xp.sum(self.values[..., -1])
-        return total / math.prod(self.shape)
+        return half_mean(self.values[None, ...], self.shape)[0]
 
     @cached_property
     def first_row(self) -> Array:
@@ -104,6 +101,17 @@ class CirculantFilter:
         values = namespace(self.values).asarray(self.values, copy=True)
         values[(0,) * len(self.shape)] = self.constant
         return CirculantFilter(1.0 / values, self.shape, 1.0 / self.constant, self.workers)
+
+
+def half_mean(half: Array, shape: tuple[int, ...]) -> Array:
+    """The mean over a whole spectrum, for each of several halves along the first axis."""
+    xp = namespace(half)
+    columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
+    weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
+    weights[0] = 1.0
+    if shape[-1] % 2 == 0:
+        weights[-1] = 1.0
+    return columns @ like(weights / math.prod(shape), half)
 
 
 class PartSolver:

@@ -156,7 +156,7 @@ class Circulant(Approximation):
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
     ) -> CirculantModel:
         layout = self.layout(problem)
-        settled = replace(self, spacing=layout.spacing)
+        settled = self if self.spacing == layout.spacing else replace(self, spacing=layout.spacing)
         return CirculantModel(kernel, problem, settled, layout, workers=workers)
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
