@@ -65,6 +65,7 @@ def ding2011(limit: int) -> None:
         title, paper_exact, paper_approximate = DING2011[name]
         official, splits = load_splits(name, limit)
         reference, _ = score(splits, "exact", 5)
+        single, _ = score(splits, Circulant(validate="kernel", spacing="data"), 5)
         chosen, same = score(splits, Circulant(validate="kernel"), 5)
         there = (*paper_approximate, DING2011_REPLICATIONS.get(name, 100))
         here = (chosen.mean, chosen.std, len(splits))
@@ -78,6 +79,8 @@ def ding2011(limit: int) -> None:
                 "circulant, refit exact %": chosen.text(),
                 "circulant select s": float(np.mean(chosen.seconds)),
                 "refit same %": same.text(),
+                "one spacing, refit exact %": single.text(),
+                "one spacing select s": float(np.mean(single.seconds)),
                 "z to exact": z_statistic(here, (reference.mean, reference.std, len(splits))),
                 "z to paper": z_statistic(here, there),
                 "paper exact %": "{} ± {}".format(*paper_exact),

@@ -98,7 +98,7 @@ class Approximation(ABC):
 
     name: ClassVar[str]
     refit: ClassVar[Literal["exact", "same"]]
-    """What ``refit="auto"`` means: train the final model exactly, or with the approximation itself."""
+    """Whether the final model is best trained exactly, or with the approximation itself."""
 
     supports_weights: ClassVar[bool] = True
 
@@ -122,6 +122,10 @@ class Approximation(ABC):
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
     ) -> Model:
         """Solve the problem with one kernel for `n_alphas` values of μ."""
+
+    def refit_for(self, n: int) -> Literal["exact", "same"]:
+        """What ``refit="auto"`` means for n rows."""
+        return self.refit
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """What is worth knowing of the chosen approximation, and too dear for every candidate."""

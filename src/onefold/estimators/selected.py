@@ -71,7 +71,8 @@ class _Chosen(KernelMachine):
         name = self._default_criterion if self.criterion is None else self.criterion
         criterion = resolve_criterion(name, classifier=classifier)
         approximation = resolve_approximation(self.approximation)
-        self._final_approximation(approximation)  # a wrong refit is told before the search
+        if self.refit not in ("auto", "exact", "same"):
+            raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
         workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
         kernels, widths = self._candidates(problem.X)
@@ -93,7 +94,7 @@ class _Chosen(KernelMachine):
                 workers=workers,
                 callback=self.callback,
             )
-            final = self._final_approximation(found.chosen.approximation)
+            final = self._final_approximation(found.chosen.approximation, problem.n)
             model = final.model(
                 found.chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
             )
@@ -127,10 +128,8 @@ class _Chosen(KernelMachine):
         widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
         return [base.scaled(g) for g in widths if g is not None], widths
 
-    def _final_approximation(self, approximation: Approximation) -> Approximation:
-        if self.refit not in ("auto", "exact", "same"):
-            raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
-        choice = approximation.refit if self.refit == "auto" else self.refit
+    def _final_approximation(self, approximation: Approximation, n: int) -> Approximation:
+        choice = approximation.refit_for(n) if self.refit == "auto" else self.refit
         return Exact() if choice == "exact" else approximation
 
 
@@ -159,8 +158,8 @@ class LSSVCCV(KernelClassifier, _Chosen):
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together.
     criterion : str or scorer, default="error"
-        "error" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
-        scorer, or a scorer.
+        "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
+        scikit-learn scorer, or a scorer.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     class_weight : dict, "balanced" or None, default=None
@@ -235,8 +234,8 @@ class LSSVRCV(KernelRegressor, _Chosen):
     kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
-        "mse" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
-        scorer, or a scorer.
+        "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
+        scores), "press", "gcv", "evidence", "cost", the name of a scikit-learn scorer, or a scorer.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def principal_coordinates(X: Array, levels: int) -> Any:
     if features <= _FEW_FEATURES:
         square = X.T @ X
         covariance = (square.toarray() if is_sparse(X) else square) - X.shape[0] * np.outer(mean, mean)
-        basis = np.linalg.eigh(covariance)[1][:, ::-1][:, :kept]
+        basis = _one_sign(np.linalg.eigh(covariance)[1][:, ::-1][:, :kept])
         coordinates[:, :kept] = X @ basis - mean @ basis
         return coordinates
     basis = np.random.default_rng(0).standard_normal((features, kept))
@@ -62,9 +62,15 @@ def principal_coordinates(X: Array, levels: int) -> Any:
         projected = X @ basis - mean @ basis
         basis, _ = np.linalg.qr(X.T @ projected - np.outer(mean, projected.sum(axis=0)))
     projected = X @ basis - mean @ basis
-    _, _, turn = np.linalg.svd(projected.T @ projected)
-    coordinates[:, :kept] = projected @ turn.T
+    basis = _one_sign(basis @ np.linalg.eigh(projected.T @ projected)[1][:, ::-1])
+    coordinates[:, :kept] = X @ basis - mean @ basis
     return coordinates
+
+
+def _one_sign(basis: Any) -> Any:
+    """Directions with their largest component positive, whatever the library made of their sign."""
+    largest = basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])]
+    return basis * np.where(largest < 0, -1.0, 1.0)
 
 
 def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[float, ...]:

@@ -26,6 +26,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "negative": ("raise", "clip"),
 }
 _SCALES = (1 / 3, 1.0, 3.0)  # of the data's own spacing: what a search tries along each level
+_LARGEST_EXACT = 20_000  # rows: an exact final model takes 3.2 GB and some minutes
 _LARGEST_PRODUCT = 30  # above this many combinations, all levels share one scale
 
 
@@ -58,6 +59,11 @@ class Circulant(Approximation):
         give that candidate no score), or set negative eigenvalues to 0.
     seed : int, default=0
         Of the random order.
+
+    Notes
+    -----
+    ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
+    matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
     """
 
     levels: int = 2
@@ -162,6 +168,9 @@ class Circulant(Approximation):
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
         return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
+
+    def refit_for(self, n: int) -> Literal["exact", "same"]:
+        return "exact" if n <= _LARGEST_EXACT else "same"
 
     def memory_per_model(self, n: int) -> int:
         return 8 * 8 * n
