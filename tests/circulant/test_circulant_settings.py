@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold.approximations import Circulant, Problem, resolve_approximation
+from onefold.approximations import Circulant, Exact, Problem, resolve_approximation
 from onefold.approximations.circulant.order import data_spacing, principal_coordinates, row_order
 from onefold.approximations.circulant.shape import choose_shape, factorise, fold_shape
 from onefold.kernels import RBF, CallableKernel, Linear, Matern
@@ -87,6 +87,17 @@ class TestOrder:
         assert_array_equal(row_order("principal", sparse, (5, 8), 0), dense_order)
         assert_allclose(data_spacing(sparse, dense_order, (5, 8)), data_spacing(X, dense_order, (5, 8)))
 
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_many_features_give_the_principal_directions(self, sparse) -> None:
+        X = RNG.standard_normal((200, 100)) + 3.0
+        X[:, 7] *= 30
+        X[:, 42] *= 10
+        found = principal_coordinates(scipy.sparse.csr_matrix(X) if sparse else X, 2)
+        centred = X - X.mean(axis=0)
+        _, _, directions = np.linalg.svd(centred, full_matrices=False)
+        expected = centred @ directions[:2].T
+        assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=0.1)
+
     def test_more_levels_than_features(self) -> None:
         X = RNG.standard_normal((12, 1))
         assert principal_coordinates(X, 3).shape == (12, 3)
@@ -98,6 +109,11 @@ class TestOrder:
 
 
 class TestSettings:
+    def test_the_final_model_is_exact_where_that_is_possible(self) -> None:
+        assert Circulant().refit_for(20_000) == "exact"
+        assert Circulant().refit_for(20_001) == "same"
+        assert Exact().refit_for(10**6) == "same"
+
     def test_by_name(self) -> None:
         assert resolve_approximation("circulant") == Circulant()
 
