@@ -88,7 +88,7 @@ def one_size(power: int, smallest: int) -> Row:
             "LS-SVM": lambda: leave_one_out(bordered, approximation()),
             "ridge": lambda: leave_one_out(plain, approximation()),
         },
-        repeats=max(3, min(50, 2**22 // n)),
+        repeats=max(7, min(50, 2**22 // n)),
     )
     place = power - smallest
     row: Row = {
