@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.fft
 import scipy.linalg
 import scipy.sparse
 from array_api_compat import array_namespace as _array_namespace
@@ -87,6 +88,13 @@ def double(x: Array) -> Array:
         return x.astype(np.float64, copy=False)
     xp = namespace(x)
     return xp.astype(x, xp.float64, copy=False)
+
+
+def like_index(index: Any, reference: Array) -> Array:
+    """Row numbers as an integer array beside `reference`."""
+    if not is_foreign(reference):
+        return np.asarray(index)
+    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
 
 
 def take_rows(x: Array, index: Any) -> Array:
@@ -226,3 +234,26 @@ def solve_positive(matrix: Array, rhs: Array) -> Array:
     if is_numpy(matrix):
         return np.linalg.solve(matrix, rhs)  # releases the interpreter lock, as SciPy's does not
     return namespace(matrix).linalg.solve(matrix, rhs)
+
+
+def real_fft(x: Array, levels: int, workers: int = 1) -> Array:
+    """The half spectrum of real `x` over its last `levels` axes."""
+    axes = tuple(range(-levels, 0))
+    if is_numpy(x):
+        return scipy.fft.rfftn(x, axes=axes, workers=workers)
+    return namespace(x).fft.rfftn(x, axes=axes)
+
+
+def inverse_real_fft(spectrum: Array, shape: tuple[int, ...], workers: int = 1) -> Array:
+    """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
+    axes = tuple(range(-len(shape), 0))
+    if is_numpy(spectrum):
+        return scipy.fft.irfftn(spectrum, s=shape, axes=axes, workers=workers, overwrite_x=True)
+    return namespace(spectrum).fft.irfftn(spectrum, s=shape, axes=axes)
+
+
+def solve_lower(factor: Array, rhs: Array) -> Array:
+    """Solve L x = rhs for a lower triangular L."""
+    if is_numpy(factor):
+        return scipy.linalg.solve_triangular(factor, rhs, lower=True, check_finite=False)
+    return invert_lower(factor) @ rhs

@@ -52,6 +52,15 @@ def test_text_result_and_files(table, capsys):
     ]
 
 
+def test_circulant_search_lists_its_spacings(table, capsys):
+    assert main([*TUNE, "--approximation", "circulant", "--gammas", "1,4", "--alphas", "1,30"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Best of 36 candidates" in out
+    assert "--spacing" not in out
+    with open("t-onefold/search.csv", newline="") as file:
+        assert "param_spacing_1" in next(csv.reader(file))
+
+
 def test_json_agrees_with_the_literal_computation(table, capsys):
     found = tuned_json(capsys, *TUNE, *SMALL)
     model = load_table_model("t-onefold/model.onefold")

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.approximations.base import Approximation, Model, Problem, SmoothingModel
+from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 
-__all__ = ["Approximation", "Exact", "Model", "Problem", "SmoothingModel", "resolve_approximation"]
+__all__ = [
+    "Approximation",
+    "Circulant",
+    "Exact",
+    "Model",
+    "Problem",
+    "SmoothingModel",
+    "resolve_approximation",
+]
 
-_BY_NAME: dict[str, type[Approximation]] = {"exact": Exact}
+_BY_NAME: dict[str, type[Approximation]] = {"circulant": Circulant, "exact": Exact}
 
 
 def resolve_approximation(approximation: Any) -> Approximation:

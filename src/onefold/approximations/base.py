@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from onefold.arrays import Array, take_rows
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel
@@ -44,6 +46,11 @@ class Problem:
         """Number of rows."""
         return int(self.Y.shape[0])
 
+    def rows(self, rows: Any) -> Problem:
+        """The problem of some of the rows; not for a precomputed kernel."""
+        root = None if self.root_weight is None else take_rows(self.root_weight, rows)
+        return Problem(take_rows(self.X, rows), take_rows(self.Y, rows), root, self.fit_intercept)
+
     def scaled_targets(self) -> Array:
         """S Y: the targets of the equivalent problem with equal weights."""
         return self.Y if self.root_weight is None else self.root_weight[:, None] * self.Y
@@ -61,6 +68,10 @@ class Model(ABC):
 
     report: dict[str, Any]
     """What ran and why; becomes ``approximation_``."""
+
+    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        """Whether each μ can be solved with for these held-out parts; None where there are none."""
+        return np.ones(len(alphas), dtype=bool)
 
     @abstractmethod
     def leave_one_out(self, alphas: Any) -> Array:
@@ -87,10 +98,24 @@ class Approximation(ABC):
 
     name: ClassVar[str]
     refit: ClassVar[Literal["exact", "same"]]
-    """What ``refit="auto"`` means: train the final model exactly, or with the approximation itself."""
+    """Whether the final model is best trained exactly, or with the approximation itself."""
+
+    supports_weights: ClassVar[bool] = True
 
     def check(self, kernel: Kernel, problem: Problem) -> None:
         """Raise, before any long work, if this approximation cannot serve."""
+
+    def variants(self, problem: Problem, parts: Sequence[Any] | None) -> Sequence[Approximation]:
+        """The approximations that a search tries with every kernel: itself, settings settled.
+
+        `parts` are the rows left out together in turn; None where nothing is held out.
+        """
+        return [self]
+
+    @property
+    def variant_params(self) -> dict[str, Any]:
+        """What tells one variant from another, for the table of a search."""
+        return {}
 
     @abstractmethod
     def model(
@@ -98,6 +123,19 @@ class Approximation(ABC):
     ) -> Model:
         """Solve the problem with one kernel for `n_alphas` values of μ."""
 
+    def refit_for(self, n: int) -> Literal["exact", "same"]:
+        """What ``refit="auto"`` means for n rows."""
+        return self.refit
+
+    def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
+        """What is worth knowing of the chosen approximation, and too dear for every candidate."""
+        return {}
+
     def memory_per_model(self, n: int) -> int:
         """Bytes that one model needs at its peak; decides how many run side by side."""
         return 0
+
+
+def names_with_weights() -> list[str]:
+    """Names of the approximations that take sample weights."""
+    return sorted(kind.name for kind in Approximation.__subclasses__() if kind.supports_weights)

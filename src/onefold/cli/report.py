@@ -99,15 +99,16 @@ def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
 def edge_note(estimator: Any) -> str | None:
     """A warning if the best value lies at the end of a grid, beyond which there may be better."""
     at_edge = []
-    for name, value in estimator.best_params_.items():
+    options = ("gamma", "alpha")  # an approximation's own settings have no option to widen
+    for name, value in [(n, v) for n, v in estimator.best_params_.items() if n in options]:
         tried = np.unique(np.asarray(estimator.cv_results_[f"param_{name}"], dtype=float))
         if len(tried) > 2 and value in (tried[0], tried[-1]):
             at_edge.append(name)
     if not at_edge:
         return None
-    options = " and ".join(f"--{name}s" for name in at_edge)
+    wider = " and ".join(f"--{name}s" for name in at_edge)
     which = " and ".join(at_edge)
-    return f"the best {which} is the last one tried; wider {options} may find better"
+    return f"the best {which} is the last one tried; wider {wider} may find better"
 
 
 def counted(number: int, noun: str) -> str:

@@ -8,8 +8,14 @@ from typing import Any
 from sklearn.metrics import get_scorer
 
 from onefold.criteria.base import Criterion, HeldoutCriterion, ModelCriterion, Task, label_index
-from onefold.criteria.closed import Evidence, GeneralisedCV, Press
-from onefold.criteria.heldout import ErrorRate, Scorer, SquaredError
+from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, Press
+from onefold.criteria.heldout import (
+    ErrorRate,
+    PercentageError,
+    Scorer,
+    SquaredError,
+    VariationCoefficient,
+)
 
 __all__ = [
     "Criterion",
@@ -24,10 +30,15 @@ _FOR_CLASSIFIERS: dict[str, Callable[[], Criterion]] = {
     "error": ErrorRate,
     "accuracy": lambda: ErrorRate(offset=1.0),
 }
-_FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {"neg_mean_squared_error": SquaredError}
+_FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {
+    "neg_mean_squared_error": SquaredError,
+    "cov": VariationCoefficient,
+    "mape": PercentageError,
+}
 _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
     "press": Press,
     "gcv": GeneralisedCV,
+    "cost": Cost,
     "evidence": Evidence,
 }
 

@@ -34,6 +34,31 @@ class SquaredError(HeldoutCriterion):
         return -np.average(squared, axis=1, weights=task.weight_of(rows))
 
 
+class VariationCoefficient(HeldoutCriterion):
+    """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
+
+    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
+        truth = task.y[rows].reshape(len(rows), -1)
+        weight = task.weight_of(rows)
+        level = np.abs(np.average(truth, axis=0, weights=weight))
+        if np.any(level == 0):
+            raise ValueError(
+                'criterion="cov" divides by the mean of y, which is 0 in a set of held-out rows; '
+                'use "mse".'
+            )
+        squared = np.average((predictions - truth[None]) ** 2, axis=1, weights=weight)
+        return -np.mean(np.sqrt(squared) / level, axis=1)
+
+
+class PercentageError(HeldoutCriterion):
+    """−mean |y − f| / |y| over rows and targets, as scikit-learn counts it: [edwards2013]_'s MAPE."""
+
+    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
+        truth = task.y[rows].reshape(1, len(rows), -1)
+        share = np.abs(predictions - truth) / np.maximum(np.abs(truth), np.finfo(float).eps)
+        return -np.average(np.mean(share, axis=2), axis=1, weights=task.weight_of(rows))
+
+
 class Scorer(HeldoutCriterion):
     """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator."""
 

@@ -70,7 +70,7 @@ class _Given(KernelMachine):
             workers=workers,
         )
         self.expansion_ = model.expansion(alpha)
-        self.approximation_ = model.report
+        self.approximation_ = model.report | approximation.diagnose(kernel, problem)
         return self
 
 

@@ -74,7 +74,8 @@ class _Chosen(KernelMachine):
         name = self._default_criterion if self.criterion is None else self.criterion
         criterion = resolve_criterion(name, classifier=classifier)
         approximation = resolve_approximation(self.approximation)
-        final = self._final_approximation(approximation)
+        if self.refit not in ("auto", "exact", "same"):
+            raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
         workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
         kernels, widths = self._candidates(problem.X)
@@ -96,16 +97,17 @@ class _Chosen(KernelMachine):
                 workers=workers,
                 callback=self._tell,
             )
+            final = self._final_approximation(found.chosen.approximation, problem.n)
             model = final.model(
-                kernels[found.width], problem, n_alphas=1, need="coefficients", workers=workers
+                found.chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
             )
             self.expansion_ = model.expansion(alphas[found.ridge])
-        self.gamma_ = widths[found.width]
+        self.gamma_ = found.chosen.width
         self.alpha_ = float(alphas[found.ridge])
-        gammas = None if self.gamma_ is None else [float(w) for w in widths if w is not None]
+        names = [candidate.params for candidate in found.candidates]
         per_split = found.scores.shape[2] > 1
-        self.cv_results_ = cv_results(gammas, alphas, found.scores, found.seconds, per_split)
-        self.best_index_ = found.ridge * len(widths) + found.width
+        self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
+        self.best_index_ = found.ridge * len(names) + found.index
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.heldout_prediction_ = found.heldout
@@ -138,10 +140,8 @@ class _Chosen(KernelMachine):
         if self.callback is not None:
             self.callback(event)
 
-    def _final_approximation(self, approximation: Approximation) -> Approximation:
-        if self.refit not in ("auto", "exact", "same"):
-            raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
-        choice = approximation.refit if self.refit == "auto" else self.refit
+    def _final_approximation(self, approximation: Approximation, n: int) -> Approximation:
+        choice = approximation.refit_for(n) if self.refit == "auto" else self.refit
         return Exact() if choice == "exact" else approximation
 
 
@@ -170,8 +170,8 @@ class LSSVCCV(KernelClassifier, _Chosen):
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together.
     criterion : str or scorer, default="error"
-        "error" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
-        scorer, or a scorer.
+        "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
+        scikit-learn scorer, or a scorer.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     class_weight : dict, "balanced" or None, default=None
@@ -250,8 +250,8 @@ class LSSVRCV(KernelRegressor, _Chosen):
     kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
-        "mse" (its negative is the score), "press", "gcv", "evidence", the name of a scikit-learn
-        scorer, or a scorer.
+        "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
+        scores), "press", "gcv", "evidence", "cost", the name of a scikit-learn scorer, or a scorer.
 
     Attributes
     ----------

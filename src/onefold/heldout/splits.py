@@ -20,7 +20,7 @@ class Splits:
     n : int
         Number of rows.
     tests : list of int arrays
-        Rows to be scored together.
+        Rows to be scored together; none where they are pooled.
     left_out : list of int arrays
         The complement of each training part, sorted; contains the test rows.
     leave_one_out : bool
@@ -37,6 +37,10 @@ class Splits:
 
     def __len__(self) -> int:
         return 1 if self.pooled else len(self.tests)
+
+    def parts(self) -> Any:
+        """The rows left out of training together, in turn: a list of arrays, or one (n, 1) array."""
+        return np.arange(self.n)[:, None] if self.leave_one_out else self.left_out
 
     def scored_rows(self) -> list[Any]:
         """The rows behind each score."""
@@ -104,7 +108,8 @@ def _leave_one_out(n: int, y: Any, classes: Any, *, pooled: bool) -> Splits:
         if values.size == 2 and counts.min() == 1:
             number = int(np.flatnonzero(classes(np.arange(n)) == values[counts.argmin()])[0])
             _check_classes(classes, np.delete(np.arange(n), number), number)
-    rows = [np.array([i]) for i in range(n)]
+    # Scored together, the rows need no lists of their own, which would cost more than the solve.
+    rows = [] if pooled else list(np.arange(n)[:, None])
     return Splits(n, rows, rows, leave_one_out=True, pooled=pooled)
 
 

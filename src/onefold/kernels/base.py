@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -63,6 +64,22 @@ class Kernel(ABC):
         """The kernel with every width multiplied by `factor`."""
         return self
 
+    @property
+    def one_width(self) -> bool:
+        """Whether every feature has the same width, so that the kernel is one in any dimension."""
+        return True
+
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        """k(z, 0) at every node z of a grid with these coordinates along its axes.
+
+        For a stationary kernel of one width. Shape (len(axes[0]), len(axes[1]), …).
+        """
+        xp = namespace(axes[0])
+        columns = xp.meshgrid(*axes, indexing="ij")
+        nodes = xp.stack([xp.reshape(column, (-1,)) for column in columns], axis=1)
+        values = self(nodes, xp.zeros_like(nodes[:1, :]))
+        return xp.reshape(values, tuple(axis.shape[0] for axis in axes))
+
     def check_features(self, n_features: int) -> None:
         """Raise if the kernel cannot take rows of `n_features` columns."""
 
@@ -81,6 +98,10 @@ class WidthKernel(Kernel):
     @property
     def has_width(self) -> bool:
         return True
+
+    @property
+    def one_width(self) -> bool:
+        return isinstance(self.gamma, float)
 
     def scaled(self, factor: float) -> Self:
         check_width(factor, "the factor of the widths")
@@ -132,6 +153,10 @@ class _Pair(Kernel):
     def has_width(self) -> bool:
         return self.left.has_width or self.right.has_width
 
+    @property
+    def one_width(self) -> bool:
+        return self.left.one_width and self.right.one_width
+
     def scaled(self, factor: float) -> Self:
         return replace(self, left=self.left.scaled(factor), right=self.right.scaled(factor))
 
@@ -149,6 +174,9 @@ class Sum(_Pair):
         tile += self.right(A, B)
         return tile
 
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        return self.left.on_grid(axes) + self.right.on_grid(axes)
+
     def diagonal(self, A: Array) -> Array:
         return self.left.diagonal(A) + self.right.diagonal(A)
 
@@ -162,8 +190,19 @@ class Product(_Pair):
         tile *= self.right(A, B)
         return tile
 
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        return self.left.on_grid(axes) * self.right.on_grid(axes)
+
     def diagonal(self, A: Array) -> Array:
         return self.left.diagonal(A) * self.right.diagonal(A)
+
+
+def outer_sum(vectors: Sequence[Array]) -> Array:
+    """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
+    total = vectors[0]
+    for vector in vectors[1:]:
+        total = total[..., None] + vector
+    return total
 
 
 def inner_products(A: Array, B: Array) -> Array:

@@ -11,6 +11,7 @@ With one γ per feature each squared (or absolute) difference is multiplied by i
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from onefold.kernels.base import (
     WidthKernel,
     check_width,
     inner_products,
+    outer_sum,
     squared_norms,
 )
 
@@ -88,6 +90,9 @@ class _Radial(WidthKernel):
         others = rows if B is A else self.weigh(B, 0.5)
         return self.profile(squared_distances(rows, others, self.harmless_norm))
 
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        return self.profile(outer_sum([self.weigh(axis, 0.5) ** 2 for axis in axes]))
+
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)
 
@@ -152,6 +157,9 @@ class Laplacian(WidthKernel):
         for feature in range(A.shape[1]):  # over columns: one pass each, no (n, m, d) array
             total += xp.abs(left[:, feature][:, None] - right[:, feature][None, :])
         return exp_negative(total)
+
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        return exp_negative(outer_sum([abs(self.weigh(axis, 1.0)) for axis in axes]))
 
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)

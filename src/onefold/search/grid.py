@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,30 +24,60 @@ Callback = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A kernel, how its matrix is represented, and what to call the pair in a table."""
+
+    approximation: Approximation
+    kernel: Kernel
+    width: float | None
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class SearchResult:
     """Every score of a search.
 
     Attributes
     ----------
-    scores : array (widths, ridges, splits)
-    seconds : array (widths,)
-    width, ridge : int
+    candidates : list of Candidate
+        Kernels with their approximations: one per width, or several where the approximation comes
+        in variants.
+    scores : array (candidates, ridges, splits)
+    seconds : array (candidates,)
+    index, ridge : int
         The chosen cell.
     heldout : array (n, targets) or None
         Held-out predictions at the chosen cell; None for criteria that make none.
     history : list of dict
-        One entry per width, in the order they finished.
+        One entry per candidate, in the order they finished.
     report : dict
-        What the approximation said at the chosen width.
+        What the approximation said of the chosen candidate.
     """
 
+    candidates: list[Candidate]
     scores: Any
     seconds: Any
-    width: int
+    index: int
     ridge: int
     heldout: Any
     history: list[dict[str, Any]]
     report: dict[str, Any]
+
+    @property
+    def chosen(self) -> Candidate:
+        """The candidate of the chosen cell."""
+        return self.candidates[self.index]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What one candidate gave: scores or held-out predictions for the ridges it can be solved with."""
+
+    index: int
+    usable: Any
+    values: Any
+    report: dict[str, Any]
+    seconds: float
 
 
 def search_grid(
@@ -67,49 +98,97 @@ def search_grid(
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
     after the other with all threads inside each.
     """
-    side_by_side = min(workers, len(kernels), _models_that_fit(approximation, problem))
+    held_out = isinstance(criterion, HeldoutCriterion)
+    parts = splits.parts() if held_out else None
+    candidates = _candidates(approximation, kernels, widths, problem, parts)
+    side_by_side = min(workers, len(candidates), _models_that_fit(approximation, problem))
     inner = workers if side_by_side == 1 else 1
 
-    def evaluate(index: int) -> tuple[int, Any, dict[str, Any], float]:
+    def evaluate(index: int) -> _Outcome:
         start = time.perf_counter()
-        model = approximation.model(
-            kernels[index], problem, n_alphas=len(alphas), need="heldout", workers=inner
+        candidate = candidates[index]
+        model = candidate.approximation.model(
+            candidate.kernel, problem, n_alphas=len(alphas), need="heldout", workers=inner
         )
-        if isinstance(criterion, HeldoutCriterion):
-            outcome = heldout_predictions(model, splits, alphas)
-        else:
-            outcome = criterion.score(model, problem, alphas)
-        return index, outcome, model.report, time.perf_counter() - start
+        usable = model.usable(parts, alphas)
+        values = None
+        if usable.any() and isinstance(criterion, HeldoutCriterion):
+            values = heldout_predictions(model, splits, alphas[usable])
+        elif usable.any():
+            values = criterion.score(model, problem, alphas[usable])
+        return _Outcome(index, usable, values, model.report, time.perf_counter() - start)
 
-    n_scores = len(splits) if isinstance(criterion, HeldoutCriterion) else 1
-    scores = np.full((len(kernels), len(alphas), n_scores), np.nan)
-    seconds = np.zeros(len(kernels))
+    n_scores = len(splits) if held_out else 1
+    scores = np.full((len(candidates), len(alphas), n_scores), np.nan)
+    seconds = np.zeros(len(candidates))
     kept: dict[int, Any] = {}
     reports: dict[int, dict[str, Any]] = {}
     history: list[dict[str, Any]] = []
-    for index, outcome, report, spent in map_threads(evaluate, range(len(kernels)), side_by_side):
+    for outcome in map_threads(evaluate, range(len(candidates)), side_by_side):
         # Scoring stays in this thread: scikit-learn's configuration is local to it.
-        if isinstance(criterion, HeldoutCriterion):
-            for s, (values, rows) in enumerate(zip(outcome, splits.scored_rows())):
-                scores[index, :, s] = criterion.score(values, rows, task)
-            means = scores[index].mean(axis=1)
+        index, usable = outcome.index, outcome.usable
+        if isinstance(criterion, HeldoutCriterion) and usable.any():
+            for s, (values, rows) in enumerate(zip(outcome.values, splits.scored_rows())):
+                scores[index, usable, s] = criterion.score(values, rows, task)
+            means = scores[index, usable].mean(axis=1)
             if np.isfinite(means).any():
-                _, ridge = best_cell(means[None], [0], alphas)
-                kept[index] = gather([values[ridge] for values in outcome], splits)
-        else:
-            scores[index, :, 0] = outcome
-        seconds[index], reports[index] = spent, report
+                _, ridge = best_cell(means[None], [0], alphas[usable])
+                kept[index] = gather([values[ridge] for values in outcome.values], splits)
+        elif usable.any():
+            scores[index, usable, 0] = outcome.values
+        seconds[index], reports[index] = outcome.seconds, outcome.report
         history.append(
             {
-                "gamma": widths[index],
+                "gamma": candidates[index].width,
+                **candidates[index].params,
                 "alphas": [float(a) for a in alphas],
                 "scores": scores[index].mean(axis=1).tolist(),
-                "seconds": spent,
+                "unsolved": int(np.count_nonzero(~usable)),
+                "seconds": outcome.seconds,
             }
         )
-        callback(_progress(scores, widths, alphas, len(history)))
-    width, ridge = best_cell(scores.mean(axis=2), _numbers(widths), alphas)
-    return SearchResult(scores, seconds, width, ridge, kept.get(width), history, reports[width])
+        callback(_progress(scores, candidates, alphas, len(history)))
+    _tell_unsolved(history, len(alphas))
+    index, ridge = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
+    chosen = candidates[index]
+    report = reports[index] | chosen.approximation.diagnose(chosen.kernel, problem)
+    return SearchResult(candidates, scores, seconds, index, ridge, kept.get(index), history, report)
+
+
+def _candidates(
+    approximation: Approximation,
+    kernels: list[Kernel],
+    widths: list[float | None],
+    problem: Problem,
+    parts: Any,
+) -> list[Candidate]:
+    variants = approximation.variants(problem, parts)
+    return [
+        Candidate(
+            variant,
+            kernel,
+            width,
+            ({} if width is None else {"gamma": width})
+            | (variant.variant_params if len(variants) > 1 else {}),
+        )
+        for kernel, width in zip(kernels, widths)
+        for variant in variants
+    ]
+
+
+def _tell_unsolved(history: list[dict[str, Any]], n_alphas: int) -> None:
+    """Say how many candidates have no score; raise if none has."""
+    unsolved, total = sum(entry["unsolved"] for entry in history), len(history) * n_alphas
+    if not unsolved:
+        return
+    text = (
+        f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN), because their "
+        'matrix plus alpha is not positive definite; use larger alphas or gammas, or negative="clip" '
+        "in the approximation."
+    )
+    if unsolved == total:
+        raise ValueError(text)
+    warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
@@ -119,21 +198,22 @@ def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
     return max(1, _SIDE_BY_SIDE // max(1, approximation.memory_per_model(problem.n)))
 
 
-def _numbers(widths: list[float | None]) -> list[float]:
-    return [1.0 if width is None else width for width in widths]
+def _numbers(candidates: list[Candidate]) -> list[float]:
+    return [1.0 if candidate.width is None else candidate.width for candidate in candidates]
 
 
-def _progress(scores: Any, widths: list[float | None], alphas: Any, done: int) -> dict[str, Any]:
+def _progress(scores: Any, candidates: list[Candidate], alphas: Any, done: int) -> dict[str, Any]:
     """What a progress bar shows; no best yet while every score so far is undefined."""
     event: dict[str, Any] = {
         "done": done,
-        "total": len(widths),
+        "total": len(candidates),
         "best_score": None,
         "best_params": {},
     }
     means = scores.mean(axis=2)
     if np.isfinite(means).any():
-        width, ridge = best_cell(means, _numbers(widths), alphas)
-        event["best_score"] = float(means[width, ridge])
-        event["best_params"] = {"alpha": float(alphas[ridge]), "gamma": widths[width]}
+        index, ridge = best_cell(means, _numbers(candidates), alphas)
+        event["best_score"] = float(means[index, ridge])
+        params = {"alpha": float(alphas[ridge]), "gamma": candidates[index].width}
+        event["best_params"] = params | candidates[index].params
     return event

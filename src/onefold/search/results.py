@@ -14,35 +14,35 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     """Row and column of the best mean score in a table (widths, ridges).
 
     Ties go to the largest width gamma, then to the largest ridge alpha, never to grid order: among
-    models that the criterion cannot tell apart, the most local and the most regularised one.
+    models that the criterion cannot tell apart, the most local and the most regularised one. Where
+    a width comes in several variants, the first of those that are still tied is taken.
     """
     if not np.isfinite(scores).any():
         raise ValueError("every candidate has an undefined score; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
-    width = _largest_of_the_best(comparable.max(axis=1), widths)
-    return width, _largest_of_the_best(comparable[width], ridges)
+    widths, ridges = np.asarray(widths, dtype=float), np.asarray(ridges, dtype=float)
+    columns = _tied(comparable.max(axis=1))
+    columns = columns[widths[columns] == widths[columns].max()]
+    cells = [(int(c), int(r)) for c in columns for r in _tied(comparable[c])]
+    return max(cells, key=lambda cell: ridges[cell[1]])  # the first of equals
 
 
-def _largest_of_the_best(scores: Any, values: Any) -> int:
+def _tied(scores: Any) -> Any:
     best = scores.max()
-    tied = np.flatnonzero(scores >= best - _TIE * max(1.0, abs(best)))
-    return int(tied[np.argmax(np.asarray(values, dtype=float)[tied])])
+    return np.flatnonzero(scores >= best - _TIE * max(1.0, abs(best)))
 
 
 def cv_results(
-    gammas: list[float] | None, alphas: Any, scores: Any, seconds: Any, splits: bool
+    models: list[dict[str, Any]], alphas: Any, scores: Any, seconds: Any, splits: bool
 ) -> dict[str, Any]:
-    """GridSearchCV's ``cv_results_`` for scores of shape (widths, ridges, splits).
+    """GridSearchCV's ``cv_results_`` for scores of shape (models, ridges, splits).
 
-    Candidates come in GridSearchCV's order, gamma running fastest. Times are those of a width,
-    shared equally among its ridges and splits: one factorisation served them all.
+    `models` names each model: its gamma, and what else tells it from others. Candidates come in
+    GridSearchCV's order, alpha running slowest. Times are those of a model, shared equally among
+    its ridges and splits: one factorisation served them all.
     """
     widths, ridges, n_splits = scores.shape
-    params = [
-        {"alpha": float(alpha)} | ({} if gammas is None else {"gamma": gammas[g]})
-        for alpha in alphas
-        for g in range(widths)
-    ]
+    params = [{"alpha": float(alpha), **model} for alpha in alphas for model in models]
     flat = scores.transpose(1, 0, 2).reshape(widths * ridges, n_splits)
     share = np.tile(np.asarray(seconds, dtype=float) / (ridges * n_splits), ridges)
     zeros = np.zeros(len(params))

@@ -2,8 +2,18 @@
 
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.cholesky import CholeskySmoother
+from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
 from onefold.smoothers.dense import DenseSmoother
 from onefold.smoothers.route import Route, choose_route
 from onefold.smoothers.spectral import SpectralSmoother
 
-__all__ = ["CholeskySmoother", "DenseSmoother", "Route", "Smoother", "SpectralSmoother", "choose_route"]
+__all__ = [
+    "CholeskySmoother",
+    "CirculantSmoother",
+    "CirculantSpectrum",
+    "DenseSmoother",
+    "Route",
+    "Smoother",
+    "SpectralSmoother",
+    "choose_route",
+]

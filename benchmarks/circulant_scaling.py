@@ -1,0 +1,149 @@
+"""Table I and figure 1 of edwards2013: leave-one-out of one kernel and one ridge value, against n."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from threadpoolctl import threadpool_limits
+
+from benchmarks.common import RESULTS, Row, in_turn, peak_memory, report, seconds
+from onefold import KernelRidgeCV
+from onefold.approximations import Circulant, Exact, Problem
+from onefold.kernels import RBF
+
+SPACING = (1.3, 1.7)
+KERNEL, ALPHA = RBF(1.0), 0.5
+SMALLEST, LARGEST_EXACT = 13, 13
+
+# Seconds in edwards2013 Table I (one core of a 2.2 GHz i7, MATLAB 2011b), from 2^13 on.
+PAPER_EXACT = [4.43, 35.25, 281.11]
+PAPER_LSSVM = [1.3, 2.6, 5.32, 10.88, 22.45, 47.41, 101.36, 235.83]
+PAPER_RIDGE = [0.54, 1.06, 2.14, 4.3, 8.55, 17.28, 35.39, 68.22]
+
+
+def problem_of(n: int, intercept: bool) -> Problem:
+    rng = np.random.default_rng(0)
+    return Problem(rng.standard_normal((n, 2)), rng.standard_normal((n, 1)), None, intercept)
+
+
+def approximation() -> Circulant:
+    return Circulant(spacing=SPACING, order="given", validate="matrix")
+
+
+def leave_one_out(problem: Problem, structure: Any) -> Any:
+    model = structure.model(KERNEL, problem, n_alphas=1, need="heldout", workers=1)
+    return model.leave_one_out(np.array([ALPHA]))
+
+
+def unavoidable(problem: Problem) -> None:
+    """Kernel values for all cells, written plainly, and three real transforms of that shape."""
+    shape = approximation().layout(problem).shape
+    left, right = (np.arange(size) * h for size, h in zip(shape, SPACING))
+    squared = left[:, None] ** 2 + right**2
+    np.negative(squared, out=squared)
+    values = np.exp(squared, out=squared)
+    spectrum = scipy.fft.rfftn(values, workers=1)
+    scipy.fft.rfftn(problem.Y.reshape(shape), workers=1)
+    scipy.fft.irfftn(spectrum, s=shape, workers=1)
+
+
+def arrays_at_peak(n: int, intercept: bool) -> float:
+    """Peak memory of the leave-one-out beyond X and y, in arrays of n float64."""
+    code = (
+        "from benchmarks.circulant_scaling import *\n"
+        # The first call loads code and scratch that are not the method's.
+        f"leave_one_out(problem_of(64, {intercept}), approximation())\n"
+        f"setup = lambda: problem_of({n}, {intercept})\n"
+        "run = lambda problem: leave_one_out(problem, approximation())\n"
+    )
+    return peak_memory(code) / (8 * n)
+
+
+def run(largest: int) -> None:
+    rows: list[Row] = []
+    with threadpool_limits(1):
+        for power in range(SMALLEST, largest + 1):
+            rows.append(one_size(power, SMALLEST))
+            print(rows[-1], flush=True)
+    sizes = np.array([2.0 ** int(row["n"][2:]) for row in rows])
+    for row, before in zip(rows[1:], rows[:-1]):
+        row["× for double n"] = row["LS-SVM s"] / before["LS-SVM s"]
+    slopes = {
+        name: float(np.polyfit(np.log(sizes), np.log([row[f"{name} s"] for row in rows]), 1)[0])
+        for name in ("LS-SVM", "ridge")
+    }
+    notes = "\nSlopes in log-log: " + ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items())
+    report("circulant_scaling", "Leave-one-out by size, one thread (edwards2013 Table I)", rows, notes)
+    draw(rows)
+
+
+def one_size(power: int, smallest: int) -> Row:
+    n = 2**power
+    bordered, plain = problem_of(n, True), problem_of(n, False)
+    times = in_turn(
+        {
+            "unavoidable": lambda: unavoidable(plain),
+            "LS-SVM": lambda: leave_one_out(bordered, approximation()),
+            "ridge": lambda: leave_one_out(plain, approximation()),
+        },
+        repeats=max(7, min(50, 2**22 // n)),
+    )
+    place = power - smallest
+    row: Row = {
+        "n": f"2^{power}",
+        "LS-SVM s": times["LS-SVM"],
+        "ridge s": times["ridge"],
+        "kernel values + 3 FFT s": times["unavoidable"],
+        "LS-SVM ratio": times["LS-SVM"] / times["unavoidable"],
+        "ridge ratio": times["ridge"] / times["unavoidable"],
+        "× for double n": None,
+        "arrays of n at peak": arrays_at_peak(n, True) if power >= 18 else None,
+        "whole fit s": seconds(lambda: whole_fit(plain)),
+        "exact LOO s": seconds(lambda: leave_one_out(bordered, Exact()))
+        if power <= LARGEST_EXACT
+        else None,
+        "paper LS-SVM s": PAPER_LSSVM[place] if place < len(PAPER_LSSVM) else None,
+        "paper ridge s": PAPER_RIDGE[place] if place < len(PAPER_RIDGE) else None,
+        "paper exact s": PAPER_EXACT[place] if place < len(PAPER_EXACT) else None,
+    }
+    return row
+
+
+def whole_fit(problem: Problem) -> None:
+    """The estimator's whole fit: checks, search of one cell, scoring, and the final coefficients."""
+    KernelRidgeCV(
+        gammas=[1.0], alphas=[ALPHA], approximation=approximation(), cv="loo", refit="same", n_jobs=1
+    ).fit(problem.X, problem.Y[:, 0])
+
+
+def draw(rows: list[Row]) -> None:
+    """edwards2013 figure 1: time against n on logarithmic axes, the paper's beside ours."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 5), layout="constrained")
+    styles = {
+        "exact LOO s": ("exact LOO", "C3", "o-"),
+        "LS-SVM s": ("circulant LOO, LS-SVM", "C0", "o-"),
+        "ridge s": ("circulant LOO, kernel ridge", "C1", "s-"),
+        "paper exact s": ("exact LOO, edwards2013", "C3", "o:"),
+        "paper LS-SVM s": ("circulant LOO, LS-SVM, edwards2013", "C0", "o:"),
+        "paper ridge s": ("circulant LOO, kernel ridge, edwards2013", "C1", "s:"),
+    }
+    for key, (label, colour, style) in styles.items():
+        points = [(2 ** int(row["n"][2:]), row[key]) for row in rows if row[key] is not None]
+        if points:
+            axes.plot(*zip(*points), style, color=colour, label=label, markersize=4)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel("rows n")
+    axes.set_ylabel("seconds, one thread")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    RESULTS.mkdir(exist_ok=True)
+    figure.savefig(RESULTS / "circulant_scaling.png", dpi=120)
+    plt.close(figure)

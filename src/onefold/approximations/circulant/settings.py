@@ -1,0 +1,186 @@
+"""The settings of a multilevel circulant approximation, and the variants that a search tries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from onefold.approximations.base import Approximation, Problem, names_with_weights
+from onefold.approximations.circulant.diagnosis import relative_error
+from onefold.approximations.circulant.model import CirculantModel, Layout
+from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
+from onefold.approximations.circulant.shape import choose_shape, fold_shape
+from onefold.kernels import Kernel
+from onefold.smoothers.circulant import Negative
+from onefold.smoothers.route import Need
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "order": ORDERS,
+    "validate": ("kernel", "matrix"),
+    "negative": ("raise", "clip"),
+}
+_SCALES = (1 / 3, 1.0, 3.0)  # of the data's own spacing: what a search tries along each level
+_LARGEST_EXACT = 20_000  # rows: an exact final model takes 3.2 GB and some minutes
+_LARGEST_PRODUCT = 30  # above this many combinations, all levels share one scale
+
+
+@dataclass(frozen=True)
+class Circulant(Approximation):
+    r"""The kernel matrix as a multilevel circulant one: O(n log n) time, O(n) memory.
+
+    Parameters
+    ----------
+    levels : int, default=2
+        Number p of levels.
+    shape : tuple of int, optional
+        The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
+        chooses a balanced one. Cells beyond the rows carry no data.
+    spacing : "search", "data", float or tuple of float, default="search"
+        Spacings h of the grid, one per level or one for all. "data" takes the root mean square
+        distance between rows that are neighbours along each level. "search" tries a third of it,
+        itself and three times it along each level by the search's own criterion; where nothing is
+        searched it means "data".
+    order : {"given", "random", "principal"}, default="principal"
+        Which row stands where: as they came, shuffled, or sorted along principal directions so
+        that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
+        of the matrix, and cheapest, in the given order.
+    validate : {"kernel", "matrix"}, default="kernel"
+        Held-out rows predicted with the true kernel from coefficients trained with the circulant
+        matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; or from the
+        circulant matrix alone in O(n log n) [edwards2013]_, where the features do not enter.
+    negative : {"raise", "clip"}, default="raise"
+        What to do with an alpha at which the matrix is not positive definite: refuse (in a search,
+        give that candidate no score), or set negative eigenvalues to 0.
+    seed : int, default=0
+        Of the random order.
+
+    Notes
+    -----
+    ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
+    matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
+    """
+
+    levels: int = 2
+    shape: tuple[int, ...] | None = None
+    spacing: Any = "search"
+    order: Order = "principal"
+    validate: Literal["kernel", "matrix"] = "kernel"
+    negative: Negative = "raise"
+    seed: int = 0
+
+    name = "circulant"
+    refit = "exact"
+    supports_weights = False
+
+    def __post_init__(self) -> None:
+        for setting, allowed in _CHOICES.items():
+            if getattr(self, setting) not in allowed:
+                names = " or ".join(repr(choice) for choice in allowed)
+                raise ValueError(f"{setting} must be {names}; got {getattr(self, setting)!r}.")
+        if self.shape is not None:
+            shape = tuple(int(size) for size in self.shape)
+            if not shape or min(shape) < 1:
+                raise ValueError(f"shape must hold positive whole numbers; got {self.shape!r}.")
+            object.__setattr__(self, "shape", shape)
+            object.__setattr__(self, "levels", len(shape))
+        if not isinstance(self.levels, numbers.Integral) or self.levels < 1:
+            raise ValueError(f"levels must be a whole number of at least 1; got {self.levels!r}.")
+        if not isinstance(self.spacing, str):
+            object.__setattr__(self, "spacing", _check_spacing(self.spacing, self.levels))
+        elif self.spacing not in ("search", "data"):
+            raise ValueError(
+                f'spacing must be "search", "data" or positive numbers; got {self.spacing!r}.'
+            )
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        if problem.root_weight is not None:
+            names = ", ".join(f'"{name}"' for name in names_with_weights())
+            raise ValueError(
+                "sample and class weights break the circulant structure; leave them out, or use an "
+                f"approximation that supports them: {names}."
+            )
+        if not kernel.stationary or not kernel.one_width:
+            raise ValueError(
+                f"a circulant matrix needs a kernel of the distance alone with one width for all "
+                f"features, which {kernel!r:.80} is not; use RBF, Matern or Laplacian with one gamma "
+                "(scale the features instead), or another approximation."
+            )
+        if self.shape is not None and math.prod(self.shape) < problem.n:
+            raise ValueError(
+                f"shape {self.shape} has {math.prod(self.shape)} cells, fewer than the {problem.n} "
+                "rows; give a larger one, or shape=None."
+            )
+
+    def variants(self, problem: Problem, parts: Sequence[Any] | None) -> list[Circulant]:
+        """One approximation per spacing to try, all of the shape that suits the folds."""
+        settled = self
+        if self.shape is None and self.validate == "matrix" and parts is not None:
+            settled = replace(self, shape=self._shape_for(parts, problem.n))
+        if not isinstance(self.spacing, str):
+            return [settled]
+        base = settled.layout(problem).spacing
+        choices: Any = [(1.0,) * self.levels]
+        if self.spacing == "search" and len(_SCALES) ** self.levels > _LARGEST_PRODUCT:
+            choices = [(scale,) * self.levels for scale in _SCALES]
+        elif self.spacing == "search":
+            choices = itertools.product(_SCALES, repeat=self.levels)
+        spacings = [tuple(h * scale for h, scale in zip(base, choice)) for choice in choices]
+        return [replace(settled, spacing=spacing) for spacing in spacings]
+
+    @property
+    def variant_params(self) -> dict[str, Any]:
+        return {f"spacing_{level}": h for level, h in enumerate(self.spacing)}
+
+    def _shape_for(self, parts: Sequence[Any], n: int) -> tuple[int, ...] | None:
+        """A shape with the folds as its leading level, where they are blocks of equal size."""
+        if self.order != "given" or len(parts) == n or sum(len(part) for part in parts) != n:
+            return None
+        in_turn = np.array_equal(np.concatenate(list(parts)), np.arange(n))
+        return fold_shape(n, self.levels, len(parts)) if in_turn else None
+
+    def layout(self, problem: Problem, rows: Any | None = None) -> Layout:
+        """The cells of the problem's rows, or of some of them.
+
+        A part of the rows has a shape of its own; the spacings are those of all rows.
+        """
+        X = problem.X if rows is None else problem.rows(rows).X
+        n = int(X.shape[0])
+        shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
+        order = row_order(self.order, X, shape, self.seed)
+        spacing = self.spacing
+        if isinstance(spacing, str):
+            spacing = data_spacing(X, order, shape)
+        return Layout(shape, order, spacing)
+
+    def model(
+        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
+    ) -> CirculantModel:
+        layout = self.layout(problem)
+        settled = self if self.spacing == layout.spacing else replace(self, spacing=layout.spacing)
+        return CirculantModel(kernel, problem, settled, layout, workers=workers)
+
+    def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
+        """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
+        return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
+
+    def refit_for(self, n: int) -> Literal["exact", "same"]:
+        return "exact" if n <= _LARGEST_EXACT else "same"
+
+    def memory_per_model(self, n: int) -> int:
+        return 8 * 8 * n
+
+
+def _check_spacing(spacing: Any, levels: int) -> tuple[float, ...]:
+    values = np.asarray(spacing, dtype=np.float64).reshape(-1)
+    if values.size not in (1, levels) or not np.all(np.isfinite(values)) or np.any(values <= 0):
+        raise ValueError(
+            f"spacing must be one positive number, or one for each of the {levels} levels; "
+            f"got {spacing!r}."
+        )
+    return tuple(float(h) for h in np.broadcast_to(values, levels))

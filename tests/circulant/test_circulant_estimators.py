@@ -1,0 +1,367 @@
+"""The circulant approximation behind the six estimators, against literal computations."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from circulant_twin import dense_fit, dense_matrix, dense_row, refit_without
+from numpy.testing import assert_allclose
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Circulant, Problem
+from onefold.approximations.circulant.shape import choose_shape
+from onefold.kernels import RBF, Laplacian, Matern
+
+RNG = np.random.default_rng(11)
+N = 36
+X = RNG.standard_normal((N, 2))
+NUMBERS = np.sin(2 * X[:, 0]) + 3 + 0.1 * RNG.standard_normal(N)
+LABELS = np.where(X[:, 0] + 0.3 * RNG.standard_normal(N) > 0, "yes", "no")
+THREE = np.digitize(X[:, 0], [-0.5, 0.5])
+GIVEN = Circulant(spacing=(1.0, 1.4), order="given")
+
+
+def twin(structure, kernel, rows=None):
+    """U of the given rows in their own order, from the definition."""
+    problem = Problem(X, X, None, True)
+    layout = structure.layout(problem, rows)
+    n = N if rows is None else len(rows)
+    U = dense_matrix(dense_row(kernel, layout.shape, layout.spacing))[:n, :n]
+    place = np.arange(n) if layout.order is None else np.argsort(layout.order)
+    return U[np.ix_(place, place)]
+
+
+@pytest.mark.parametrize("order", ["given", "random", "principal"])
+@pytest.mark.parametrize(("estimator", "intercept"), [(LSSVR, True), (KernelRidge, False)])
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.8), Matern(0.5), Laplacian(1.0)], ids=lambda k: type(k).__name__
+)
+def test_coefficients_come_from_the_matrix_and_predictions_from_the_kernel(
+    kernel, estimator, intercept, order
+) -> None:
+    structure = Circulant(spacing=(1.0, 1.4), order=order)
+    Y = np.column_stack([NUMBERS, X[:, 1]])
+    model = estimator(kernel, alpha=[0.2, 1.5], approximation=structure).fit(X, Y)
+    U = twin(structure, kernel)
+    new = RNG.standard_normal((5, 2))
+    for t, alpha in enumerate((0.2, 1.5)):
+        coef, b = dense_fit(U, Y[:, [t]], alpha, intercept)
+        assert_allclose(model.predict(new)[:, [t]], kernel(new, X) @ coef + b, atol=1e-9)
+    report = model.approximation_
+    assert report["shape"] == [6, 6]
+    assert report["order"] == order
+    assert report["relative_error"] > 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 31, 37])
+def test_primes_and_tiny_sizes(n) -> None:
+    x, y = RNG.standard_normal((n, 2)), RNG.standard_normal(n)
+    model = LSSVR(RBF(3.0), alpha=0.5, approximation=Circulant(spacing=1.0, order="given")).fit(x, y)
+    shape = choose_shape(n, 2)
+    U = dense_matrix(dense_row(RBF(3.0), shape, (1.0, 1.0)))[:n, :n]
+    coef, b = dense_fit(U, y[:, None], 0.5, True)
+    assert_allclose(model.expansion_.coef, coef, atol=1e-9)
+    assert_allclose(model.expansion_.intercept, b, atol=1e-9)
+    assert model.approximation_["empty_cells"] == shape[0] * shape[1] - n
+
+
+@pytest.mark.parametrize("cv", [KFold(4), KFold(6), ShuffleSplit(3, random_state=0), "loo"], ids=str)
+@pytest.mark.parametrize("order", ["given", "principal"])
+@pytest.mark.parametrize(("estimator", "intercept"), [(LSSVRCV, True), (KernelRidgeCV, False)])
+def test_validation_by_the_matrix_is_a_refit_of_the_matrix(estimator, intercept, order, cv) -> None:
+    structure = Circulant(spacing=(1.0, 1.4), order=order, validate="matrix")
+    found = estimator(gammas=[1.5], alphas=[0.3], approximation=structure, cv=cv).fit(X, NUMBERS)
+    folds = [[i] for i in range(N)] if cv == "loo" else [test for _, test in cv.split(X)]
+    shape = tuple(found.approximation_["selected_with"]["shape"])
+    U = twin(Circulant(shape=shape, spacing=(1.0, 1.4), order=order), RBF(1.5))
+    total, count = np.zeros(N), np.zeros(N)
+    for rows in folds:
+        total[rows] += refit_without(U, NUMBERS[:, None], rows, 0.3, intercept)[:, 0]
+        count[rows] += 1
+    seen = count > 0
+    assert_allclose(found.heldout_prediction_[seen], (total / np.maximum(count, 1))[seen], atol=1e-8)
+
+
+def test_consecutive_folds_are_solved_as_circulant_blocks() -> None:
+    structure = Circulant(spacing=1.0, order="given", validate="matrix")
+    found = LSSVRCV(gammas=[1.5], alphas=[0.3, 1.0], approximation=structure, cv=4, refit="same")
+    report = found.fit(X, NUMBERS).approximation_["selected_with"]
+    assert report["shape"] == [4, 9]
+    assert report["solves"] == {"circulant_blocks": 4}
+    assert found.approximation_["fitted_with"]["shape"] == [4, 9]
+
+
+@pytest.mark.parametrize("cv", [KFold(4), KFold(5, shuffle=True, random_state=0), "loo"], ids=str)
+@pytest.mark.parametrize("order", ["given", "random", "principal"])
+@pytest.mark.parametrize(
+    ("chosen", "fixed"), [(LSSVRCV, LSSVR), (KernelRidgeCV, KernelRidge)], ids=["LSSVR", "ridge"]
+)
+def test_validation_by_the_kernel_is_a_refit_of_each_training_part(chosen, fixed, order, cv) -> None:
+    structure = Circulant(spacing=(1.0, 1.4), order=order)
+    Y = np.column_stack([NUMBERS, X[:, 1]])
+    found = chosen(gammas=[1.5], alphas=[0.3], approximation=structure, cv=cv).fit(X, Y)
+    folds = [np.array([i]) for i in range(N)] if cv == "loo" else [test for _, test in cv.split(X)]
+    for rows in folds:
+        train = np.setdiff1d(np.arange(N), rows)
+        part = fixed(gamma=1.5, alpha=0.3, approximation=structure).fit(X[train], Y[train])
+        assert_allclose(found.heldout_prediction_[rows], part.predict(X[rows]), atol=1e-9)
+
+
+@pytest.mark.parametrize("validate", ["kernel", "matrix"])
+@pytest.mark.parametrize("labels", [LABELS, THREE], ids=["two", "three"])
+def test_classifiers(labels, validate) -> None:
+    structure = Circulant(spacing=(1.0, 1.4), order="given", validate=validate)
+    cv = StratifiedKFold(3)
+    found = LSSVCCV(gammas=[1.5], alphas=[0.3], approximation=structure, cv=cv, refit="same")
+    found.fit(X, labels)
+    assert found.cv_results_["split0_test_score"].shape == (1,)
+    final = LSSVC(gamma=1.5, alpha=0.3, approximation=structure).fit(X, labels)
+    assert_allclose(found.decision_function(X), final.decision_function(X))
+    for train, test in cv.split(X, labels):
+        if validate == "kernel":
+            part = LSSVC(gamma=1.5, alpha=0.3, approximation=structure).fit(X[train], labels[train])
+            expected = part.decision_function(X[test])
+        else:
+            one_hot = np.where(labels[:, None] == np.unique(labels)[None, :], 1.0, -1.0)
+            targets = one_hot if one_hot.shape[1] > 2 else one_hot[:, 1:]
+            expected = refit_without(twin(structure, RBF(1.5)), targets, test, 0.3, True)
+        assert_allclose(
+            found.heldout_prediction_[test].reshape(len(test), -1),
+            expected.reshape(len(test), -1),
+            atol=1e-8,
+        )
+
+
+def test_refit_exact_trains_with_the_kernel_matrix() -> None:
+    found = LSSVRCV(gammas=[0.5, 1.5], alphas=[0.3], approximation=GIVEN, cv=3).fit(X, NUMBERS)
+    exact = LSSVR(gamma=found.gamma_, alpha=0.3).fit(X, NUMBERS)
+    assert_allclose(found.predict(X), exact.predict(X), atol=1e-10)
+    assert found.approximation_["fitted_with"]["name"] == "exact"
+    assert found.approximation_["selected_with"]["relative_error"] > 0
+
+
+class TestSearch:
+    def test_spacings_are_columns_of_the_table_and_the_choice_is_used(self) -> None:
+        gammas, alphas = [0.5, 2.0], [0.1, 1.0, 4.0]
+        found = LSSVRCV(gammas=gammas, alphas=alphas, approximation="circulant", cv=3, refit="same").fit(
+            X, NUMBERS
+        )
+        table = found.cv_results_
+        assert len(table["params"]) == 2 * 3 * 9
+        assert [key for key in table if key.startswith("param_")] == [
+            "param_alpha",
+            "param_gamma",
+            "param_spacing_0",
+            "param_spacing_1",
+        ]
+        best = table["params"][found.best_index_]
+        assert best == found.best_params_
+        assert best["gamma"] == found.gamma_
+        assert best["alpha"] == found.alpha_
+        fitted = found.approximation_["fitted_with"]
+        assert fitted["spacing"] == [best["spacing_0"], best["spacing_1"]]
+        assert found.best_score_ == np.nanmax(table["mean_test_score"])
+        again = LSSVR(
+            gamma=best["gamma"],
+            alpha=best["alpha"],
+            approximation=Circulant(spacing=tuple(fitted["spacing"])),
+        ).fit(X, NUMBERS)
+        assert_allclose(found.predict(X), again.predict(X))
+
+    def test_one_variant_leaves_the_table_as_it_is(self) -> None:
+        found = LSSVRCV(gammas=[1.0], alphas=[1.0], approximation=GIVEN, cv=3).fit(X, NUMBERS)
+        assert set(found.best_params_) == {"alpha", "gamma"}
+
+    def test_candidates_that_cannot_be_solved_have_no_score(self) -> None:
+        model = LSSVRCV(gammas=[1e-3, 2.0], alphas=[1e-4, 20.0], approximation=GIVEN, cv=3)
+        with pytest.warns(UserWarning, match="1 of 4 combinations"):
+            model.fit(X, NUMBERS)
+        scores = model.cv_results_["mean_test_score"].reshape(2, 2)
+        assert np.isnan(scores[0, 0])
+        assert np.isfinite(scores.ravel()[1:]).all()
+        assert sorted(entry["unsolved"] for entry in model.history_) == [0, 1]
+
+    def test_nothing_can_be_solved(self) -> None:
+        model = LSSVRCV(gammas=[1e-3], alphas=[1e-4], approximation=GIVEN, cv=3)
+        with pytest.raises(ValueError, match=r'negative="clip"'):
+            model.fit(X, NUMBERS)
+        with pytest.raises(ValueError, match=r'negative="clip"'):
+            LSSVR(gamma=1e-3, alpha=1e-4, approximation=GIVEN).fit(X, NUMBERS)
+
+    @pytest.mark.parametrize("validate", ["kernel", "matrix"])
+    def test_clipping_is_recorded(self, validate) -> None:
+        structure = Circulant(spacing=1.0, order="given", negative="clip", validate=validate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = LSSVRCV(gammas=[1e-3], alphas=[1e-2], approximation=structure, cv=3).fit(X, NUMBERS)
+        report = found.approximation_["selected_with"]
+        assert report["negative_eigenvalues"] > 0
+        assert report["negative"] == "set to 0"
+
+    def test_ties_go_to_gamma_then_alpha_across_variants(self) -> None:
+        from onefold.search import best_cell
+
+        scores = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 1.0, 1.0], [1.0, 0.0, 1.0]])
+        # two gammas, two variants each: the larger gamma, then the largest alpha, then the first
+        assert best_cell(scores, [1.0, 1.0, 4.0, 4.0], [0.1, 1.0, 10.0]) == (2, 2)
+
+
+@pytest.mark.parametrize("criterion", ["press", "gcv", "evidence", "cost"])
+@pytest.mark.parametrize("approximation", ["exact", GIVEN], ids=["exact", "circulant"])
+@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
+def test_criteria_of_the_whole_smoother(estimator, approximation, criterion) -> None:
+    alphas = [0.3, 2.0]
+    if approximation is GIVEN and criterion == "press":
+        approximation = Circulant(spacing=(1.0, 1.4), order="given", validate="matrix")
+    found = estimator(gammas=[1.5], alphas=alphas, approximation=approximation, criterion=criterion)
+    found.fit(X, NUMBERS)
+    intercept = estimator is LSSVRCV
+    K = RBF(1.5)(X, X) if approximation == "exact" else twin(GIVEN, RBF(1.5))
+    y = NUMBERS
+    for score, alpha in zip(found.cv_results_["mean_test_score"], alphas):
+        R = alpha * dense_fit(K, np.eye(N), alpha, intercept)[0]
+        r = R @ y
+        if criterion == "press":
+            expected = -np.mean((r / np.diag(R)) ** 2)
+        elif criterion == "gcv":
+            expected = -np.mean(r**2) / (np.trace(R) / N) ** 2
+        elif criterion == "cost":
+            distances = ((X[:, None] - X[None]) ** 2).sum(-1) + np.diag(np.full(N, np.inf))
+            noise = np.mean((y - y[distances.argmin(1)]) ** 2) / 2
+            expected = -(y @ r + noise * np.trace(R)) / N
+        else:
+            G = K + alpha * np.eye(N)
+            logdet, m = np.linalg.slogdet(G)[1], N
+            if intercept:
+                logdet += np.log(np.ones(N) @ np.linalg.solve(G, np.ones(N)) / N)
+                m = N - 1
+            fit = y @ r / alpha
+            expected = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
+        assert score == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, RNG.uniform(0.5, 2, N)], ids=["equal", "weighted"])
+@pytest.mark.parametrize("cv", [4, "loo"])
+def test_cov_and_mape(cv, weights) -> None:
+    Y = np.column_stack([NUMBERS, NUMBERS**2])
+    for criterion in ("cov", "mape"):
+        found = LSSVRCV(gammas=[1.0], alphas=[0.3], criterion=criterion, cv=cv).fit(X, Y, weights)
+        f = found.heldout_prediction_
+        parts = [np.arange(N)] if cv == "loo" else [test for _, test in KFold(4).split(X)]
+        expected = []
+        for rows in parts:
+            w = np.ones(len(rows)) if weights is None else weights[rows]
+            if criterion == "cov":
+                rmse = np.sqrt(np.average((Y[rows] - f[rows]) ** 2, axis=0, weights=w))
+                expected.append(-np.mean(rmse / np.average(Y[rows], axis=0, weights=w)))
+            else:
+                share = np.abs(Y[rows] - f[rows]) / np.abs(Y[rows])
+                expected.append(-np.average(share.mean(axis=1), weights=w))
+        assert found.best_score_ == pytest.approx(np.mean(expected), rel=1e-10)
+
+
+def test_cov_needs_a_mean() -> None:
+    y = np.tile([1.0, -1.0], N // 2)
+    with pytest.raises(ValueError, match="mean of y"):
+        LSSVRCV(gammas=[1.0], alphas=[0.3], criterion="cov", cv="loo").fit(X, y)
+
+
+def test_weights_are_refused_before_any_work() -> None:
+    for model in (LSSVR(approximation="circulant"), LSSVRCV(approximation="circulant")):
+        with pytest.raises(ValueError, match='"exact"'):
+            model.fit(X, NUMBERS, np.ones(N))
+    with pytest.raises(ValueError, match='"exact"'):
+        LSSVC(approximation="circulant", class_weight="balanced").fit(X, LABELS)
+
+
+@pytest.mark.parametrize("validate", ["kernel", "matrix"])
+def test_sparse_rows_and_single_precision(validate) -> None:
+    structure = Circulant(spacing="data", validate=validate)
+    wanted = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3).fit(X, NUMBERS)
+    sparse = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3)
+    sparse.fit(scipy.sparse.csr_matrix(X), NUMBERS)
+    assert_allclose(sparse.heldout_prediction_, wanted.heldout_prediction_, atol=1e-8)
+    single = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3)
+    single.fit(X.astype(np.float32), NUMBERS)
+    assert_allclose(single.heldout_prediction_, wanted.heldout_prediction_, atol=1e-4)
+
+
+@pytest.mark.parametrize("validate", ["kernel", "matrix"])
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_other_array_libraries(library, validate) -> None:
+    xp = pytest.importorskip(library)
+    structure = Circulant(spacing="data", validate=validate)
+    wanted = LSSVRCV(gammas=[1.0], alphas=[0.5, 2.0], approximation=structure, cv=3, refit="same")
+    wanted.fit(X, NUMBERS)
+    found = LSSVRCV(gammas=[1.0], alphas=[0.5, 2.0], approximation=structure, cv=3, refit="same")
+    found.fit(xp.asarray(X), xp.asarray(NUMBERS))
+    assert_allclose(found.heldout_prediction_, wanted.heldout_prediction_, atol=1e-9)
+    assert_allclose(np.asarray(found.predict(xp.asarray(X))), wanted.predict(X), atol=1e-9)
+
+
+def test_duplicated_rows() -> None:
+    x = np.repeat(X[:12], 3, axis=0)
+    model = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation="circulant", cv=3).fit(x, NUMBERS)
+    assert np.isfinite(model.heldout_prediction_).all()
+
+
+def test_a_fitted_model_is_saved_with_its_approximation(tmp_path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LSSVCCV(approximation=Circulant(shape=(6, 6)), cv=3, refit="same").fit(X, LABELS)
+    model.save(tmp_path / "model.onefold")
+    again = onefold.load(tmp_path / "model.onefold")
+    assert again.approximation == Circulant(shape=(6, 6))
+    assert again.approximation_ == model.approximation_
+    assert_allclose(again.decision_function(X), model.decision_function(X))
+
+
+def test_ding2011_on_banana() -> None:
+    """Selecting with the circulant matrix and training exactly: the paper has 11.3 % on this set."""
+    folder = Path(os.environ.get("ONEFOLD_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    if not (folder / "ida_banana.npz").exists():
+        pytest.skip("the benchmark data are not in $ONEFOLD_DATA")
+    with np.load(folder / "ida_banana.npz") as stored:
+        x, y = stored["X"], stored["y"]
+        train, test = stored["train_idx"][0], stored["test_idx"][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = LSSVCCV(approximation=Circulant(spacing="data")).fit(x[train], y[train])
+    assert 1 - model.score(x[test], y[test]) < 0.14
+
+
+def test_no_array_of_n_by_n() -> None:
+    """20 000 rows: K would take 3.2 GB; the whole search stays within some arrays of n."""
+    import tracemalloc
+
+    n = 20_000
+    x, y = RNG.standard_normal((n, 2)), RNG.standard_normal(n)
+    structure = Circulant(spacing=1.0, order="given", validate="matrix")
+    model = LSSVRCV(gammas=[4.0], alphas=[0.5], approximation=structure, cv="loo", refit="same")
+    model.fit(x[:100], y[:100])
+    tracemalloc.start()
+    model.fit(x, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * 8 * n
+
+
+def test_leave_one_out_stays_within_eight_arrays() -> None:
+    import tracemalloc
+
+    n = 2**17
+    problem = Problem(np.zeros((n, 1)), RNG.standard_normal((n, 1)), None, True)
+    structure = Circulant(spacing=1.0, order="given", validate="matrix")
+    tracemalloc.start()
+    model = structure.model(RBF(2.0), problem, n_alphas=1, need="heldout", workers=1)
+    model.leave_one_out([0.5])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 8 * n
