@@ -19,6 +19,7 @@ LAYERS = [
     {"criteria"},
     {"search"},
     {"estimators"},
+    {"trust_check"},
     {"saving"},
     {"tables"},
     {"plots"},
