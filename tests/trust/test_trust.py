@@ -66,9 +66,9 @@ def test_a_distorted_kernel_is_found_out(factor: float, verdict: str) -> None:
 
 def test_far_choices_without_regret_are_doubtful() -> None:
     # Pure noise: every width is as good, so that a distorted one costs nothing and proves nothing.
-    generator = np.random.default_rng(5)
+    generator = np.random.default_rng(2)
     X, y = generator.normal(size=(300, 2)), generator.normal(size=300)
-    estimator = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Distorted(4.0**4))
+    estimator = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Distorted(4.0**-4))
     found = onefold.trust(estimator, X, y, size=200, random_state=0)
     assert found.steps > 2
     assert found.verdict == "doubtful"
@@ -84,7 +84,12 @@ def test_a_model_trained_with_a_bad_approximation_is_judged_on_fresh_rows() -> N
         def model(self, kernel: Any, problem: Any, **settings: Any) -> Any:
             model = Exact().model(kernel, problem, **settings)
             honest = model.expansion
-            model.expansion = lambda alpha: replace(honest(alpha), coef=0 * honest(alpha).coef)
+
+            def worthless(alpha: Any) -> Any:
+                fitted = honest(alpha)
+                return replace(fitted, coef=0 * fitted.coef)
+
+            model.expansion = worthless
             return model
 
     same = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Shrunk(refit_as="same"))
@@ -187,7 +192,7 @@ def test_check_keeps_the_verdict_and_warns_when_it_is_bad(cv: Any) -> None:
 
 def test_a_precomputed_kernel_is_cut_to_the_subsample() -> None:
     X, y = wave(120)
-    K = np.exp(-((X - X.T) ** 2))
+    K = np.asfortranarray(np.exp(-((X - X.T) ** 2)))
     estimator = LSSVRCV("precomputed", alphas=ALPHAS)
     found = onefold.trust(estimator, K, y, size=60, random_state=0)
     assert found.verdict == "applies"
