@@ -6,10 +6,19 @@ from typing import Any
 
 from onefold.approximations.base import Approximation, Model, Problem, SmoothingModel
 from onefold.approximations.exact import Exact
+from onefold.approximations.toeplitz import Toeplitz
 
-__all__ = ["Approximation", "Exact", "Model", "Problem", "SmoothingModel", "resolve_approximation"]
+__all__ = [
+    "Approximation",
+    "Exact",
+    "Model",
+    "Problem",
+    "SmoothingModel",
+    "Toeplitz",
+    "resolve_approximation",
+]
 
-_BY_NAME: dict[str, type[Approximation]] = {"exact": Exact}
+_BY_NAME: dict[str, type[Approximation]] = {"exact": Exact, "toeplitz": Toeplitz}
 
 
 def resolve_approximation(approximation: Any) -> Approximation:

@@ -26,7 +26,7 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Sum",
         "Product",
     ),
-    "onefold.approximations": ("Exact",),
+    "onefold.approximations": ("Exact", "Toeplitz"),
     "onefold.expansion": ("Expansion",),
     "onefold.estimators": (
         "LSSVC",

@@ -215,7 +215,8 @@ class ToeplitzSolver:
     def _residual(self, mu: float, X: Any, B: Any) -> float:
         size = np.linalg.norm(B, axis=1)
         size[size == 0] = 1.0
-        return float((np.linalg.norm(B - self.toeplitz.product(X, mu), axis=1) / size).max())
+        worst = np.linalg.norm(B - self.toeplitz.product(X, mu), axis=1) / size
+        return float(worst.max(initial=0.0))
 
     def _note(self, found: Outcome) -> None:
         self.report["iterations"] = max(self.report["iterations"], found.iterations)
