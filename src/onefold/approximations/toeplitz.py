@@ -104,21 +104,22 @@ class ToeplitzModel(SmoothingModel):
         settings.check(kernel, problem)
         self.problem, self._kernel = problem, kernel
         X = to_numpy(problem.X)
-        self._series = uniform_series(X) if kernel.stationary else None
+        series = uniform_series(X) if kernel.stationary else None
         self.report: dict[str, Any] = {"name": "toeplitz"}
-        column = _first_column(settings, kernel, X, self._series, workers, self.report)
+        column = _first_column(settings, kernel, X, series, workers, self.report)
         if not np.isfinite(column).all():
             raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
-        self._order = None if self._series is None else _unless_sorted(self._series.order)
+        self._order = None if series is None else _unless_sorted(series.order)
         self._sorted = ToeplitzSmoother(
             column,
             intercept=problem.fit_intercept,
             solver=settings.solver,
-            semidefinite=self._series is not None and kernel.always_psd,
+            semidefinite=series is not None and kernel.always_psd,
             tolerance=settings.tolerance,
             report=self.report,
             workers=workers,
         )
+        del series  # its order is as long as the series
         self.smoother: Smoother = self._sorted
         if self._order is not None:
             self.smoother = Reordered(self._sorted, self._order)

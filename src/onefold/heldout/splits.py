@@ -20,7 +20,7 @@ class Splits:
     n : int
         Number of rows.
     tests : list of int arrays
-        Rows to be scored together.
+        Rows to be scored together; empty for pooled leave-one-out, where that is every row.
     left_out : list of int arrays
         The complement of each training part, sorted; contains the test rows.
     leave_one_out : bool
@@ -104,7 +104,8 @@ def _leave_one_out(n: int, y: Any, classes: Any, *, pooled: bool) -> Splits:
         if values.size == 2 and counts.min() == 1:
             number = int(np.flatnonzero(classes(np.arange(n)) == values[counts.argmin()])[0])
             _check_classes(classes, np.delete(np.arange(n), number), number)
-    rows = [np.array([i]) for i in range(n)]
+    # Pooled, nothing is done row by row: a million one-row arrays would outweigh the data.
+    rows = [] if pooled else [np.array([i]) for i in range(n)]
     return Splits(n, rows, rows, leave_one_out=True, pooled=pooled)
 
 

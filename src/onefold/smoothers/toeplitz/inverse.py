@@ -40,7 +40,7 @@ class Inverse(Protocol):
 
 
 class GohbergSemencul:
-    """G⁻¹ from its first column x; six arrays of n."""
+    """G⁻¹ from its first column x; five arrays of n."""
 
     def __init__(self, x: Any, toeplitz: SymmetricToeplitz) -> None:
         if abs(x[0]) <= _SMALLEST_PIVOT * np.abs(x).max():
@@ -49,36 +49,38 @@ class GohbergSemencul:
                 "written by its first column; change alpha, or use the exact kernel matrix."
             )
         self._x, self._n = x, x.size
-        self._z = np.concatenate([np.zeros(1), x[:0:-1]])
         self._length, self._workers = toeplitz.length, toeplitz.workers
         self._Fx = rfft(self._x, self._length)
-        self._Fz = rfft(self._z, self._length)
+        self._Fz = rfft(_reversed(x), self._length)
 
     def product(self, V: Any) -> Any:
         transformed = rfft(V, self._length, axis=-1, workers=self._workers)
-        left = self._truncated(transformed * self._Fx.conj())
+        left = self._Fx.conj() * transformed
         transformed *= self._Fz.conj()
-        right = self._truncated(transformed)
+        left = self._truncated(left)
         left *= self._Fx
-        right *= self._Fz
-        left -= right
+        transformed = self._truncated(transformed)
+        transformed *= self._Fz
+        left -= transformed
+        del transformed
         out = irfft(left, self._length, axis=-1, workers=self._workers, overwrite_x=True)
         return out[..., : self._n] / self._x[0]
 
     def _truncated(self, transformed: Any) -> Any:
         """The transform of the first n entries alone."""
         values = irfft(transformed, self._length, axis=-1, workers=self._workers, overwrite_x=True)
-        return rfft(values[..., : self._n], self._length, axis=-1, workers=self._workers)
+        values[..., self._n :] = 0.0
+        return rfft(values, axis=-1, workers=self._workers, overwrite_x=True)
 
     def diagonal(self) -> Any:
         # The diagonal reads the same from both ends; the first half has the fewer roundings.
         n, half = self._n, (self._n + 1) // 2
-        first = np.cumsum(self._x[:half] ** 2 - self._z[:half] ** 2) / self._x[0]
+        first = np.cumsum(self._x[:half] ** 2 - _reversed(self._x)[:half] ** 2) / self._x[0]
         return np.concatenate([first, first[: n - half][::-1]])
 
     def block(self, start: int, stop: int) -> Any:
         size = stop - start
-        x, z = self._x[start:stop], self._z[start:stop]
+        x, z = self._x[start:stop], _reversed(self._x)[start:stop]
         unit = np.zeros((1, self._n))
         unit[0, start] = 1.0
         block = np.empty((size, size))
@@ -89,6 +91,11 @@ class GohbergSemencul:
             block[i, :i] = block[:i, i]
         block[:, 0] = block[0]
         return block
+
+
+def _reversed(x: Any) -> Any:
+    """The vector z of the formula."""
+    return np.concatenate([np.zeros(1), x[:0:-1]])
 
 
 class DenseInverse:

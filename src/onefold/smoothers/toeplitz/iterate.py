@@ -44,12 +44,13 @@ def conjugate_gradients(
     ----------
     product, precondition : functions of rows (columns, n)
     start : array like B or None
+        Overwritten.
     norm : float
         An upper bound of ‖A‖₂.
     limit : int
         Most iterations, over all restarts.
     """
-    X = np.zeros_like(B) if start is None else start.copy()
+    X = np.zeros_like(B) if start is None else start
     scale = np.linalg.norm(B, axis=1)
     scale[scale == 0] = 1.0
     spent = 0

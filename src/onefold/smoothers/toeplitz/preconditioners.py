@@ -48,7 +48,7 @@ class Strang:
         half = n // 2 + 1
         column = t.copy()
         column[half:] = t[1 : n - half + 1][::-1]
-        self._eigenvalues = rfft(column).real
+        self._eigenvalues = rfft(column).real.copy()
         self._n, self._workers = n, toeplitz.workers
 
     def at(self, mu: float) -> Map:

@@ -33,7 +33,7 @@ class SymmetricToeplitz:
         embedded[: self.n] = self.column
         if self.n > 1:
             embedded[-(self.n - 1) :] = self.column[:0:-1]
-        self.spectrum = rfft(embedded).real
+        self.spectrum = rfft(embedded).real.copy()  # a view would keep the imaginary part
         self.norm = float(np.abs(self.spectrum).max())
         """An upper bound of ‖T‖₂."""
 

@@ -49,7 +49,7 @@ class ToeplitzSmoother(Smoother):
     ) -> None:
         self.toeplitz = SymmetricToeplitz(column, workers)
         n = self.toeplitz.n
-        super().__init__(n, np.ones(n) if intercept else None)
+        super().__init__(n, np.broadcast_to(np.ones(1), n) if intercept else None)
         self._tolerance = tolerance
         self._solver = ToeplitzSolver(
             self.toeplitz,
@@ -66,12 +66,14 @@ class ToeplitzSmoother(Smoother):
         if self.border is None:
             for index, mu, X, inverse in self._solver.each(B, alphas):
                 yield index, mu, X, inverse, None
+                del X, inverse
             return
         # R_b maps constants to 0: without its mean a target has more digits left.
         B = np.vstack([B - B.mean(axis=1, keepdims=True), self.border[None]])
         for index, mu, X, inverse in self._solver.each(B, alphas):
             border = Border(X[-1])
             yield index, mu, border.vectors(X[:-1]), inverse, border
+            del X, inverse, border  # before the next μ needs the memory
 
     def residuals(self, Y: Any, alphas: Any) -> Any:
         out = np.empty((np.size(alphas), *Y.shape))
@@ -87,6 +89,7 @@ class ToeplitzSmoother(Smoother):
                 diagonal = border.diagonal(diagonal)
             W /= diagonal
             np.subtract(Y, W.T, out=out[index])
+            del W, inverse, border, diagonal  # before the next μ needs the memory
         return out
 
     def heldout(self, Y: Any, parts: Sequence[Any], alphas: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
+from onefold.kernels.tiles import spans
 from onefold.smoothers.toeplitz.inverse import DenseInverse, GohbergSemencul, Inverse
 from onefold.smoothers.toeplitz.iterate import Outcome, conjugate_gradients, minimal_residuals
 from onefold.smoothers.toeplitz.preconditioners import Preconditioner, Strang, choose_preconditioner
@@ -33,6 +34,7 @@ DENSE = 2048  # up to here an n × n array costs nothing
 _LEVINSON_LIMIT = 50_000  # O(n²): some ten seconds
 _LIMIT = 600  # iterations
 _LOOSE = 1e-6  # Levinson's residual on a nearly singular matrix; worse is refused
+_TOGETHER = 2**18  # entries of right-hand sides treated in one FFT call
 _REMEDY = "use a larger alpha or gamma, or another approximation (Grid, Nystroem)."
 
 
@@ -126,14 +128,21 @@ class ToeplitzSolver:
         unit = np.zeros((1, self.toeplitz.n))
         unit[0, 0] = 1.0
         found = self._iterate(mu, unit, self._extrapolated(mu))
+        del unit
         if found.state == "converged":
-            self._earlier = [*self._earlier[-2:], (mu, found.X[0])]
+            self._earlier = [*self._earlier[-1:], (mu, found.X[0])]
             inverse = GohbergSemencul(found.X[0], self.toeplitz)
             self._note(found)
-            found = self._iterate(mu, B, inverse.product(B))
-            if found.state == "converged":
+            X = np.empty_like(B)
+            # Few rows at a time where they are long: an FFT gains nothing from more, memory does.
+            for rows in spans(B.shape[0], max(1, _TOGETHER // self.toeplitz.n)):
+                found = self._iterate(mu, B[rows], inverse.product(B[rows]))
+                if found.state != "converged":
+                    break
                 self._note(found)
-                return found.X, inverse
+                X[rows] = found.X
+            else:
+                return X, inverse
         if found.state == "indefinite":
             return self._safe(mu, B, "conjugate gradients met a direction of negative curvature")
         if self._auto and self.toeplitz.n <= _LEVINSON_LIMIT:
