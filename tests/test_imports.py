@@ -13,7 +13,7 @@ LAYERS = [
     {"arrays", "memory", "threads"},
     {"kernels"},
     {"smoothers"},
-    {"expansion"},
+    {"expansion", "grid_expansion"},
     {"approximations"},
     {"heldout"},
     {"criteria"},

@@ -6,11 +6,13 @@ from typing import Any
 
 from onefold.approximations.base import Approximation, Model, Problem, SmoothingModel
 from onefold.approximations.exact import Exact
+from onefold.approximations.grid import Grid
 from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [
     "Approximation",
     "Exact",
+    "Grid",
     "Model",
     "Problem",
     "SmoothingModel",
@@ -18,7 +20,7 @@ __all__ = [
     "resolve_approximation",
 ]
 
-_BY_NAME: dict[str, type[Approximation]] = {"exact": Exact, "toeplitz": Toeplitz}
+_BY_NAME: dict[str, type[Approximation]] = {"exact": Exact, "toeplitz": Toeplitz, "grid": Grid}
 
 
 def resolve_approximation(approximation: Any) -> Approximation:
