@@ -196,7 +196,7 @@ def trust(
 def _selecting(estimator: Any, X: Any) -> Any:
     """A copy that chooses hyper-parameters; for given ones, from a grid around them."""
     if hasattr(estimator, "alphas"):
-        return clone(estimator).set_params(callback=None, check=False)
+        return clone(estimator).set_params(callback=None, check=False, verbose=0)
     cls = _SELECTING.get(type(estimator))
     if cls is None:
         raise ValueError(

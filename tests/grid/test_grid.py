@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
+from onefold.approximations.grid.lowrank import low_rank_factor, separable
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.statistics import collect
 from onefold.grid_expansion import GridExpansion
@@ -86,6 +87,33 @@ class TestLattice:
         assert huge.counts == (32, 32, 32)
         flat = make_lattice(RBF(1.0), np.zeros(2), np.array([1.0, 0.0]))  # a constant feature
         assert flat.inside(np.zeros((1, 2))).all()
+
+
+class TestLowRank:
+    @pytest.mark.parametrize("kernel", [RBF((0.5, 2.0)), Laplacian(0.3), Matern(0.7), Matern(2.0, 2.5)])
+    def test_the_factor(self, kernel: Any) -> None:
+        lattice = Lattice(np.zeros(2), np.array([0.3, 0.2]), (7, 9))
+        points = lattice.points()
+        assert separable(kernel, lattice) == (not isinstance(kernel, Matern))
+        L = low_rank_factor(kernel, lattice, 1e-8)
+        assert_allclose(L.T @ L, kernel(points, points), atol=1e-7)
+        short = low_rank_factor(kernel, lattice, 0.5)
+        assert short.shape[0] < L.shape[0]
+        assert np.linalg.norm(short.T @ short - kernel(points, points), 2) < 1.0
+        assert low_rank_factor(kernel, lattice, 0.5, limit=short.shape[0] - 1) is None
+
+    def test_both_solvers_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = plane(90)
+        grid = {"gammas": [0.5], "alphas": [0.1, 1.0], "approximation": FINE}
+        direct = LSSVRCV(**grid).fit(X, y)
+        assert direct.approximation_["selected_with"]["rank"] > 0
+        monkeypatch.setattr(
+            "onefold.approximations.grid.model.low_rank_factor", lambda *_args, **_settings: None
+        )
+        iterated = LSSVRCV(**grid).fit(X, y)
+        assert iterated.approximation_["selected_with"]["iterations"] > 0
+        assert_allclose(iterated.heldout_prediction_, direct.heldout_prediction_, atol=1e-5)
+        assert_allclose(iterated.predict(X + 3), direct.predict(X + 3), atol=1e-4)
 
 
 class TestShiftedSystems:

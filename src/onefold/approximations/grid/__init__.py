@@ -30,7 +30,8 @@ class Grid(Approximation):
         Grid points per feature (one number, or one per feature); None chooses them from the data's
         range and the kernel's width.
     tolerance : float, default=1e-6
-        Relative residual at which the iteration stops.
+        Of the solution: the relative residual at which an iteration stops; a hundred times that share
+        of the smallest ridge may be dropped of the kernel where it has low rank.
     """
 
     points: Any = None

@@ -4,7 +4,8 @@ With c = Wᵀα the system (W K_g Wᵀ + μV⁻¹) α + b 1 = y, 1ᵀα = 0 beco
 
     (WᵀVW K_g + μI) c + b WᵀV1 = WᵀVy,       f(x) = w(x)ᵀ K_g c + b
 
-and the rows enter through WᵀVW, WᵀVy and WᵀV1 alone. Leaving a fold out subtracts its own.
+and the rows enter through WᵀVW, WᵀVy and WᵀV1 alone. Leaving a fold out subtracts its own. A K_g of
+low rank is solved directly for every μ; any other by conjugate gradients on all μ and folds together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Model, Problem
+from onefold.approximations.grid.lowrank import low_rank_factor
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.statistics import Statistics, collect
 from onefold.arrays import Array, like, to_numpy
@@ -34,10 +36,9 @@ _BLOCK = 2**22
 
 @dataclass(frozen=True)
 class GridSolution:
-    """K_g c (μ, targets, points), c likewise, and b (μ, targets)."""
+    """Values f − b on the grid (μ, targets, points), and b (μ, targets)."""
 
     values: Any
-    coef: Any
     intercept: Any
 
 
@@ -53,14 +54,12 @@ class GridModel(Model):
         self._Y = to_numpy(problem.Y)
         root = problem.root_weight
         self._weight = None if root is None else to_numpy(root) ** 2
-        self._K = lattice.kernel_products(kernel, workers)
+        self._workers = workers
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
             "step": [float(h) for h in lattice.step],
             "kernel_error": kernel_error(kernel, lattice, self._X),
-            "iterations": 0,
-            "residual": 0.0,
         }
         if self.report["kernel_error"] > _COARSE:
             warnings.warn(
@@ -84,31 +83,35 @@ class GridModel(Model):
                 whole = whole + other
         else:
             whole = self._statistics(slice(None))
-        solutions = self._solve([whole - part for part in found], alphas)
+        solutions = self._solve([whole - part for part in found], whole, alphas)
         return [self._predict(rows, s) for rows, s in zip(parts, solutions)]
 
     def expansion(self, alpha: Any) -> GridExpansion:  # type: ignore[override]
+        """The model on all rows; c = WᵀV(y − f)/μ for rows off the grid."""
         t = self._Y.shape[1]
         per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
-        values, which = np.unique(per_target, return_inverse=True)
-        solution = self._solve([self._statistics(slice(None))], values)[0]
-        pick = (which, np.arange(t))
+        alphas, which = np.unique(per_target, return_inverse=True)
+        rows = self._statistics(slice(None))
+        solution = self._solve([rows], rows, alphas)[0]
+        values = solution.values[which, np.arange(t)]
+        intercept = solution.intercept[which, np.arange(t)]
+        misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
         return GridExpansion(
             self._kernel,
             self._lattice.lower,
             self._lattice.step,
             self._lattice.counts,
-            solution.coef[pick].T.copy(),
-            solution.values[pick].T.copy(),
-            solution.intercept[pick],
+            (misfit / per_target[:, None]).T.copy(),
+            values.T.copy(),
+            intercept,
         )
 
     def _statistics(self, rows: Any) -> Statistics:
         weight = None if self._weight is None else self._weight[rows]
         return collect(self._lattice, self._X[rows], self._Y[rows], weight)
 
-    def _solve(self, sets: list[Statistics], alphas: Any) -> list[GridSolution]:
-        """The models of several training sets, for every μ, in one iteration."""
+    def _solve(self, sets: list[Statistics], whole: Statistics, alphas: Any) -> list[GridSolution]:
+        """The models of several training sets, for every μ."""
         alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
         bordered = self._problem.fit_intercept
         # Targets without their mean: what the border would remove anyway takes no digits.
@@ -116,28 +119,40 @@ class GridModel(Model):
         rhs = [s.WY - mean[:, None] * s.W1 for s, mean in zip(sets, means)]
         if bordered:
             rhs = [np.vstack([r, s.W1[None]]) for r, s in zip(rhs, sets)]
+        # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
+        strength = float(abs(whole.A).sum(axis=1).max())
+        dropped = 100 * self._tolerance * float(alphas.min()) / strength
+        L = low_rank_factor(self._kernel, self._lattice, dropped)
+        if L is None:
+            fitted = self._iterated([s.A for s in sets], rhs, alphas)
+        else:
+            self.report["rank"] = L.shape[0]
+            fitted = [_direct(L, s.A, r, alphas) for s, r in zip(sets, rhs)]
+        solutions = []
+        for s, mean, U in zip(sets, means, fitted):
+            intercept = np.broadcast_to(mean, (alphas.size, mean.size)).copy()
+            if bordered:
+                b = -(U[:, :-1] @ s.W1) / (s.total - U[:, -1] @ s.W1)[:, None]
+                U = U[:, :-1] - b[:, :, None] * U[:, -1:]
+                intercept += b
+            solutions.append(GridSolution(U, intercept))
+        return solutions
+
+    def _iterated(self, matrices: list[Any], rhs: list[Any], alphas: Any) -> list[Any]:
+        """K_g c of every set and μ in one iteration, where K_g has no small factor."""
+        K = self._lattice.kernel_products(self._kernel, self._workers)
         width = rhs[0].shape[0]
         found = solve_shifted(
-            _side_by_side([s.A for s in sets], width),
-            self._K,
+            _side_by_side(matrices, width),
+            K,
             np.concatenate(rhs),
             alphas,
             tolerance=self._tolerance,
             limit=_LIMIT,
         )
         self._note(found.iterations, float(found.residual.max()))
-        solutions = []
-        for k, (s, mean) in enumerate(zip(sets, means)):
-            C = found.X[:, k * width : (k + 1) * width]
-            U = np.stack([self._K(c) for c in C])
-            intercept = np.broadcast_to(mean, (alphas.size, mean.size)).copy()
-            if bordered:
-                b = -(U[:, :-1] @ s.W1) / (s.total - U[:, -1] @ s.W1)[:, None]
-                C = C[:, :-1] - b[:, :, None] * C[:, -1:]
-                U = U[:, :-1] - b[:, :, None] * U[:, -1:]
-                intercept += b
-            solutions.append(GridSolution(U, C, intercept))
-        return solutions
+        U = np.stack([K(c) for c in found.X])
+        return [U[:, k * width : (k + 1) * width] for k in range(len(matrices))]
 
     def _predict(self, rows: Any, solution: GridSolution) -> Array:
         alphas, t, m = solution.values.shape
@@ -150,8 +165,8 @@ class GridModel(Model):
         return like(out, self._problem.Y)
 
     def _note(self, iterations: int, residual: float) -> None:
-        self.report["iterations"] = max(self.report["iterations"], iterations)
-        self.report["residual"] = max(self.report["residual"], residual)
+        self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
+        self.report["residual"] = max(self.report.get("residual", 0.0), residual)
         if residual > _WORRYING:
             warnings.warn(
                 f"the grid's system is solved to {residual:.1g} only after {iterations} iterations; "
@@ -181,6 +196,16 @@ def kernel_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
         tile = kernel(points[left.indices[a]], points[right.indices[b]])
         error[i] = left.data[a] @ tile @ right.data[b] - truth[i]
     return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
+
+
+def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
+    r"""K_g c (μ, right-hand sides, points) with K_g = LᵀL: (L A Lᵀ + μI) θ = L b, K_g c = Lᵀθ."""
+    small = L @ (A @ L.T)
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    projected = (rhs @ L.T) @ vectors
+    weights = 1.0 / (np.maximum(values, 0.0)[None, :] + alphas[:, None])
+    theta = (projected[None] * weights[:, None, :]) @ vectors.T
+    return theta @ L
 
 
 def _side_by_side(matrices: list[Any], width: int) -> Callable[[Any], Any]:
