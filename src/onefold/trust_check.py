@@ -61,8 +61,7 @@ class Draw:
     regret, tolerance : float
         Loss of exact score at the approximation's choice, and how much of it counts as nothing.
     loss, loss_tolerance : float or None
-        The same for the fitted models on fresh rows; None where the final model is exact, or where
-        no rows are left outside the subsample.
+        The same for the fitted models on fresh rows; None where the final model is exact.
     """
 
     rows: int
@@ -171,7 +170,8 @@ def trust(
     X, y, sample_weight, groups
         As in ``fit``; the estimator is not fitted by the check.
     size : int, default=1000
-        Rows of a subsample; classes keep their shares, rows keep their order.
+        Rows of a subsample; classes keep their shares, rows keep their order. At most two thirds of
+        the rows where the final model is trained with the approximation, to be judged on the rest.
     repeats : int, default=1
         Number of subsamples.
     random_state : int, Generator or None, default=None
@@ -185,6 +185,8 @@ def trust(
     generator = check_random_state(random_state)
     chooser = _selecting(estimator, X)
     problem, task = clone(chooser)._problem(X, y, sample_weight)
+    if _trains_approximately(chooser, problem):
+        size = min(size, max(2, 2 * problem.n // 3))  # the rest is for judging the fitted models
     whole = problem.n <= size
     draws = []
     for _ in range(1 if whole else repeats):
@@ -196,7 +198,9 @@ def trust(
 def _selecting(estimator: Any, X: Any) -> Any:
     """A copy that chooses hyper-parameters; for given ones, from a grid around them."""
     if hasattr(estimator, "alphas"):
-        return clone(estimator).set_params(callback=None, check=False, verbose=0)
+        # Not a clone: a callback may hold what cannot be copied, such as a terminal.
+        given = estimator.get_params(deep=False) | {"callback": None, "check": False, "verbose": 0}
+        return type(estimator)(**given)
     cls = _SELECTING.get(type(estimator))
     if cls is None:
         raise ValueError(
@@ -210,6 +214,13 @@ def _selecting(estimator: Any, X: Any) -> Any:
     gammas = list(_FACTORS) if kernel.has_width else None
     alphas = np.unique(np.outer(alpha, _FACTORS))
     return cls(kernel, gammas=gammas, alphas=alphas, **given)
+
+
+def _trains_approximately(chooser: Any, problem: Problem) -> bool:
+    """Whether the final model too comes from the approximation."""
+    approximation = resolve_approximation(chooser.approximation)
+    final = chooser._final_approximation(approximation, problem)
+    return not isinstance(final, Exact)
 
 
 def _subsample(chooser: Any, problem: Problem, task: Task, size: int, generator: Any) -> Any:
@@ -234,8 +245,8 @@ def _compare(chooser: Any, problem: Problem, task: Task, rows: Any, groups: Any,
     weight = task.weight_of(rows)
     groups = None if groups is None else np.asarray(groups)[rows]
     cv = _same_splits(chooser.cv, y, task.classes is not None, groups)
+    same = _trains_approximately(chooser, problem)
     approximation = resolve_approximation(chooser.approximation)
-    same = chooser._final_approximation(approximation, problem) is approximation
     smaller = approximation.for_subsample(len(rows) / problem.n)
     exact = clone(chooser).set_params(approximation=Exact(), cv=cv, refit="same")
     other = clone(chooser).set_params(approximation=smaller, cv=cv, refit="same" if same else "exact")
