@@ -13,6 +13,7 @@ from onefold._version import __version__
 if TYPE_CHECKING:
     from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
     from onefold.saving import load
+    from onefold.trust_check import trust
 
 __all__ = [
     "LSSVC",
@@ -23,10 +24,14 @@ __all__ = [
     "KernelRidgeCV",
     "__version__",
     "load",
+    "trust",
 ]
 
 # Importing onefold costs nothing until one of its names is used.
-_HOME = dict.fromkeys(__all__, "onefold.estimators") | {"load": "onefold.saving"}
+_HOME = dict.fromkeys(__all__, "onefold.estimators") | {
+    "load": "onefold.saving",
+    "trust": "onefold.trust_check",
+}
 
 
 def __getattr__(name: str) -> Any:

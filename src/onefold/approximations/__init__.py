@@ -7,18 +7,27 @@ from typing import Any
 from onefold.approximations.base import Approximation, Model, Problem, SmoothingModel
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
+from onefold.approximations.grid import Grid
+from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [
     "Approximation",
     "Circulant",
     "Exact",
+    "Grid",
     "Model",
     "Problem",
     "SmoothingModel",
+    "Toeplitz",
     "resolve_approximation",
 ]
 
-_BY_NAME: dict[str, type[Approximation]] = {"circulant": Circulant, "exact": Exact}
+_BY_NAME: dict[str, type[Approximation]] = {
+    "exact": Exact,
+    "circulant": Circulant,
+    "toeplitz": Toeplitz,
+    "grid": Grid,
+}
 
 
 def resolve_approximation(approximation: Any) -> Approximation:

@@ -123,13 +123,24 @@ class Approximation(ABC):
     ) -> Model:
         """Solve the problem with one kernel for `n_alphas` values of μ."""
 
-    def refit_for(self, n: int) -> Literal["exact", "same"]:
-        """What ``refit="auto"`` means for n rows."""
-        return self.refit
-
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """What is worth knowing of the chosen approximation, and too dear for every candidate."""
         return {}
+
+    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
+        """What ``refit="auto"`` means for this problem."""
+        return self.refit
+
+    def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
+        """Rows for the trust check to look at; None where any rows will do.
+
+        `generator` is a NumPy ``RandomState``; fewer rows than there are is promised.
+        """
+        return None
+
+    def for_subsample(self, share: float) -> Approximation:
+        """The approximation that treats `share` of the rows as this one treats all of them."""
+        return self
 
     def memory_per_model(self, n: int) -> int:
         """Bytes that one model needs at its peak; decides how many run side by side."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold import saving
 from onefold.cli.files import model_file
-from onefold.cli.report import aligned, counted, measure_lines, number_words
+from onefold.cli.report import aligned, counted, measure_lines, number_words, trust_words
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -100,10 +100,12 @@ def _approximation_words(approximation: dict[str, Any]) -> dict[str, str]:
     stages = {"fitted with": approximation}
     if "fitted_with" in approximation:
         stages = {name.replace("_", " "): report for name, report in approximation.items()}
-    return {
+    trust = stages.pop("trust", None)
+    words = {
         stage: ", ".join(str(report[key]) for key in ("name", "route") if key in report)
         for stage, report in stages.items()
     }
+    return words if trust is None else {**words, "trust check": trust_words(trust)}
 
 
 def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -46,6 +46,7 @@ class Settings:
     gammas: list[float] | None = None
     alphas: list[float] | None = None
     approximation: str = "auto"
+    check: bool = False
     jobs: int | None = None
     seed: int = 0
 
@@ -99,6 +100,7 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         gammas=settings.gammas,
         alphas=settings.alphas,
         approximation=settings.approximation,
+        check=settings.check,
         cv=job.cv,
         criterion=job.criterion,
         n_jobs=settings.jobs,

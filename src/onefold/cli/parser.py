@@ -94,10 +94,11 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add(
         "--approximation",
-        choices=["auto", "exact", "circulant"],
+        choices=["auto", "exact", "circulant", "toeplitz", "grid"],
         default="auto",
         help="of the kernel matrix (default: auto)",
     )
+    add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=int, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=int, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
     output = parser.add_argument_group("output")

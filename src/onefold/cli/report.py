@@ -20,6 +20,7 @@ __all__ = [
     "parameter_lines",
     "result_json",
     "result_text",
+    "trust_words",
 ]
 
 _PURPOSE = {
@@ -59,6 +60,8 @@ def result_text(model: TableModel, files: list[str]) -> str:
     ]
     if held_out:
         lines.append("  (on held-out rows; choosing the best makes it slightly optimistic)")
+    if "trust" in estimator.approximation_:
+        lines.append(f"  trust check: {trust_words(estimator.approximation_['trust'])}")
     edge = edge_note(estimator)
     if edge:
         lines.append(f"  note: {edge}")
@@ -72,6 +75,15 @@ def parameter_lines(estimator: Any) -> list[tuple[str, str]]:
     """The chosen hyper-parameters, as label and value."""
     best = estimator.best_params_
     return [(name, number_words(float(best[name]))) for name in ("gamma", "alpha") if name in best]
+
+
+def trust_words(found: dict[str, Any]) -> str:
+    """The verdict of the trust check, and what it rests on."""
+    distance = counted(found["steps"], "grid step")
+    return (
+        f"the approximation {found['verdict'].replace('doubtful', 'is doubtful')} "
+        f"({distance} from the exact choice on {found['rows']} rows, regret {found['regret']:.3g})"
+    )
 
 
 def number_words(value: float) -> str:

@@ -75,6 +75,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         gammas=arguments.gammas,
         alphas=arguments.alphas,
         approximation=arguments.approximation,
+        check=arguments.check,
         jobs=arguments.jobs,
         seed=arguments.seed,
     )

@@ -44,8 +44,8 @@ class Press(ModelCriterion):
     """−mean squared leave-one-out residual, in closed form."""
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        residuals = to_numpy(problem.Y)[None] - to_numpy(model.leave_one_out(alphas))
-        return -np.mean(residuals**2, axis=(1, 2))
+        Y, predictions = to_numpy(problem.Y), to_numpy(model.leave_one_out(alphas))
+        return -np.array([np.mean((Y - values) ** 2) for values in predictions])
 
 
 class GeneralisedCV(ModelCriterion):

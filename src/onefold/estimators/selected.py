@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import get_tags
 
-from onefold.approximations import Approximation, Exact, resolve_approximation
+from onefold.approximations import Approximation, Exact, Problem, resolve_approximation
 from onefold.criteria import resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
@@ -38,6 +39,7 @@ class _Chosen(KernelMachine):
         cv: Any = 5,
         criterion: Any = None,
         refit: str = "auto",
+        check: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -51,6 +53,7 @@ class _Chosen(KernelMachine):
         self.cv = cv
         self.criterion = criterion
         self.refit = refit
+        self.check = check
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
@@ -82,6 +85,7 @@ class _Chosen(KernelMachine):
         for kernel in kernels:
             check_kernel_matrix(kernel, problem.X)
         approximation.check(kernels[0], problem)
+        trust = self._trust(X, y, sample_weight, groups) if self.check else None
         labels = (lambda rows: task.y[rows]) if classifier else None
         splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
         with limit_blas(None if self.n_jobs is None else workers):
@@ -97,7 +101,7 @@ class _Chosen(KernelMachine):
                 workers=workers,
                 callback=self._tell,
             )
-            final = self._final_approximation(found.chosen.approximation, problem.n)
+            final = self._final_approximation(found.chosen.approximation, problem)
             model = final.model(
                 found.chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
             )
@@ -115,7 +119,23 @@ class _Chosen(KernelMachine):
             self.heldout_prediction_ = found.heldout[:, 0]
         self.history_ = found.history
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
+        if trust is not None:
+            self.approximation_["trust"] = trust
         return self
+
+    def _trust(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> dict[str, Any]:
+        """The trust check's findings; a warning before the long work if they are bad."""
+        from onefold.trust_check import trust
+
+        found = trust(self, X, y, random_state=0, sample_weight=sample_weight, groups=groups)
+        if found.verdict == "does not apply":
+            warnings.warn(
+                f"the approximation cannot be trusted with this selection; {found} Use another "
+                "approximation, or select exactly on a subsample.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return found.as_dict()
 
     def _candidates(self, X: Any) -> tuple[list[Kernel], list[float | None]]:
         """The kernels to try and the number that names each; one unnamed kernel if it has no width."""
@@ -140,8 +160,8 @@ class _Chosen(KernelMachine):
         if self.callback is not None:
             self.callback(event)
 
-    def _final_approximation(self, approximation: Approximation, n: int) -> Approximation:
-        choice = approximation.refit_for(n) if self.refit == "auto" else self.refit
+    def _final_approximation(self, approximation: Approximation, problem: Problem) -> Approximation:
+        choice = approximation.refit_for(problem) if self.refit == "auto" else self.refit
         return Exact() if choice == "exact" else approximation
 
 
@@ -174,6 +194,9 @@ class LSSVCCV(KernelClassifier, _Chosen):
         scikit-learn scorer, or a scorer.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
+    check : bool, default=False
+        Run :func:`onefold.trust` on a subsample of 1000 rows first; its verdict is kept in
+        ``approximation_["trust"]``, and "does not apply" warns.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows.
@@ -220,6 +243,7 @@ class LSSVCCV(KernelClassifier, _Chosen):
         cv: Any = 5,
         criterion: Any = None,
         refit: str = "auto",
+        check: bool = False,
         class_weight: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -235,6 +259,7 @@ class LSSVCCV(KernelClassifier, _Chosen):
             cv=cv,
             criterion=criterion,
             refit=refit,
+            check=check,
             n_jobs=n_jobs,
             verbose=verbose,
             callback=callback,
@@ -247,7 +272,7 @@ class LSSVRCV(KernelRegressor, _Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, check, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -271,7 +296,8 @@ class KernelRidgeCV(KernelRegressor, _Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, check, n_jobs,
+    verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes

@@ -20,7 +20,7 @@ class Splits:
     n : int
         Number of rows.
     tests : list of int arrays
-        Rows to be scored together; none where they are pooled.
+        Rows to be scored together; empty for pooled leave-one-out, where that is every row.
     left_out : list of int arrays
         The complement of each training part, sorted; contains the test rows.
     leave_one_out : bool

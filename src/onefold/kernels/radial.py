@@ -96,6 +96,9 @@ class _Radial(WidthKernel):
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)
 
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self.profile(squared_norms(self.weigh(A - B, 0.5)))
+
 
 @dataclass(frozen=True)
 class RBF(_Radial):
@@ -163,3 +166,6 @@ class Laplacian(WidthKernel):
 
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return exp_negative(namespace(A).sum(abs(self.weigh(A - B, 1.0)), axis=1))

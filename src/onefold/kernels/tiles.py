@@ -51,7 +51,10 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
     O(n² d) time; memory is K itself plus a bounded number of tiles.
     """
     if isinstance(kernel, Precomputed):
-        return namespace(X).asarray(double(X), copy=True)
+        if not is_numpy(X):
+            return namespace(X).asarray(double(X), copy=True)
+        # In C order also where the user's matrix is not: smoothers add to its diagonal in place.
+        return np.array(X, dtype=np.float64, order="C")
     n = X.shape[0]
     origin = common_origin(kernel, X)
     if not is_numpy(X):

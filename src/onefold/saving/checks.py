@@ -13,6 +13,8 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.saving import registry
 from onefold.saving.errors import BadContent
 
+_EXPANSIONS = ("Expansion", "GridExpansion")
+
 
 def check_consistent(value: Any) -> None:
     """Check an expansion, or the attributes of a fitted estimator; other values pass.
@@ -22,7 +24,7 @@ def check_consistent(value: Any) -> None:
     BadContent
         If predictions could not be made, or would be meaningless.
     """
-    if registry.name_of(value) == "Expansion":
+    if registry.name_of(value) in _EXPANSIONS:
         _check_expansion(value)
     elif isinstance(value, BaseEstimator) and hasattr(value, "expansion_"):
         _check_estimator(value)
@@ -59,7 +61,7 @@ def _check_numbers(value: Any, what: str) -> None:
 
 def _check_estimator(estimator: Any) -> None:
     expansion = estimator.expansion_
-    if registry.name_of(expansion) != "Expansion":
+    if registry.name_of(expansion) not in _EXPANSIONS:
         raise BadContent("its expansion_ is not an expansion")
     n_features = getattr(estimator, "n_features_in_", None)
     width = expansion.n_centres if expansion.centres is None else expansion.centres.shape[1]

@@ -26,8 +26,9 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Sum",
         "Product",
     ),
-    "onefold.approximations": ("Circulant", "Exact"),
+    "onefold.approximations": ("Circulant", "Exact", "Grid", "Toeplitz"),
     "onefold.expansion": ("Expansion",),
+    "onefold.grid_expansion": ("GridExpansion",),
     "onefold.estimators": (
         "LSSVC",
         "LSSVR",

@@ -169,8 +169,8 @@ class Circulant(Approximation):
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
         return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
 
-    def refit_for(self, n: int) -> Literal["exact", "same"]:
-        return "exact" if n <= _LARGEST_EXACT else "same"
+    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
+        return "exact" if problem.n <= _LARGEST_EXACT else "same"
 
     def memory_per_model(self, n: int) -> int:
         return 8 * 8 * n

@@ -1,0 +1,150 @@
+r"""Conjugate gradients and MINRES on several right-hand sides, judged by the true residual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, minres
+
+Map = Callable[[Any], Any]
+_RESTARTS = 6
+_ROUNDING = 8 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """X (columns, n), how it ended, the iterations, and the largest relative true residual."""
+
+    X: Any
+    state: Literal["converged", "indefinite", "slow"]
+    iterations: int
+    residual: float
+
+
+def conjugate_gradients(
+    product: Map,
+    precondition: Map,
+    B: Any,
+    *,
+    start: Any | None,
+    tolerance: float,
+    norm: float,
+    limit: int,
+) -> Outcome:
+    r"""Solve A x = b for every row b of B, A symmetric positive definite.
+
+    A column has converged when its true residual, recomputed from x, is at most `tolerance`·‖b‖, or
+    what rounding leaves of it, 8 eps·‖A‖·‖x‖. The recursion restarts from the true residual as long
+    as that helps. Columns that have converged leave the iteration.
+
+    Parameters
+    ----------
+    product, precondition : functions of rows (columns, n)
+    start : array like B or None
+        Overwritten.
+    norm : float
+        An upper bound of ‖A‖₂.
+    limit : int
+        Most iterations, over all restarts.
+    """
+    X = np.zeros_like(B) if start is None else start
+    scale = np.linalg.norm(B, axis=1)
+    scale[scale == 0] = 1.0
+    spent = 0
+    R = B.copy() if start is None else B - product(X)
+    worst = np.linalg.norm(R, axis=1) / scale
+    for _ in range(_RESTARTS):
+        enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
+        open_ = np.flatnonzero(worst > enough)
+        if open_.size == 0:
+            return Outcome(X, "converged", spent, float(worst.max(initial=0.0)))
+        if spent >= limit:
+            break
+        before = worst[open_]
+        whole = open_.size == X.shape[0]
+        part, residual = (X, R) if whole else (X[open_], R[open_])
+        count, definite = _recursion(
+            product, precondition, part, residual, tolerance * scale[open_], limit - spent
+        )
+        spent += count
+        if not whole:
+            X[open_] = part
+        if not definite:
+            return Outcome(X, "indefinite", spent, float(worst.max()))
+        fresh = B[open_] - product(part)
+        if whole:
+            R = fresh
+        else:
+            R[open_] = fresh
+        worst[open_] = np.linalg.norm(fresh, axis=1) / scale[open_]
+        if np.all(worst[open_] > 0.5 * before):
+            break
+    enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
+    state: Literal["converged", "slow"] = "converged" if np.all(worst <= enough) else "slow"
+    return Outcome(X, state, spent, float(worst.max()))
+
+
+def _recursion(
+    product: Map, precondition: Map, X: Any, R: Any, targets: Any, limit: int
+) -> tuple[int, bool]:
+    """Preconditioned conjugate gradients over X and R; False if a curvature is not positive."""
+    P = precondition(R)
+    rz = np.einsum("ij,ij->i", R, P)
+    if np.any(rz < 0):
+        return 0, False
+    for count in range(1, limit + 1):
+        AP = product(P)
+        curvature = np.einsum("ij,ij->i", P, AP)
+        live = rz > 0
+        if np.any(curvature[live] <= 0):
+            return count, False
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=live)[:, None]
+        X += step * P
+        AP *= step
+        R -= AP
+        if np.all(np.linalg.norm(R, axis=1) <= targets):
+            return count, True
+        Z = precondition(R)
+        fresh = np.einsum("ij,ij->i", R, Z)
+        P *= np.divide(fresh, rz, out=np.zeros_like(rz), where=live)[:, None]
+        P += Z
+        rz = fresh
+    return limit, True
+
+
+def minimal_residuals(
+    product: Map, precondition: Map, B: Any, *, tolerance: float, norm: float, limit: int
+) -> Outcome:
+    """MINRES, column by column, for a symmetric A of any sign; refined by the true residual."""
+    n = B.shape[1]
+    A = LinearOperator((n, n), matvec=lambda v: product(v[None])[0], dtype=np.float64)
+    M = LinearOperator((n, n), matvec=lambda v: precondition(v[None])[0], dtype=np.float64)
+    X = np.zeros_like(B)
+    spent, worst, good = 0, 0.0, True
+    for x, b in zip(X, B):
+        scale = float(np.linalg.norm(b)) or 1.0
+        residual = b.copy()
+        for _ in range(_RESTARTS):
+            counter = _Counter()
+            step, _ = minres(A, residual, M=M, rtol=tolerance / 100, maxiter=limit, callback=counter)
+            x += step
+            spent += counter.count
+            residual = b - product(x[None])[0]
+            size = float(np.linalg.norm(residual)) / scale
+            enough = max(tolerance, _ROUNDING * norm * float(np.linalg.norm(x)) / scale)
+            if size <= enough:
+                break
+        worst = max(worst, size)
+        good = good and size <= enough
+    return Outcome(X, "converged" if good else "slow", spent, worst)
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, _: Any) -> None:
+        self.count += 1

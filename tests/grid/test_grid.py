@@ -1,0 +1,277 @@
+"""Interpolation on a grid against its dense twin W K Wᵀ, literal refits, and the exact method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.model_selection import KFold, TimeSeriesSplit
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Grid
+from onefold.approximations.grid.lowrank import low_rank_factor, separable
+from onefold.approximations.grid.shifted import solve_shifted
+from onefold.approximations.grid.statistics import collect
+from onefold.grid_expansion import GridExpansion
+from onefold.kernels import RBF, Laplacian, Matern
+from onefold.kernels.lattice import Lattice, half_width, make_lattice
+
+FINE = Grid(points=12, tolerance=1e-12)
+
+
+def plane(n: int, d: int = 2, dtype: Any = np.float64) -> tuple[Any, Any]:
+    generator = np.random.default_rng(n + d)
+    X = generator.uniform(-1, 2, size=(n, d))
+    y = np.sin(2 * X[:, 0]) + X[:, -1] ** 2 + 3 + 0.1 * generator.normal(size=n)
+    return X.astype(dtype), y
+
+
+def dense_twin(X: Any, gamma: float, points: int) -> Any:
+    """W K Wᵀ."""
+    lattice = make_lattice(RBF(gamma), X.min(axis=0), X.max(axis=0), points)
+    W = lattice.weights(X).toarray()
+    centres = lattice.points()
+    return W @ RBF(gamma)(centres, centres) @ W.T
+
+
+def literal(K: Any, y: Any, train: Any, test: Any, alpha: float, weight: Any, intercept: bool) -> Any:
+    """Predictions of the rows `test` from a dense solve on the rows `train`."""
+    v = np.ones(len(y)) if weight is None else weight
+    m = len(train)
+    system = np.zeros((m + 1, m + 1))
+    system[:m, :m] = K[np.ix_(train, train)] + np.diag(alpha / v[train])
+    system[m, m] = 0.0 if intercept else 1.0
+    if intercept:
+        system[:m, m] = system[m, :m] = 1.0
+    solution = np.linalg.solve(system, np.append(y[train], 0.0))
+    return K[np.ix_(test, train)] @ solution[:m] + solution[m]
+
+
+class TestLattice:
+    @pytest.mark.parametrize("d", [1, 2, 3, 4])
+    def test_quadratics_are_interpolated_exactly(self, d: int) -> None:
+        X = np.random.default_rng(d).uniform(-1, 3, size=(50, d))
+        lattice = make_lattice(RBF(1.0), X.min(axis=0), X.max(axis=0), 7)
+        f = lambda Z: 1 + Z.sum(axis=1) + (Z**2).sum(axis=1)  # noqa: E731
+        W = lattice.weights(X)
+        assert lattice.inside(X).all()
+        assert_allclose(W @ f(lattice.points()), f(X), atol=1e-11)
+        assert_allclose(W.sum(axis=1), 1.0)
+        assert np.all(np.diff(W.indptr) == 4**d)
+
+    def test_weights_at_a_point_pick_it(self) -> None:
+        lattice = Lattice(np.zeros(2), np.ones(2), (6, 7))
+        inner = lattice.points()[lattice.inside(lattice.points())]
+        assert_allclose(lattice.weights(inner) @ lattice.points(), inner, atol=1e-13)
+
+    @pytest.mark.parametrize("kernel", [RBF((0.5, 2.0)), Matern(0.7), Laplacian(1.0)])
+    def test_products(self, kernel: Any) -> None:
+        lattice = Lattice(np.array([-1.0, 2.0]), np.array([0.3, 0.2]), (7, 9))
+        V = np.random.default_rng(0).normal(size=(3, 63))
+        points = lattice.points()
+        assert_allclose(lattice.kernel_products(kernel)(V), V @ kernel(points, points), atol=1e-12)
+
+    def test_the_size_follows_range_and_width(self) -> None:
+        assert_allclose(half_width(RBF(2.0), 3, 1), np.sqrt(np.log(2) / 2), rtol=0.02)
+        wide = make_lattice(RBF(0.1), np.zeros(2), np.ones(2))
+        narrow = make_lattice(RBF(100.0), np.zeros(2), np.array([1.0, 3.0]))
+        assert wide.counts == (8, 8)
+        assert narrow.counts[0] < narrow.counts[1]
+        huge = make_lattice(RBF(1e9), np.zeros(3), np.ones(3))
+        assert huge.counts == (32, 32, 32)
+        flat = make_lattice(RBF(1.0), np.zeros(2), np.array([1.0, 0.0]))  # a constant feature
+        assert flat.inside(np.zeros((1, 2))).all()
+
+
+class TestLowRank:
+    @pytest.mark.parametrize("kernel", [RBF((0.5, 2.0)), Laplacian(0.3), Matern(0.7), Matern(2.0, 2.5)])
+    def test_the_factor(self, kernel: Any) -> None:
+        lattice = Lattice(np.zeros(2), np.array([0.3, 0.2]), (7, 9))
+        points = lattice.points()
+        assert separable(kernel, lattice) == (not isinstance(kernel, Matern))
+        L = low_rank_factor(kernel, lattice, 1e-8)
+        assert_allclose(L.T @ L, kernel(points, points), atol=1e-7)
+        short = low_rank_factor(kernel, lattice, 0.5)
+        assert short.shape[0] < L.shape[0]
+        assert np.linalg.norm(short.T @ short - kernel(points, points), 2) < 1.0
+        assert low_rank_factor(kernel, lattice, 0.5, limit=short.shape[0] - 1) is None
+
+    def test_both_solvers_agree(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = plane(90)
+        grid = {"gammas": [0.5], "alphas": [0.1, 1.0], "approximation": FINE}
+        direct = LSSVRCV(**grid).fit(X, y)
+        assert direct.approximation_["selected_with"]["rank"] > 0
+        monkeypatch.setattr(
+            "onefold.approximations.grid.model.low_rank_factor", lambda *_args, **_settings: None
+        )
+        iterated = LSSVRCV(**grid).fit(X, y)
+        assert iterated.approximation_["selected_with"]["iterations"] > 0
+        assert_allclose(iterated.heldout_prediction_, direct.heldout_prediction_, atol=1e-5)
+        assert_allclose(iterated.predict(X + 3), direct.predict(X + 3), atol=1e-4)
+
+
+class TestShiftedSystems:
+    @settings(max_examples=25, deadline=None)
+    @given(st.integers(1, 12), st.integers(0, 50))
+    def test_every_shift_is_solved(self, m: int, seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        A, K = (F @ F.T for F in generator.normal(size=(2, m, m)))
+        B = generator.normal(size=(2, m))
+        alphas = np.array([3.0, 0.1, 30.0])
+        found = solve_shifted(lambda V: V @ A, lambda V: V @ K, B, alphas, tolerance=1e-13, limit=500)
+        for alpha, X in zip(alphas, found.X):
+            literal_ = np.linalg.solve(A @ K + alpha * np.eye(m), B.T).T
+            assert_allclose(X @ K, literal_ @ K, atol=1e-6 * np.abs(K).max())
+
+    def test_zero_right_hand_sides(self) -> None:
+        found = solve_shifted(
+            lambda V: V, lambda V: V, np.zeros((2, 3)), [1.0, 2.0], tolerance=1e-9, limit=9
+        )
+        assert not found.X.any()
+        assert np.isfinite(found.residual).all()
+
+
+def test_statistics_add_over_rows() -> None:
+    X, y = plane(40)
+    lattice = make_lattice(RBF(1.0), X.min(axis=0), X.max(axis=0), 6)
+    weight = np.linspace(0.5, 2, 40)
+    whole = collect(lattice, X, y[:, None], weight)
+    part = collect(lattice, X[:15], y[:15, None], weight[:15])
+    rest = collect(lattice, X[15:], y[15:, None], weight[15:])
+    for found in (part + rest, whole - part + part):
+        assert_allclose(found.A.toarray(), whole.A.toarray(), atol=1e-12)
+        assert_allclose(found.WY, whole.WY, atol=1e-12)
+        assert_allclose([found.total, *found.Y1], [whole.total, *whole.Y1])
+    W = lattice.weights(X).toarray()
+    assert_allclose(whole.A.toarray(), W.T @ (weight[:, None] * W), atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
+def test_heldout_predictions_are_literal_refits(estimator: Any, weighted: bool, d: int) -> None:
+    X, y = plane(60, d)
+    weight = np.random.default_rng(0).uniform(0.2, 3, 60) if weighted else None
+    alphas = [0.05, 2.0]
+    grid = Grid(points=7, tolerance=1e-13)
+    found = estimator(gammas=[0.8], alphas=alphas, approximation=grid, cv=4)
+    found.fit(X, y, sample_weight=weight)
+    K = dense_twin(X, 0.8, 7)
+    intercept = estimator is LSSVRCV
+    for test in np.split(np.arange(60), 4):
+        train = np.setdiff1d(np.arange(60), test)
+        expected = literal(K, y, train, test, found.alpha_, weight, intercept)
+        assert_allclose(found.heldout_prediction_[test], expected, atol=2e-5)
+    expected = literal(K, y, np.arange(60), np.arange(60), found.alpha_, weight, intercept)
+    assert_allclose(found.predict(X), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("cv", [KFold(3, shuffle=True, random_state=1), TimeSeriesSplit(3)])
+def test_every_splitter(cv: Any) -> None:
+    X, y = plane(80)
+    found = LSSVRCV(gammas=[0.5], alphas=[0.1], approximation=FINE, cv=cv).fit(X, y)
+    K = dense_twin(X, 0.5, 12)
+    for i, (train, test) in enumerate(cv.split(X)):
+        expected = literal(K, y, train, test, 0.1, None, True)
+        score = -np.mean((y[test] - expected) ** 2)
+        assert_allclose(found.cv_results_[f"split{i}_test_score"][0], score, rtol=1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_close_to_the_exact_method(d: int, dtype: Any) -> None:
+    X, y = plane(300, d, dtype)
+    grid = {"gammas": [0.1, 0.5, 2.0], "alphas": [0.01, 0.1, 1.0]}
+    found = LSSVRCV(approximation="grid", **grid).fit(X, y)
+    exact = LSSVRCV(**grid).fit(X.astype(np.float64), y)
+    assert_allclose(
+        found.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], rtol=0.01
+    )
+    assert found.approximation_["fitted_with"]["kernel_error"] < 1e-3
+    exact = LSSVR(gamma=found.gamma_, alpha=found.alpha_).fit(X.astype(np.float64), y)
+    new = plane(50, d)[0]
+    assert_allclose(found.predict(new), exact.predict(new), atol=0.01)
+
+
+def test_rows_outside_the_grid_take_the_kernel_itself() -> None:
+    X, y = plane(100)
+    found = KernelRidge(gamma=0.5, alpha=0.1, approximation="grid").fit(X, y)
+    exact = KernelRidge(gamma=0.5, alpha=0.1).fit(X, y)
+    far = np.array([[2.6, 0.0], [0.0, -1.7], [50.0, 50.0]])
+    assert_allclose(found.predict(far), exact.predict(far), atol=0.05)
+    assert abs(found.predict(far)[2]) < 1e-10
+
+
+def test_several_targets_with_a_ridge_each() -> None:
+    X, y = plane(70)
+    Y = np.stack([y, -y + X[:, 0]], axis=1)
+    found = LSSVR(gamma=0.5, alpha=[0.1, 3.0], approximation=FINE).fit(X, Y)
+    K = dense_twin(X, 0.5, 12)
+    for t, alpha in enumerate([0.1, 3.0]):
+        rows = np.arange(70)
+        expected = literal(K, Y[:, t], rows, rows, alpha, None, True)
+        assert_allclose(found.predict(X)[:, t], expected, atol=1e-5)
+
+
+def test_classifiers_and_saving(tmp_path: Any) -> None:
+    X, y = plane(150)
+    labels = np.where(y > np.median(y), "high", "low")
+    fitted = LSSVCCV(
+        gammas=[0.5, 2.0], alphas=[0.1, 1.0], approximation=Grid(), class_weight="balanced"
+    ).fit(X, labels)
+    assert fitted.score(X, labels) > 0.85
+    assert isinstance(fitted.expansion_, GridExpansion)
+    fitted.save(tmp_path / "grid.onefold")
+    loaded = onefold.load(tmp_path / "grid.onefold")
+    assert loaded.approximation == Grid()
+    assert_allclose(loaded.decision_function(X), fitted.decision_function(X))
+    assert LSSVC(approximation=Grid(points=(9, 11))).fit(X, labels).score(X, labels) > 0.85
+
+
+def test_the_trust_check_applies() -> None:
+    X, y = plane(300)
+    estimator = LSSVRCV(gammas=[0.02, 0.1, 0.5, 2.0], alphas=[0.01, 0.1, 1.0], approximation="grid")
+    found = onefold.trust(estimator, X, y, size=150, random_state=0)
+    assert found.verdict == "applies"
+    assert abs(found.typical.loss) <= found.typical.loss_tolerance
+
+
+def test_a_grid_too_coarse_warns() -> None:
+    X, y = plane(100)
+    with pytest.warns(UserWarning, match="too coarse for this kernel"):
+        KernelRidge(gamma=50.0, approximation=Grid(points=5)).fit(X, y)
+
+
+def test_clear_refusals() -> None:
+    X, y = plane(30)
+    with pytest.raises(ValueError, match=r"up to 4 features, and X has 5.*Nystroem"):
+        LSSVR(approximation="grid").fit(np.ones((30, 5)), y)
+    with pytest.raises(ValueError, match="kernel of x"):
+        LSSVR("linear", approximation="grid").fit(X, y)
+    with pytest.raises(ValueError, match="dense rows"):
+        LSSVR(approximation="grid").fit(scipy.sparse.csr_matrix(X), y)
+    with pytest.raises(ValueError, match="use cv=5 or 10"):
+        LSSVRCV(approximation="grid", cv="loo").fit(X, y)
+    with pytest.raises(ValueError, match="use"):
+        LSSVRCV(approximation="grid", criterion="gcv").fit(X, y)
+    with pytest.raises(ValueError, match="3 numbers but X has 2"):
+        LSSVR(approximation=Grid(points=(6, 6, 6))).fit(X, y)
+    with pytest.raises(ValueError, match="at least 5"):
+        Grid(points=3)
+    with pytest.raises(ValueError, match="tolerance"):
+        Grid(tolerance=2.0)
+
+
+def test_torch_rows() -> None:
+    torch = pytest.importorskip("torch")
+    X, y = plane(60)
+    found = LSSVR(approximation="grid").fit(torch.asarray(X), torch.asarray(y))
+    predicted = found.predict(torch.asarray(X))
+    assert isinstance(predicted, torch.Tensor)
+    assert_allclose(predicted.numpy(), LSSVR(approximation="grid").fit(X, y).predict(X), atol=1e-8)

@@ -1,0 +1,284 @@
+"""The Toeplitz approximation behind the estimators: exact where it says so, literal where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.linalg import toeplitz
+from sklearn import config_context
+from sklearn.datasets import make_moons
+from sklearn.model_selection import KFold, ShuffleSplit
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Toeplitz
+from onefold.approximations.diagonals import diagonal_means, sampled_means, uniform_series
+from onefold.heldout import GapKFold
+from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
+from onefold.kernels.tiles import gram
+
+GRID = {"gammas": [0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0]}
+RIDGES = (LSSVR, KernelRidge)
+
+
+def series(n: int, *, shuffled: bool = False, dtype: Any = np.float64) -> tuple[Any, Any]:
+    generator = np.random.default_rng(n)
+    x = np.linspace(-2, 3, n) if n > 1 else np.zeros(1)
+    y = np.sin(3 * x) + 0.5 * x + 0.1 * generator.normal(size=n)
+    if shuffled:
+        order = generator.permutation(n)
+        x, y = x[order], y[order]
+    return x[:, None].astype(dtype), y
+
+
+class TestUniformSeries:
+    @pytest.mark.parametrize("n", [1, 2, 3, 50])
+    @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern"])
+    @pytest.mark.parametrize("estimator", RIDGES)
+    def test_fits_are_exact(self, estimator: Any, kernel: str, n: int) -> None:
+        X, y = series(n, shuffled=True)
+        settings_ = {"kernel": kernel, "gamma": 2.0, "alpha": 0.05}
+        found = estimator(approximation="toeplitz", **settings_).fit(X, y)
+        exact = estimator(**settings_).fit(X, y)
+        new = np.linspace(-3, 4, 17)[:, None]
+        assert_allclose(found.predict(new), exact.predict(new), atol=1e-8)
+        assert found.approximation_["diagonals"] == "exact"
+
+    @pytest.mark.parametrize(
+        "cv", ["loo", 4, KFold(3, shuffle=True, random_state=0), GapKFold(3, 2), ShuffleSplit(3)]
+    )
+    @pytest.mark.parametrize("shuffled", [False, True])
+    def test_selections_are_exact(self, cv: Any, shuffled: bool) -> None:
+        X, y = series(60, shuffled=shuffled)
+        y = np.stack([y, 1000 + X[:, 0] ** 2], axis=1)
+        if isinstance(cv, ShuffleSplit):
+            cv = list(cv.split(X))
+        found = LSSVRCV(approximation=Toeplitz(), cv=cv, **GRID).fit(X, y)
+        exact = LSSVRCV(cv=cv, **GRID).fit(X, y)
+        assert_allclose(
+            found.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], rtol=1e-5
+        )
+        assert found.best_params_ == exact.best_params_
+        assert_allclose(found.heldout_prediction_, exact.heldout_prediction_, atol=1e-6, rtol=1e-8)
+        assert found.approximation_["fitted_with"]["name"] == "toeplitz"
+
+    @pytest.mark.parametrize("criterion", ["gcv", "evidence", "press"])
+    @pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
+    def test_closed_criteria_are_exact(self, estimator: Any, criterion: str) -> None:
+        X, y = series(40, shuffled=True)
+        found = estimator(approximation="toeplitz", criterion=criterion, **GRID).fit(X, y)
+        exact = estimator(criterion=criterion, **GRID).fit(X, y)
+        assert_allclose(
+            found.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], rtol=1e-6
+        )
+
+    def test_one_ridge_per_target(self) -> None:
+        X, y = series(30)
+        Y = np.stack([y, y**2], axis=1)
+        found = LSSVR(alpha=[0.1, 2.0], approximation="toeplitz").fit(X, Y)
+        assert_allclose(found.predict(X), LSSVR(alpha=[0.1, 2.0]).fit(X, Y).predict(X), atol=1e-9)
+
+    def test_classifiers(self) -> None:
+        X, y = series(80)
+        labels = np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])]
+        found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)
+        exact = LSSVCCV(**GRID).fit(X, labels)
+        assert found.best_params_ == exact.best_params_
+        assert_allclose(found.decision_function(X), exact.decision_function(X), atol=1e-7)
+        given_ = LSSVC(approximation="toeplitz", alpha=0.1).fit(X, labels)
+        assert given_.score(X, labels) > 0.9
+
+    @pytest.mark.parametrize("n", [500, 3000])
+    def test_float32_rows_are_recognised(self, n: int) -> None:
+        X, y = series(n, shuffled=True, dtype=np.float32)
+        assert uniform_series(X) is not None
+        found = KernelRidge(gamma=1.0, alpha=0.1, approximation="toeplitz").fit(X, y)
+        exact = KernelRidge(gamma=1.0, alpha=0.1).fit(X.astype(np.float64), y)
+        assert_allclose(found.predict(X), exact.predict(X), atol=1e-4)
+
+    def test_long_series_take_the_fft(self) -> None:
+        X, y = series(1500)
+        found = LSSVRCV(approximation="toeplitz", cv="loo", **GRID).fit(X, y)
+        exact = LSSVRCV(cv="loo", **GRID).fit(X, y)
+        assert found.approximation_["selected_with"]["solver"] == "pcg"
+        assert found.approximation_["selected_with"]["residual"] < 1e-9
+        assert_allclose(found.heldout_prediction_, exact.heldout_prediction_, atol=1e-6)
+
+    def test_saved_models_come_back(self, tmp_path: Any) -> None:
+        X, y = series(30)
+        fitted = LSSVRCV(approximation=Toeplitz(sample=5), **GRID).fit(X, y)
+        fitted.save(tmp_path / "m.onefold")
+        loaded = onefold.load(tmp_path / "m.onefold")
+        assert loaded.approximation == Toeplitz(sample=5)
+        assert_allclose(loaded.predict(X), fitted.predict(X))
+
+
+class TestRecognition:
+    def test_what_is_uniform(self) -> None:
+        x = np.arange(20.0)
+        assert uniform_series(x[::-1, None]).step == 1.0
+        assert uniform_series((x * 1e-7)[:, None]) is not None
+        assert uniform_series((x + 1e-7 * np.sin(x))[:, None]) is not None
+        assert uniform_series(np.array([[5.0], [2.0]])).step == 3.0
+
+    def test_what_is_not(self) -> None:
+        x = np.arange(20.0)
+        assert uniform_series((x + 1e-4 * np.sin(x))[:, None]) is None
+        assert uniform_series(np.repeat(x, 2)[:, None]) is None
+        assert uniform_series(np.zeros((3, 1))) is None
+        assert uniform_series(np.stack([x, x], axis=1)) is None
+        assert uniform_series(np.delete(x, 7)[:, None]) is None
+        assert uniform_series(scipy.sparse.csr_matrix(x[:, None])) is None
+
+
+class TestAveragedDiagonals:
+    @settings(max_examples=30, deadline=None)
+    @given(st.integers(1, 90), st.integers(1, 3), st.integers(0, 5))
+    def test_means_and_distance(self, n: int, d: int, seed: int) -> None:
+        X = np.random.default_rng(seed).normal(size=(n, d))
+        X[n // 2 :] = X[: n - n // 2]  # repeated rows
+        K = gram(RBF(0.7), X)
+        with config_context(working_memory=0.02):  # tiles of 25 rows
+            means = diagonal_means(RBF(0.7), X, workers=2)
+        literal = np.array([np.diagonal(K, j).mean() for j in range(n)])
+        assert_allclose(means.column, literal, atol=1e-13)
+        distance = np.linalg.norm(K - toeplitz(literal)) / np.linalg.norm(K)
+        assert_allclose(means.distance, distance, atol=1e-7)
+
+    @pytest.mark.parametrize(
+        "kernel",
+        [Linear(), Polynomial(0.5, 2, 1.0), Laplacian((1.0, 0.5)), Matern(), RBF() + Linear()],
+    )
+    def test_every_kernel_and_every_layout(self, kernel: Any) -> None:
+        X = np.random.default_rng(0).normal(size=(30, 2))
+        K = gram(kernel, X)
+        literal = [np.diagonal(K, j).mean() for j in range(30)]
+        assert_allclose(diagonal_means(kernel, X).column, literal, atol=1e-12)
+        assert_allclose(diagonal_means(Precomputed(), K).column, literal, atol=1e-12)
+        generator = np.random.default_rng(0)
+        assert_allclose(sampled_means(kernel, X, 30, generator).column, literal, atol=1e-12)
+        assert_allclose(kernel.pairs(X, X[::-1]), np.diag(kernel(X, X[::-1])), atol=1e-12)
+        given_ = CallableKernel(lambda A, B: kernel(A, B))
+        assert_allclose(diagonal_means(given_, X, 2).column, literal, atol=1e-12)
+        assert_allclose(given_.pairs(X, X[::-1]), np.diag(kernel(X, X[::-1])), atol=1e-12)
+
+    def test_sparse_rows(self) -> None:
+        X = scipy.sparse.random(40, 6, 0.3, format="csr", random_state=0)
+        literal = diagonal_means(RBF(), X.toarray()).column
+        assert_allclose(diagonal_means(RBF(), X).column, literal, atol=1e-12)
+        assert_allclose(
+            sampled_means(RBF(), X, 40, np.random.default_rng(0)).column, literal, atol=1e-12
+        )
+
+    def test_sampled_means_are_unbiased_with_honest_errors(self) -> None:
+        X = np.random.default_rng(3).normal(size=(60, 2))
+        truth = diagonal_means(RBF(), X).column
+        draws = [sampled_means(RBF(), X, 5, np.random.default_rng(s)) for s in range(400)]
+        columns = np.stack([d.column for d in draws])
+        spread = columns.std(axis=0) / np.sqrt(400)
+        assert np.all(np.abs(columns.mean(axis=0) - truth) <= 5 * spread + 1e-12)
+        error = np.sqrt(np.mean([d.error**2 for d in draws], axis=0))
+        assert_allclose(error[1:50], columns.std(axis=0)[1:50], rtol=0.25)
+        assert np.all(error[55:] == 0)  # no more than 5 entries: averaged exactly
+
+    def test_fits_are_the_papers(self) -> None:
+        X, labels = make_moons(60, noise=0.2, random_state=0)
+        y = 2.0 * labels - 1
+        T = toeplitz([np.diagonal(gram(RBF(2.0), X), j).mean() for j in range(60)])
+        dual = np.linalg.solve(T + 0.5 * np.eye(60), y)
+        found = KernelRidge(gamma=2.0, alpha=0.5, approximation="toeplitz").fit(X, y)
+        assert_allclose(found.predict(X), gram(RBF(2.0), X) @ dual, atol=1e-9)
+        report = found.approximation_
+        assert report["diagonals"] == "averaged"
+        assert 0 < report["distance"] < 1
+
+    @pytest.mark.parametrize("cv", ["loo", 4])
+    def test_selections_refit_literally(self, cv: Any) -> None:
+        X = np.random.default_rng(2).normal(size=(40, 3))
+        y = X[:, 0] + X[:, 1] ** 2
+        found = LSSVRCV(approximation="toeplitz", cv=cv, gammas=[0.5], alphas=[0.3]).fit(X, y)
+        T = toeplitz([np.diagonal(gram(RBF(0.5), X), j).mean() for j in range(40)])
+        splits = np.split(np.arange(40), 40 if cv == "loo" else 4)
+        for test in splits:
+            train = np.setdiff1d(np.arange(40), test)
+            m = train.size
+            system = np.ones((m + 1, m + 1))
+            system[0, 0] = 0
+            system[1:, 1:] = T[np.ix_(train, train)] + 0.3 * np.eye(m)
+            solution = np.linalg.solve(system, np.concatenate([[0], y[train]]))
+            literal = T[np.ix_(test, train)] @ solution[1:] + solution[0]
+            assert_allclose(found.heldout_prediction_[test], literal, atol=1e-9)
+        assert found.approximation_["fitted_with"]["name"] == "exact"
+
+    def test_repeated_abscissae_are_averaged(self) -> None:
+        X, y = series(40)
+        X[11] = X[10]
+        found = LSSVR(approximation="toeplitz", alpha=0.1).fit(X, y)
+        assert found.approximation_["diagonals"] == "averaged"
+
+    def test_a_kernel_of_no_distance_is_averaged_on_a_series_too(self) -> None:
+        X, y = series(20)
+        found = KernelRidge("linear", approximation="toeplitz").fit(X, y)
+        assert found.approximation_["diagonals"] == "averaged"
+
+    def test_sampling_is_reported(self) -> None:
+        X, labels = make_moons(200, noise=0.2, random_state=0)
+        found = LSSVC(approximation=Toeplitz(sample=20)).fit(X, labels)
+        assert found.approximation_["diagonals"] == "sampled"
+        assert 0 < found.approximation_["mean_standard_error"] < 0.2
+
+    def test_large_sets_keep_the_approximation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("onefold.approximations.toeplitz._EXACT_REFIT", 50)
+        X, labels = make_moons(60, noise=0.2, random_state=0)
+        found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)
+        assert found.approximation_["fitted_with"]["name"] == "toeplitz"
+
+
+def test_clear_refusals() -> None:
+    X, y = series(10)
+    with pytest.raises(ValueError, match="no place for sample or class weights"):
+        LSSVR(approximation="toeplitz").fit(X, y, sample_weight=np.arange(10))
+    with pytest.raises(ValueError, match="no place for sample or class weights"):
+        LSSVC(approximation="toeplitz", class_weight="balanced").fit(X, y > 0)
+    with pytest.raises(ValueError, match="solver must be one of"):
+        Toeplitz(solver="durbin")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="sample must be at least 1"):
+        Toeplitz(sample=0)
+    with pytest.raises(ValueError, match="tolerance must lie"):
+        Toeplitz(tolerance=0.0)
+
+
+class TestTrust:
+    def test_a_uniform_series_is_sampled_by_windows_and_trusted(self) -> None:
+        X, y = series(400, shuffled=True)
+        found = onefold.trust(LSSVRCV(approximation="toeplitz", **GRID), X, y, size=100, repeats=3)
+        assert found.verdict == "applies"
+        assert found.regret < 1e-9
+
+    def test_it_says_no_to_shuffled_points_of_the_plane(self) -> None:
+        # The averaged matrix of shuffled rows knows nothing of which rows are close.
+        generator = np.random.default_rng(1)
+        X = generator.uniform(-2, 2, size=(600, 2))
+        y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.05 * generator.normal(size=600)
+        estimator = LSSVRCV(approximation="toeplitz", gammas=2.0 ** np.arange(-7, 6, 2))
+        found = onefold.trust(estimator, X, y, size=300, repeats=3, random_state=0)
+        assert found.verdict == "does not apply"
+        with pytest.warns(UserWarning, match="cannot be trusted"):
+            fitted = estimator.set_params(check=True).fit(X, y)
+        assert fitted.approximation_["trust"]["verdict"] == "does not apply"
+
+
+def test_torch_rows_give_torch_predictions() -> None:
+    torch = pytest.importorskip("torch")
+    X, y = series(40, shuffled=True)
+    found = LSSVRCV(approximation="toeplitz", **GRID).fit(torch.asarray(X), torch.asarray(y))
+    plain = LSSVRCV(approximation="toeplitz", **GRID).fit(X, y)
+    predicted = found.predict(torch.asarray(X))
+    assert isinstance(predicted, torch.Tensor)
+    assert_allclose(predicted.numpy(), plain.predict(X), atol=1e-10)

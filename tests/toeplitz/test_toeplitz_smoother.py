@@ -1,0 +1,263 @@
+"""The Toeplitz smoother against its dense twin: every quantity, every solver, every size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.linalg import toeplitz
+
+from onefold.smoothers.toeplitz import ToeplitzSmoother
+from onefold.smoothers.toeplitz.inverse import GohbergSemencul
+from onefold.smoothers.toeplitz.iterate import conjugate_gradients, minimal_residuals
+from onefold.smoothers.toeplitz.preconditioners import (
+    DeflatedEmbedding,
+    Strang,
+    orthonormal_polynomials,
+)
+from onefold.smoothers.toeplitz.products import SymmetricToeplitz
+from onefold.smoothers.toeplitz.solve import choose_solver, log_determinant
+
+ALPHAS = np.array([1e-3, 3.0, 0.1])
+
+
+def rbf_column(n: int, gamma: float) -> Any:
+    return np.exp(-gamma * (np.arange(n) / max(n - 1, 1)) ** 2)
+
+
+def residual_operator(column: Any, alpha: float, intercept: bool) -> Any:
+    """R_b as a dense matrix."""
+    n = column.size
+    R = alpha * np.linalg.inv(toeplitz(column) + alpha * np.eye(n))
+    if intercept:
+        rho = R.sum(axis=1)
+        R -= np.outer(rho, rho) / rho.sum()
+    return R
+
+
+def check_against_dense_twin(
+    smoother: ToeplitzSmoother, column: Any, intercept: bool, atol: float, alphas: Any = ALPHAS
+) -> None:
+    n = column.size
+    generator = np.random.default_rng(n)
+    Y = generator.normal(size=(n, 2))
+    cut = max(1, n // 3)
+    parts = [np.arange(cut), np.arange(n - cut, n), np.sort(generator.permutation(n)[:cut])]
+    parts = parts if n > 2 else []
+    residuals, loo = smoother.residuals(Y, alphas), None
+    if n > 1:
+        loo = smoother.leave_one_out(Y, alphas)
+    heldout, trace = smoother.heldout(Y, parts, alphas), smoother.trace(alphas)
+    for i, alpha in enumerate(alphas):
+        R = residual_operator(column, float(alpha), intercept)
+        assert_allclose(residuals[i], R @ Y, atol=atol)
+        assert_allclose(trace[i], np.trace(R), atol=atol * n)
+        if loo is not None:
+            assert_allclose(loo[i], Y - R @ Y / np.diag(R)[:, None], atol=10 * atol, rtol=1e-6)
+        for rows, found in zip(parts, heldout):
+            literal = Y[rows] - np.linalg.solve(R[np.ix_(rows, rows)], (R @ Y)[rows])
+            assert_allclose(found[i], literal, atol=100 * atol, rtol=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("solver", ["auto", "levinson", "pcg", "minres"])
+@pytest.mark.parametrize("gamma", [0.01, 3.0, 4000.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 60])
+def test_dense_twin(n: int, gamma: float, solver: Any, intercept: bool) -> None:
+    column = rbf_column(n, gamma)
+    smoother = ToeplitzSmoother(column, intercept=intercept, solver=solver, semidefinite=True)
+    check_against_dense_twin(smoother, column, intercept, atol=1e-8)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 1e5])
+def test_blocks_that_are_not_formed(gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onefold.smoothers.toeplitz.smoother.DENSE", 10)
+    monkeypatch.setattr("onefold.smoothers.toeplitz.heldout.DENSE", 70)
+    column = rbf_column(400, gamma)
+    for intercept in (False, True):
+        smoother = ToeplitzSmoother(column, intercept=intercept, solver="pcg", semidefinite=True)
+        check_against_dense_twin(smoother, column, intercept, atol=1e-8)
+    narrow = np.arange(100, 150)  # a contiguous block small enough to be formed
+    Y = np.random.default_rng(0).normal(size=(400, 1))
+    R = residual_operator(column, 0.1, True)
+    literal = Y[narrow] - np.linalg.solve(R[np.ix_(narrow, narrow)], (R @ Y)[narrow])
+    assert_allclose(smoother.heldout(Y, [narrow], [0.1])[0][0], literal, atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40), st.floats(-3, 3), st.floats(-3, 1), st.booleans())
+def test_any_size_width_and_ridge(n: int, log_gamma: float, log_alpha: float, intercept: bool) -> None:
+    column, alpha = rbf_column(n, 10**log_gamma), 10**log_alpha
+    smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
+    check_against_dense_twin(smoother, column, intercept, atol=1e-8, alphas=np.array([alpha]))
+
+
+class TestIndefinite:
+    def column(self, n: int) -> Any:
+        column = 0.6 * np.cos(2.5 * np.arange(n)) / (1 + 0.1 * np.arange(n))
+        column[0] = 0.1
+        return column
+
+    def test_short_ones_are_factorised_with_pivoting(self) -> None:
+        column, report = self.column(50), {}
+        assert np.linalg.eigvalsh(toeplitz(column)).min() < -ALPHAS[0]
+        smoother = ToeplitzSmoother(column, intercept=True, report=report)
+        Y = np.random.default_rng(1).normal(size=(50, 1))
+        R = residual_operator(column, 1e-3, True)
+        assert_allclose(smoother.residuals(Y, [1e-3])[0], R @ Y, atol=1e-9)
+        assert_allclose(smoother.leave_one_out(Y, [1e-3])[0], Y - R @ Y / np.diag(R)[:, None], rtol=1e-7)
+        rows = np.array([3, 4, 20])
+        literal = Y[rows] - np.linalg.solve(R[np.ix_(rows, rows)], (R @ Y)[rows])
+        assert_allclose(smoother.heldout(Y, [rows], [1e-3])[0][0], literal, rtol=1e-6, atol=1e-8)
+        assert report["solver"] == "dense"
+        assert report["reason"] == "T + μI is indefinite"
+
+    def test_long_ones_are_solved_by_minres(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in ("solve", "smoother", "heldout"):
+            monkeypatch.setattr(f"onefold.smoothers.toeplitz.{module}.DENSE", 20)
+        monkeypatch.setattr("onefold.smoothers.toeplitz.solve.SHORT", 20)
+        column, report = self.column(80), {}
+        smoother = ToeplitzSmoother(column, intercept=True, report=report)
+        Y = np.random.default_rng(1).normal(size=(80, 2))
+        R = residual_operator(column, 1e-3, True)
+        assert_allclose(smoother.residuals(Y, [1e-3])[0], R @ Y, atol=1e-7)
+        rows = np.array([3, 4, 20, 40])
+        literal = Y[rows] - np.linalg.solve(R[np.ix_(rows, rows)], (R @ Y)[rows])
+        assert_allclose(smoother.heldout(Y, [rows], [1e-3])[0][0], literal, rtol=1e-5, atol=1e-6)
+        assert report["solver"] == "minres"
+        assert "negative curvature" in report["reason"]
+
+    def test_a_solver_asked_for_says_that_it_cannot(self) -> None:
+        smoother = ToeplitzSmoother(self.column(50), intercept=False, solver="pcg")
+        with pytest.raises(ValueError, match=r'solver="pcg" cannot .* use solver="auto"'):
+            smoother.residuals(np.ones((50, 1)), [1e-3])
+
+    def test_it_has_no_evidence(self) -> None:
+        smoother = ToeplitzSmoother(self.column(50), intercept=False)
+        with pytest.raises(ValueError, match=r"not positive definite at alpha 0\.001"):
+            smoother.logdet([1e-3])
+
+    def test_a_singular_leading_block_is_no_obstacle(self) -> None:
+        # Levinson's recursion divides by the leading minors, of which the second is 0 here.
+        column = np.array([0.5, 1.5, -0.3, 0.2])
+        smoother = ToeplitzSmoother(column, intercept=False)
+        Y = np.arange(8.0).reshape(4, 2)
+        assert_allclose(
+            smoother.residuals(Y, [1.0])[0], residual_operator(column, 1.0, False) @ Y, atol=1e-12
+        )
+
+
+def test_a_singular_matrix_is_refused_with_a_remedy() -> None:
+    smoother = ToeplitzSmoother(np.array([0.0, -1.0]), intercept=False)
+    with pytest.raises(ValueError, match="singular at alpha 1; change alpha"):
+        smoother.residuals(np.ones((2, 1)), [1.0])
+
+
+def test_a_semidefinite_matrix_of_rank_one_is_no_obstacle() -> None:
+    column = np.ones(30)
+    smoother = ToeplitzSmoother(column, intercept=False)
+    check_against_dense_twin(smoother, column, False, atol=1e-9)
+
+
+def test_targets_far_from_zero_lose_no_digits_to_their_mean() -> None:
+    column = rbf_column(300, 1000.0)
+    smoother = ToeplitzSmoother(column, intercept=True, semidefinite=True, solver="pcg")
+    y = np.random.default_rng(0).normal(size=(300, 1))
+    assert_allclose(smoother.residuals(y + 1e6, [0.01]), smoother.residuals(y, [0.01]), atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_log_determinant(intercept: bool) -> None:
+    column = rbf_column(40, 100.0)
+    found = ToeplitzSmoother(column, intercept=intercept, semidefinite=True).logdet(ALPHAS)
+    for value, alpha in zip(found, ALPHAS):
+        G = toeplitz(column) + alpha * np.eye(40)
+        if intercept:
+            basis = np.linalg.svd(np.ones((1, 40)))[2][1:]
+            G = basis @ G @ basis.T
+        assert_allclose(value, np.linalg.slogdet(G)[1], rtol=1e-9)
+
+
+def test_log_determinants_too_long_to_compute_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onefold.smoothers.toeplitz.smoother._LOGDET_LIMIT", 10)
+    with pytest.raises(ValueError, match='n = 11; use criterion="press"'):
+        ToeplitzSmoother(rbf_column(11, 1.0), intercept=False).logdet([1.0])
+    with pytest.raises(np.linalg.LinAlgError):
+        log_determinant([1.0, 2.0])
+
+
+class TestParts:
+    @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
+    def test_products(self, n: int) -> None:
+        column = rbf_column(n, 5.0)
+        V = np.random.default_rng(n).normal(size=(3, n))
+        T = SymmetricToeplitz(column)
+        assert_allclose(T.product(V, 0.5), V @ (toeplitz(column) + 0.5 * np.eye(n)), atol=1e-13)
+        assert_allclose(T.dense(0.5), toeplitz(column) + 0.5 * np.eye(n))
+        assert T.norm >= np.linalg.norm(toeplitz(column), 2) - 1e-12
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
+    def test_gohberg_semencul(self, n: int) -> None:
+        column = rbf_column(n, 50.0)
+        inverse = np.linalg.inv(toeplitz(column) + 0.3 * np.eye(n))
+        found = GohbergSemencul(inverse[:, 0].copy(), SymmetricToeplitz(column))
+        assert_allclose(found.product(np.eye(n)), inverse, atol=1e-12)
+        assert_allclose(found.diagonal(), np.diag(inverse), atol=1e-12)
+        for start in range(n):
+            block = found.block(start, n)
+            assert_allclose(block, inverse[start:, start:], atol=1e-12)
+
+    def test_a_vanishing_pivot_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="singular leading block"):
+            GohbergSemencul(np.array([0.0, 1.0]), SymmetricToeplitz(np.array([0.0, 1.0])))
+
+    @pytest.mark.parametrize("kind", [Strang, DeflatedEmbedding])
+    @pytest.mark.parametrize("n", [1, 2, 5, 40])
+    def test_preconditioners_are_symmetric_and_positive(self, kind: Any, n: int) -> None:
+        apply = kind(SymmetricToeplitz(rbf_column(n, 2.0))).at(0.01)
+        matrix = apply(np.eye(n))
+        assert_allclose(matrix, matrix.T, atol=1e-9)
+        assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0
+
+    @pytest.mark.parametrize(("n", "count"), [(1, 1), (5, 5), (30, 24), (5000, 24)])
+    def test_polynomials_are_orthonormal(self, n: int, count: int) -> None:
+        Q = orthonormal_polynomials(n, count)
+        assert_allclose(Q @ Q.T, np.eye(count), atol=1e-12)
+
+    def test_wide_kernels_need_few_iterations(self) -> None:
+        for gamma in (0.03, 1.0, 30.0, 60.0, 100.0, 150.0, 1e4):
+            report: dict[str, Any] = {}
+            smoother = ToeplitzSmoother(
+                rbf_column(3000, gamma), intercept=True, semidefinite=True, report=report
+            )
+            smoother.residuals(np.ones((3000, 1)), [3e-5])
+            assert report["iterations"] <= 100
+
+    def test_the_choice_of_solver_says_why(self) -> None:
+        assert choose_solver(1000, "auto")[0] == "levinson"
+        assert choose_solver(2000, "auto")[0] == "pcg"
+        assert choose_solver(10, "minres") == ("minres", "as asked")
+
+    def test_what_does_not_converge_is_reported(self) -> None:
+        A = np.diag(np.logspace(0, 6, 50))
+        args = (lambda V: V @ A, lambda V: V.copy(), np.ones((2, 50)))
+        settings_ = {"tolerance": 1e-10, "norm": 1e6, "limit": 3}
+        assert conjugate_gradients(*args, start=None, **settings_).state == "slow"
+        assert minimal_residuals(*args, **settings_).state == "slow"
+
+    def test_conjugate_gradients_spot_an_indefinite_matrix(self) -> None:
+        A = np.diag([1.0, -1.0])
+        found = conjugate_gradients(
+            lambda V: V @ A,
+            lambda V: V.copy(),
+            np.array([[1.0, 2.0]]),
+            start=None,
+            tolerance=1e-10,
+            norm=1.0,
+            limit=10,
+        )
+        assert found.state == "indefinite"

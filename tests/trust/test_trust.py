@@ -1,0 +1,222 @@
+"""The trust check: its verdicts on cases built to deserve them, and what it promises to keep equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Approximation, Exact
+from onefold.trust_check import Draw, TrustCheck
+
+GAMMAS = 2.0 ** np.arange(-7, 8, 2)
+ALPHAS = 2.0 ** np.arange(-9, 4, 2)
+
+
+@dataclass(frozen=True)
+class Distorted(Approximation):
+    """The exact method with its widths multiplied, and its targets shuffled among rows."""
+
+    factor: float = 1.0
+    refit_as: str = "exact"
+    name = "distorted"
+    refit = "exact"
+
+    def refit_for(self, problem: Any) -> Any:
+        return self.refit_as
+
+    def model(self, kernel: Any, problem: Any, **settings: Any) -> Any:
+        return Exact().model(kernel.scaled(self.factor), problem, **settings)
+
+
+def wave(n: int, noise: float = 0.3, seed: int = 0) -> tuple[Any, Any]:
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-3, 3, size=(n, 1))
+    return X, np.sin(2 * X[:, 0]) + noise * generator.normal(size=n)
+
+
+def test_the_exact_method_is_trusted_and_agrees_with_itself() -> None:
+    X, y = wave(400)
+    found = onefold.trust(LSSVRCV(gammas=GAMMAS, alphas=ALPHAS), X, y, size=150, random_state=0)
+    assert found.verdict == "applies"
+    assert found.steps == 0
+    assert found.regret == 0.0
+    assert found.exact == found.approximate
+    assert found.typical.rows == 150
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "applies"), (4.0**5, "does not apply"), (4.0**-4, "does not apply")]
+)
+def test_a_distorted_kernel_is_found_out(factor: float, verdict: str) -> None:
+    X, y = wave(300, noise=0.05)
+    estimator = KernelRidgeCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Distorted(factor))
+    found = onefold.trust(estimator, X, y, size=200, random_state=1)
+    assert found.verdict == verdict
+    if factor != 1:
+        # It chooses a width so that width × factor is right: that many steps away from the truth.
+        assert found.steps >= 3
+        assert found.regret > 3 * found.typical.tolerance
+
+
+def test_far_choices_without_regret_are_doubtful() -> None:
+    # Pure noise: every width is as good, so that a distorted one costs nothing and proves nothing.
+    generator = np.random.default_rng(2)
+    X, y = generator.normal(size=(300, 2)), generator.normal(size=300)
+    estimator = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Distorted(4.0**-4))
+    found = onefold.trust(estimator, X, y, size=200, random_state=0)
+    assert found.steps > 2
+    assert found.verdict == "doubtful"
+
+
+def test_a_model_trained_with_a_bad_approximation_is_judged_on_fresh_rows() -> None:
+    X, y = wave(400, noise=0.05)
+
+    @dataclass(frozen=True)
+    class Shrunk(Distorted):
+        """Selects exactly, but its expansion is worthless."""
+
+        def model(self, kernel: Any, problem: Any, **settings: Any) -> Any:
+            model = Exact().model(kernel, problem, **settings)
+            honest = model.expansion
+
+            def worthless(alpha: Any) -> Any:
+                fitted = honest(alpha)
+                return replace(fitted, coef=0 * fitted.coef)
+
+            model.expansion = worthless
+            return model
+
+    same = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Shrunk(refit_as="same"))
+    found = onefold.trust(same, X, y, size=150, random_state=0)
+    assert found.regret == 0.0
+    assert found.typical.loss > 0.1
+    assert found.verdict == "does not apply"
+    exactly = same.set_params(refit="exact")
+    assert onefold.trust(exactly, X, y, size=150, random_state=0).verdict == "applies"
+
+
+@pytest.mark.parametrize(
+    ("steps", "regret", "loss", "verdict"),
+    [
+        (0, 0.0, None, "applies"),
+        (2, 1.0, None, "applies"),
+        (3, 0.0, None, "doubtful"),
+        (0, 1.5, None, "doubtful"),
+        (0, 3.1, None, "does not apply"),
+        (0, 0.0, 0.2, "applies"),
+        (0, 0.0, 1.2, "doubtful"),
+        (0, 0.0, 3.2, "does not apply"),
+    ],
+)
+def test_the_rule(steps: int, regret: float, loss: float | None, verdict: str) -> None:
+    draw = Draw(10, {}, {}, steps, regret, 1.0, loss, None if loss is None else 1.0)
+    assert draw.verdict == verdict
+
+
+def test_without_any_tolerance_every_regret_is_too_much() -> None:
+    assert Draw(10, {}, {}, 0, 1e-3, 0.0).verdict == "does not apply"
+    assert Draw(10, {}, {}, 0, 0.0, 0.0).verdict == "applies"
+
+
+def test_the_upper_median_of_the_repeats_is_reported() -> None:
+    good, fair, bad = (Draw(10, {}, {}, 0, r, 1.0) for r in (0.0, 2.0, 9.0))
+    assert TrustCheck((good, bad, good)).verdict == "applies"
+    assert TrustCheck((bad, good)).verdict == "does not apply"
+    assert TrustCheck((fair, good, bad)).regret == 2.0
+    assert TrustCheck((fair, good, bad)).as_dict()["verdicts"] == [
+        "doubtful",
+        "applies",
+        "does not apply",
+    ]
+
+
+def test_regret_is_the_exact_score_at_the_other_choice() -> None:
+    X, y = wave(120)
+    gammas, alphas = [0.01, 0.1, 1.0, 10.0], [0.01, 0.1, 1.0]
+    estimator = LSSVRCV(gammas=gammas, alphas=alphas, approximation=Distorted(100.0), cv=4)
+    found = onefold.trust(estimator, X, y, size=500)
+    exact = LSSVRCV(gammas=gammas, alphas=alphas, cv=4).fit(X, y)
+    other = LSSVRCV(gammas=gammas, alphas=alphas, cv=4, approximation=Distorted(100.0)).fit(X, y)
+    scores = exact.cv_results_["mean_test_score"]
+    assert found.exact == exact.best_params_
+    assert found.approximate == other.best_params_
+    assert found.regret == pytest.approx(scores.max() - scores[other.best_index_])
+    places = [gammas.index(c["gamma"]) for c in (found.exact, found.approximate)]
+    ridges = [alphas.index(c["alpha"]) for c in (found.exact, found.approximate)]
+    assert found.steps == max(abs(places[0] - places[1]), abs(ridges[0] - ridges[1]))
+
+
+def test_both_methods_see_the_same_shuffled_splits() -> None:
+    X, y = wave(200)
+    shuffled = KFold(4, shuffle=True)  # a new order each time it is asked
+    found = onefold.trust(LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, cv=shuffled), X, y, size=90)
+    assert found.regret == 0.0
+
+
+def test_classes_keep_their_shares_and_rare_ones_stay() -> None:
+    generator = np.random.default_rng(2)
+    X = generator.normal(size=(600, 2))
+    y = np.array(["common"] * 588 + ["rare"] * 12)
+    X[588:] += 2
+    estimator = LSSVCCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation=Distorted(2.0))
+    found = onefold.trust(estimator, X, y, size=100, repeats=3, random_state=3)
+    assert len(found.draws) == 3
+    assert found.typical.rows == 103  # 98 common, and one rare row for each of the 5 folds
+
+
+def test_given_hyper_parameters_are_checked_on_a_grid_around_them() -> None:
+    X, y = wave(200, noise=0.05)
+    good = KernelRidge(gamma=2.0, alpha=0.1)
+    assert onefold.trust(good, X, y, size=150).verdict == "applies"
+    bad = KernelRidge(gamma=[2.0], alpha=0.1, approximation=Distorted(4.0**-5))
+    assert onefold.trust(bad, X, y, size=150).verdict == "does not apply"
+
+
+@pytest.mark.parametrize("cv", ["loo", 3])
+def test_check_keeps_the_verdict_and_warns_when_it_is_bad(cv: Any) -> None:
+    X, y = wave(150, noise=0.05)
+    settings = {"gammas": GAMMAS, "alphas": ALPHAS, "check": True, "cv": cv}
+    good = LSSVRCV(**settings).fit(X, y)
+    assert good.approximation_["trust"]["verdict"] == "applies"
+    with pytest.warns(UserWarning, match="cannot be trusted"):
+        bad = LSSVRCV(approximation=Distorted(4.0**5), **settings).fit(X, y)
+    assert bad.approximation_["trust"]["verdict"] == "does not apply"
+    assert "trust" not in LSSVRCV(gammas=[1.0], alphas=[1.0]).fit(X, y).approximation_
+
+
+def test_a_precomputed_kernel_is_cut_to_the_subsample() -> None:
+    X, y = wave(120)
+    K = np.asfortranarray(np.exp(-((X - X.T) ** 2)))
+    estimator = LSSVRCV("precomputed", alphas=ALPHAS)
+    found = onefold.trust(estimator, K, y, size=60, random_state=0)
+    assert found.verdict == "applies"
+    assert set(found.exact) == {"alpha"}
+
+
+def test_findings_read_as_a_sentence_and_as_json() -> None:
+    import json
+
+    X, y = wave(100)
+    found = onefold.trust(LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0]), X, y)
+    assert str(found).startswith("applies: on 100 rows the exact method chose gamma ")
+    assert json.loads(json.dumps(found.as_dict()))["steps"] == 0
+
+
+def test_clear_refusals() -> None:
+    X, y = wave(50)
+    with pytest.raises(ValueError, match="number of folds or a splitter"):
+        onefold.trust(LSSVRCV(cv=[(np.arange(40), np.arange(40, 50))]), X, y)
+    with pytest.raises(ValueError, match="at least 2"):
+        onefold.trust(LSSVRCV(), X, y, size=1)
+
+    class Own(LSSVC):
+        pass
+
+    with pytest.raises(ValueError, match="does not know Own"):
+        onefold.trust(Own(), X, np.sign(y))
