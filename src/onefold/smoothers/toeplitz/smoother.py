@@ -97,10 +97,12 @@ class ToeplitzSmoother(Smoother):
         for index, mu, W, inverse, border in self._each(Y, alphas):
             whole = inverse.block(0, self.n) if self.n <= DENSE else None
             for rows, out in zip(parts, outs):
-                errors = heldout_residuals(
+                errors, residual = heldout_residuals(
                     self.toeplitz, inverse, mu, W, border, rows, self._tolerance, whole
                 )
                 out[index] = Y[rows] - errors.T
+                known = self._solver.report.get("heldout_residual", 0.0)
+                self._solver.report["heldout_residual"] = max(known, residual)
         return outs
 
     def trace(self, alphas: Any) -> Any:
