@@ -236,9 +236,14 @@ def draw(rows: list[Row]) -> None:
         for key in ("dense / Toeplitz", "CG / Toeplitz"):
             values = [np.nan if row[key] is None else row[key] for row in mine]
             bottom.plot([row["n"] for row in mine], values, "o-", label=key)
-        top.set(title=name, xscale="log", ylabel="test error, %" if column == 0 else "", ylim=(0, None))
+        top.set(title=name, xscale="log", ylabel="test error, %" if column == 0 else "")
         bottom.set(xscale="log", yscale="log", xlabel="training rows")
         bottom.set_ylabel("time of a solve, ratio" if column == 0 else "")
+        for axis in (top, bottom):
+            sizes = [row["n"] for row in mine]
+            axis.set_xticks(sizes, [str(n) for n in sizes])
+            axis.minorticks_off()
+        top.set_ylim(0, 1.08 * max(row["error, constant %"] for row in mine))
     axes[0, 0].legend(fontsize=7)
     axes[1, 0].legend(fontsize=7)
     figure.suptitle("decherchi2010; markers: circle applies, square doubtful, cross does not apply")
