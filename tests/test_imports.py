@@ -10,9 +10,10 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 LAYERS = [
     {"_version"},
-    {"arrays", "memory", "threads"},
+    {"arrays", "memory", "threads", "rank_update", "speed"},
     {"kernels"},
     {"smoothers"},
+    {"bases", "statistics"},
     {"expansion", "grid_expansion"},
     {"approximations"},
     {"heldout"},

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from onefold._version import __version__
 
 if TYPE_CHECKING:
-    from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+    from onefold.approximations import plan
+    from onefold.estimators import (
+        LSSVC,
+        LSSVCCV,
+        LSSVR,
+        LSSVRCV,
+        KernelRidge,
+        KernelRidgeCV,
+        SparseLSSVC,
+        SparseLSSVR,
+    )
     from onefold.saving import load
     from onefold.trust_check import trust
 
@@ -22,14 +32,18 @@ __all__ = [
     "LSSVRCV",
     "KernelRidge",
     "KernelRidgeCV",
+    "SparseLSSVC",
+    "SparseLSSVR",
     "__version__",
     "load",
+    "plan",
     "trust",
 ]
 
 # Importing onefold costs nothing until one of its names is used.
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
+    "plan": "onefold.approximations",
     "trust": "onefold.trust_check",
 }
 

@@ -31,6 +31,11 @@ def is_foreign(x: Array) -> bool:
     return bool(is_array_api_obj(x)) and not is_numpy(x)
 
 
+def is_single(x: Array) -> bool:
+    """True for dense rows in float32."""
+    return not is_sparse(x) and bool(x.dtype == namespace(x).float32)
+
+
 def is_sparse(x: Array) -> bool:
     """True for a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(x))

@@ -218,14 +218,14 @@ def _selecting(estimator: Any, X: Any) -> Any:
 
 def _trains_approximately(chooser: Any, problem: Problem) -> bool:
     """Whether the final model too comes from the approximation."""
-    approximation = resolve_approximation(chooser.approximation)
-    final = chooser._final_approximation(approximation, problem)
-    return not isinstance(final, Exact)
+    approximation = resolve_approximation(chooser.approximation).settle(problem)
+    choice = approximation.refit_for(problem) if chooser.refit == "auto" else chooser.refit
+    return choice == "same" and not isinstance(approximation, Exact)
 
 
 def _subsample(chooser: Any, problem: Problem, task: Task, size: int, generator: Any) -> Any:
     """Row numbers in order: as the approximation needs them, else by class, else any."""
-    approximation = resolve_approximation(chooser.approximation)
+    approximation = resolve_approximation(chooser.approximation).settle(problem)
     rows = approximation.subsample(problem.X, size, generator)
     if rows is not None:
         return np.sort(rows)
@@ -246,7 +246,7 @@ def _compare(chooser: Any, problem: Problem, task: Task, rows: Any, groups: Any,
     groups = None if groups is None else np.asarray(groups)[rows]
     cv = _same_splits(chooser.cv, y, task.classes is not None, groups)
     same = _trains_approximately(chooser, problem)
-    approximation = resolve_approximation(chooser.approximation)
+    approximation = resolve_approximation(chooser.approximation).settle(problem)
     smaller = approximation.for_subsample(len(rows) / problem.n)
     exact = clone(chooser).set_params(approximation=Exact(), cv=cv, refit="same")
     other = clone(chooser).set_params(approximation=smaller, cv=cv, refit="same" if same else "exact")

@@ -19,6 +19,7 @@ from onefold.expansion import Expansion
 from onefold.kernels import Kernel
 from onefold.smoothers import Smoother
 from onefold.smoothers.route import Need
+from onefold.speed import Speed
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,30 @@ class Problem:
         return predictions / root[None, :, None]
 
 
+@dataclass(frozen=True)
+class Workload:
+    """How much a fit asks of an approximation: kernels, ridges for each, and folds (0 for none)."""
+
+    kernels: int = 1
+    alphas: int = 1
+    folds: int = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate: seconds, and bytes at the peak beyond the data."""
+
+    seconds: float
+    bytes: int
+
+
 class Model(ABC):
     """A problem solved with one kernel, for every μ asked of it."""
 
     report: dict[str, Any]
     """What ran and why; becomes ``approximation_``."""
+    keep: ClassVar[bool] = False
+    """Small enough for a search to hold on to the best one, which then serves the final fit."""
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
@@ -80,6 +100,12 @@ class Model(ABC):
     @abstractmethod
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
+
+    def heldout_squared_error(
+        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
+    ) -> Any | None:
+        """Weighted mean squared held-out error (μ, splits), where it is known without predictions."""
+        return None
 
     @abstractmethod
     def expansion(self, alpha: Any) -> Expansion:
@@ -101,6 +127,21 @@ class Approximation(ABC):
     """Whether the final model is best trained exactly, or with the approximation itself."""
 
     supports_weights: ClassVar[bool] = True
+
+    def settle(self, problem: Problem) -> Approximation:
+        """What would run on this problem; differs from itself where the choice is left open."""
+        return self
+
+    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
+        """The approximation with the work done that every kernel shares; called once per fit.
+
+        `kernel` is the first of those to come.
+        """
+        return self
+
+    def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost | None:
+        """Estimated time and peak memory of a whole fit; None where there is no estimate."""
+        return None
 
     def check(self, kernel: Kernel, problem: Problem) -> None:
         """Raise, before any long work, if this approximation cannot serve."""

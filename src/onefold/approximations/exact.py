@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem, SmoothingModel
+from onefold.approximations.base import Approximation, Cost, Problem, SmoothingModel, Workload
 from onefold.arrays import (
     Array,
     all_finite,
@@ -31,6 +31,7 @@ from onefold.smoothers.base import without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
 from onefold.smoothers.route import LARGE, Need
 from onefold.smoothers.spectral import ROUNDING, isolated_rows, psd_probe
+from onefold.speed import Speed
 
 _STRIP = 256
 
@@ -57,6 +58,14 @@ class Exact(Approximation):
 
     def memory_per_model(self, n: int) -> int:
         return 4 * 8 * n * n
+
+    def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost:
+        """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
+        route = choose_route(n, load.alphas, "heldout" if load.folds else "coefficients")
+        work = min(route.eigen_cost, route.cholesky_cost) * float(n) ** 3 + float(n) ** 2 * d / 2
+        matrix = float(n) ** 2 / (2 * speed.exponentials)
+        seconds = load.kernels * (work / speed.multiply_adds + matrix)
+        return Cost(seconds, (4 if load.folds else 2) * 8 * n * n)
 
 
 class ExactModel(SmoothingModel):

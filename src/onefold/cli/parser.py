@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, summary, add_arguments in (
         ("tune", "choose a model for a table and save it", _add_tune),
         ("predict", "predict the rows of a table", _add_predict),
+        ("plan", "say what tune would run, its time and memory", _add_plan),
         ("inspect", "show what a model file holds", _add_inspect),
         ("demo", "tune, test and save a model on example data", _add_demo),
     ):
@@ -94,7 +95,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add(
         "--approximation",
-        choices=["auto", "exact", "circulant", "toeplitz", "grid"],
+        choices=["auto", "exact", "nystroem", "circulant", "toeplitz", "grid"],
         default="auto",
         help="of the kernel matrix (default: auto)",
     )
@@ -128,6 +129,28 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--score", action="store_true", help="compare with the table's target column, on stderr")
     add("--batch-rows", type=values.positive_int, metavar="N", help="rows in memory at a time")
     add("--force", action="store_true", help="replace FILE if it exists")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Say beforehand what tune would run on a table, how long it would take on this machine and "
+        "how much memory it would need. Reads the table once, block by block, to count its rows."
+    )
+    add = parser.add_argument
+    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
+    add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
+    add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
+    add("--targets", type=values.positive_int, default=1, metavar="N", help="classes, if above two")
+    add(
+        "--seconds",
+        type=values.positive_int,
+        default=300,
+        metavar="N",
+        help="time budget of the automatic choice (default: 300)",
+    )
+    add("--approximation", choices=["auto", "exact", "nystroem"], default="auto")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Problem
+from onefold.heldout import Splits
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class HeldoutCriterion(ABC):
     @abstractmethod
     def score(self, predictions: Any, rows: Any, task: Task) -> Any:
         """One score per μ from the held-out predictions (μ, rows, targets) of the given rows."""
+
+    def score_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
+        """Scores (μ, splits) that the model can give without making predictions, or None."""
+        return None
 
 
 class ModelCriterion(ABC):

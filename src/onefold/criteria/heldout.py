@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from onefold.approximations import Model
 from onefold.arrays import take_rows
 from onefold.criteria.base import HeldoutCriterion, Task, label_index
+from onefold.heldout import Splits
 
 
 class ErrorRate(HeldoutCriterion):
@@ -58,6 +60,12 @@ class PercentageError(HeldoutCriterion):
         truth = task.y[rows].reshape(1, len(rows), -1)
         share = np.abs(predictions - truth) / np.maximum(np.abs(truth), np.finfo(float).eps)
         return -np.average(np.mean(share, axis=2), axis=1, weights=task.weight_of(rows))
+
+    def score_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
+        if splits.leave_one_out:
+            return None
+        error = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
+        return None if error is None else -error
 
 
 class Scorer(HeldoutCriterion):

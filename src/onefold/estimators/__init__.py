@@ -2,5 +2,15 @@
 
 from onefold.estimators.fixed import LSSVC, LSSVR, KernelRidge
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.estimators.sparse import SparseLSSVC, SparseLSSVR
 
-__all__ = ["LSSVC", "LSSVCCV", "LSSVR", "LSSVRCV", "KernelRidge", "KernelRidgeCV"]
+__all__ = [
+    "LSSVC",
+    "LSSVCCV",
+    "LSSVR",
+    "LSSVRCV",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "SparseLSSVC",
+    "SparseLSSVR",
+]

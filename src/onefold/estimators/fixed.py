@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import get_tags
 
-from onefold.approximations import resolve_approximation
+from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
 from onefold.kernels import resolve_gamma, resolve_kernel
@@ -62,7 +62,8 @@ class _Given(KernelMachine):
                 f"got {alpha.size} values."
             )
         approximation.check(kernel, problem)
-        model = approximation.model(
+        load = Workload(1, np.unique(alpha).size)
+        model = approximation.prepare(kernel, problem, load).model(
             kernel,
             problem,
             n_alphas=np.unique(alpha).size,

@@ -9,7 +9,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import get_tags
 
-from onefold.approximations import Approximation, Exact, Problem, resolve_approximation
+from onefold.approximations import (
+    Approximation,
+    Problem,
+    Workload,
+    exact_fit,
+    resolve_approximation,
+)
 from onefold.criteria import resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
@@ -81,13 +87,17 @@ class _Chosen(KernelMachine):
             raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
         workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
-        kernels, widths = self._candidates(problem.X)
+        kernels, widths = candidate_kernels(self, problem.X)
         for kernel in kernels:
             check_kernel_matrix(kernel, problem.X)
         approximation.check(kernels[0], problem)
         trust = self._trust(X, y, sample_weight, groups) if self.check else None
         labels = (lambda rows: task.y[rows]) if classifier else None
         splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
+        load = Workload(len(kernels), alphas.size, 1 if splits.leave_one_out else len(splits.tests))
+        approximation = approximation.prepare(kernels[0], problem, load)
+        # What cannot be fitted at the end is refused now.
+        self._final_approximation(approximation, kernels[0], problem)
         with limit_blas(None if self.n_jobs is None else workers):
             found = search_grid(
                 approximation,
@@ -101,10 +111,13 @@ class _Chosen(KernelMachine):
                 workers=workers,
                 callback=self._tell,
             )
-            final = self._final_approximation(found.chosen.approximation, problem)
-            model = final.model(
-                found.chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
-            )
+            chosen = found.chosen
+            final = self._final_approximation(chosen.approximation, chosen.kernel, problem)
+            model = found.model if final is chosen.approximation else None
+            if model is None:
+                model = final.model(
+                    chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
+                )
             self.expansion_ = model.expansion(alphas[found.ridge])
         self.gamma_ = found.chosen.width
         self.alpha_ = float(alphas[found.ridge])
@@ -137,20 +150,6 @@ class _Chosen(KernelMachine):
             )
         return found.as_dict()
 
-    def _candidates(self, X: Any) -> tuple[list[Kernel], list[float | None]]:
-        """The kernels to try and the number that names each; one unnamed kernel if it has no width."""
-        base = resolve_kernel(self.kernel, 1.0, self.degree, self.coef0)
-        if not base.has_width:
-            if self.gammas is not None:
-                raise ValueError("this kernel has no width to search; leave gammas=None.")
-            return [base], [None]
-        given = DEFAULT_GAMMAS if self.gammas is None else self.gammas
-        numbers = [
-            resolve_gamma(g, X) if isinstance(g, str) else g for g in np.atleast_1d(_listed(given))
-        ]
-        widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
-        return [base.scaled(g) for g in widths if g is not None], widths
-
     def _tell(self, event: dict[str, Any]) -> None:
         """Progress, to whoever wants it."""
         if self.verbose:
@@ -160,9 +159,28 @@ class _Chosen(KernelMachine):
         if self.callback is not None:
             self.callback(event)
 
-    def _final_approximation(self, approximation: Approximation, problem: Problem) -> Approximation:
+    def _final_approximation(
+        self, approximation: Approximation, kernel: Kernel, problem: Problem
+    ) -> Approximation:
         choice = approximation.refit_for(problem) if self.refit == "auto" else self.refit
-        return Exact() if choice == "exact" else approximation
+        if choice == "same" or approximation.name == "exact":
+            return approximation
+        final = exact_fit(kernel, problem)
+        final.check(kernel, problem)
+        return final
+
+
+def candidate_kernels(estimator: Any, X: Any) -> tuple[list[Kernel], list[float | None]]:
+    """The kernels to try and the number that names each; one unnamed kernel if it has no width."""
+    base = resolve_kernel(estimator.kernel, 1.0, estimator.degree, estimator.coef0)
+    if not base.has_width:
+        if estimator.gammas is not None:
+            raise ValueError("this kernel has no width to search; leave gammas=None.")
+        return [base], [None]
+    given = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
+    numbers = [resolve_gamma(g, X) if isinstance(g, str) else g for g in np.atleast_1d(_listed(given))]
+    widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
+    return [base.scaled(g) for g in widths if g is not None], widths
 
 
 def _listed(values: Any) -> Any:

@@ -48,6 +48,12 @@ class Kernel(ABC):
     def __call__(self, A: Array, B: Array) -> Array:
         """The tile [k(a, b)] of shape (len(A), len(B)); `B` may be `A` itself."""
 
+    def fill(self, A: Array, B: Array, out: Array) -> Array:
+        """The tile of two dense NumPy blocks in memory that is already there: fresh pages cost more
+        than the arithmetic. May return another array where that is simpler.
+        """
+        return self(A, B)
+
     @abstractmethod
     def diagonal(self, A: Array) -> Array:
         """[k(a, a)], without the tile."""

@@ -10,6 +10,7 @@ With one γ per feature each squared (or absolute) difference is multiplied by i
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,26 @@ def squared_distances(A: Array, B: Array, harmless_norm: float = _HARMLESS_NORM)
     return distances
 
 
+def fill_squared_distances(
+    A: Array, B: Array, out: Array, harmless_norm: float, farthest: float
+) -> Array:
+    """The same for dense NumPy blocks, into `out`: norms and products in one matrix product.
+
+    Distances beyond `farthest` come back as `farthest`.
+    """
+    norms_a, norms_b = squared_norms(A), squared_norms(B)
+    left = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
+    right = np.empty((B.shape[0], B.shape[1] + 2), dtype=B.dtype)
+    np.multiply(A, -2, out=left[:, :-2])
+    left[:, -2], left[:, -1] = norms_a, 1
+    right[:, :-2], right[:, -2], right[:, -1] = B, 1, norms_b
+    np.matmul(left, right.T, out=out)
+    np.clip(out, 0, farthest, out=out)
+    if out.size and norms_a.max() + norms_b.max() > harmless_norm:
+        _refine_close_pairs(out, A, B, norms_a)
+    return out
+
+
 def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array) -> None:
     limit = np.minimum(_LOST_DIGITS * norms_a, _FAR).astype(distances.dtype)
     rows, columns = np.nonzero(distances < limit[:, None])
@@ -85,6 +106,10 @@ class _Radial(WidthKernel):
     def profile(self, squared: Array) -> Array:
         """The kernel's value at squared distances in units of its width; may overwrite them."""
 
+    def distance_at(self, exponent: float) -> float:
+        """The squared distance at which the kernel falls to about exp(−exponent)."""
+        return exponent
+
     def __call__(self, A: Array, B: Array) -> Array:
         rows = self.weigh(A, 0.5)
         others = rows if B is A else self.weigh(B, 0.5)
@@ -92,6 +117,14 @@ class _Radial(WidthKernel):
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.profile(outer_sum([self.weigh(axis, 0.5) ** 2 for axis in axes]))
+
+    def fill(self, A: Array, B: Array, out: Array) -> Array:
+        rows, others = self.weigh(A, 0.5), self.weigh(B, 0.5)
+        # The square of the smallest value is still a normal number: products of subnormal numbers
+        # take a processor a hundred times longer, and 2⁻⁶² of the diagonal is nothing.
+        exponent = math.log(2.0) * (62 if out.dtype == np.float32 else 510)
+        farthest = self.distance_at(exponent)
+        return self.profile(fill_squared_distances(rows, others, out, self.harmless_norm, farthest))
 
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)
@@ -128,6 +161,9 @@ class Matern(_Radial):
         object.__setattr__(self, "gamma", check_width(self.gamma))
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
+
+    def distance_at(self, exponent: float) -> float:
+        return exponent**2 / (4.0 * self.nu)
 
     def profile(self, squared: Array) -> Array:
         xp = namespace(squared)

@@ -26,7 +26,15 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Sum",
         "Product",
     ),
-    "onefold.approximations": ("Circulant", "Exact", "Grid", "Toeplitz"),
+    "onefold.approximations": (
+        "Auto",
+        "Circulant",
+        "ConjugateGradients",
+        "Exact",
+        "Grid",
+        "Nystroem",
+        "Toeplitz",
+    ),
     "onefold.expansion": ("Expansion",),
     "onefold.grid_expansion": ("GridExpansion",),
     "onefold.estimators": (
@@ -36,6 +44,8 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "LSSVCCV",
         "LSSVRCV",
         "KernelRidgeCV",
+        "SparseLSSVC",
+        "SparseLSSVR",
     ),
 }
 _BUILT_IN = {name: module for module, names in _MODULE_NAMES.items() for name in names}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Approximation, Problem
+from onefold.approximations import Approximation, Model, Problem
 from onefold.arrays import is_foreign
 from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
@@ -52,6 +52,8 @@ class SearchResult:
         One entry per candidate, in the order they finished.
     report : dict
         What the approximation said of the chosen candidate.
+    model : Model or None
+        The model of the chosen candidate, if it is one that a search keeps.
     """
 
     candidates: list[Candidate]
@@ -62,6 +64,7 @@ class SearchResult:
     heldout: Any
     history: list[dict[str, Any]]
     report: dict[str, Any]
+    model: Model | None
 
     @property
     def chosen(self) -> Candidate:
@@ -71,12 +74,14 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What one candidate gave: scores or held-out predictions for the ridges it can be solved with."""
+    """What one candidate gave: scores, or held-out predictions, for the ridges it can be solved with."""
 
     index: int
     usable: Any
+    direct: Any
     values: Any
     report: dict[str, Any]
+    model: Model | None
     seconds: float
 
 
@@ -111,12 +116,17 @@ def search_grid(
             candidate.kernel, problem, n_alphas=len(alphas), need="heldout", workers=inner
         )
         usable = model.usable(parts, alphas)
-        values = None
+        direct = values = None
         if usable.any() and isinstance(criterion, HeldoutCriterion):
-            values = heldout_predictions(model, splits, alphas[usable])
+            direct = criterion.score_model(model, splits, alphas[usable])
+            if direct is None:
+                values = heldout_predictions(model, splits, alphas[usable])
         elif usable.any():
-            values = criterion.score(model, problem, alphas[usable])
-        return _Outcome(index, usable, values, model.report, time.perf_counter() - start)
+            direct = criterion.score(model, problem, alphas[usable])[:, None]
+        # A model that is not kept holds the most memory of all: let it go before the next one starts.
+        kept_model = model if model.keep else None
+        spent = time.perf_counter() - start
+        return _Outcome(index, usable, direct, values, model.report, kept_model, spent)
 
     n_scores = len(splits) if held_out else 1
     scores = np.full((len(candidates), len(alphas), n_scores), np.nan)
@@ -124,19 +134,23 @@ def search_grid(
     kept: dict[int, Any] = {}
     reports: dict[int, dict[str, Any]] = {}
     history: list[dict[str, Any]] = []
+    best: tuple[int, Model] | None = None
     for outcome in map_threads(evaluate, range(len(candidates)), side_by_side):
         # Scoring stays in this thread: scikit-learn's configuration is local to it.
-        index, usable = outcome.index, outcome.usable
-        if isinstance(criterion, HeldoutCriterion) and usable.any():
+        index, usable, model = outcome.index, outcome.usable, outcome.model
+        if outcome.direct is not None:
+            scores[index, usable] = outcome.direct
+        elif isinstance(criterion, HeldoutCriterion) and usable.any():
             for s, (values, rows) in enumerate(zip(outcome.values, splits.scored_rows())):
                 scores[index, usable, s] = criterion.score(values, rows, task)
             means = scores[index, usable].mean(axis=1)
             if np.isfinite(means).any():
                 _, ridge = best_cell(means[None], [0], alphas[usable])
                 kept[index] = gather([values[ridge] for values in outcome.values], splits)
-        elif usable.any():
-            scores[index, usable, 0] = outcome.values
         seconds[index], reports[index] = outcome.seconds, outcome.report
+        if model is not None and np.isfinite(scores[index].mean(axis=1)).any():
+            leader, _ = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
+            best = (index, model) if leader == index else best
         history.append(
             {
                 "gamma": candidates[index].width,
@@ -152,7 +166,12 @@ def search_grid(
     index, ridge = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
     chosen = candidates[index]
     report = reports[index] | chosen.approximation.diagnose(chosen.kernel, problem)
-    return SearchResult(candidates, scores, seconds, index, ridge, kept.get(index), history, report)
+    final = best[1] if best is not None and best[0] == index else None
+    heldout = kept.get(index)
+    if heldout is None and final is not None and isinstance(criterion, HeldoutCriterion):
+        predictions = heldout_predictions(final, splits, alphas[[ridge]])
+        heldout = gather([values[0] for values in predictions], splits)
+    return SearchResult(candidates, scores, seconds, index, ridge, heldout, history, report, final)
 
 
 def _candidates(

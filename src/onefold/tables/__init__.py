@@ -6,6 +6,7 @@ estimator together with its preparation, so that `load_table_model(path).predict
 tables as they come. pyarrow is imported when the first table is.
 """
 
+from onefold.tables.disk import RowsOnDisk, rows_on_disk
 from onefold.tables.errors import TableError
 from onefold.tables.learn import learn_preparation
 from onefold.tables.model import TableModel, load_table_model
@@ -17,6 +18,7 @@ from onefold.tables.target import Target, learn_target
 __all__ = [
     "Preparation",
     "Rows",
+    "RowsOnDisk",
     "TableError",
     "TableModel",
     "TableSource",
@@ -26,4 +28,5 @@ __all__ = [
     "load_table_model",
     "open_table",
     "rows_of_frame",
+    "rows_on_disk",
 ]

@@ -1,0 +1,164 @@
+r"""The true kernel where its matrix does not fit: preconditioned conjugate gradients.
+
+(K + μV⁻¹) α = y − b is solved for all targets at once, preconditioned by the low-rank matrix of a few
+landmarks. Products with K use float32 tiles, kept where memory allows and computed again otherwise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from onefold.approximations.base import Approximation, Model, Problem
+from onefold.approximations.gradients import LowRankPreconditioner, conjugate_gradients
+from onefold.arrays import Array, is_foreign, is_sparse, like
+from onefold.bases import BASES, Basis
+from onefold.expansion import Expansion
+from onefold.kernels import Kernel, Precomputed
+from onefold.kernels.symmetric import KernelOperator
+from onefold.memory import available_memory
+from onefold.smoothers.route import Need
+from onefold.statistics import Design
+
+_KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
+
+
+@dataclass(frozen=True)
+class ConjugateGradients(Approximation):
+    """The exact machine by preconditioned conjugate gradients; for fitting, not for selection.
+
+    Parameters
+    ----------
+    n_components : int, default=1000
+        Landmarks of the preconditioner.
+    tolerance : float, default=1e-5
+        Stop when ‖y − b − (K + μ)α‖ ≤ tolerance · ‖y‖.
+    max_iterations : int, default=500
+    random_state : int, default=0
+    """
+
+    n_components: int = 1000
+    tolerance: float = 1e-5
+    max_iterations: int = 500
+    random_state: int = 0
+
+    name = "cg"
+    refit = "same"
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):
+            raise ValueError(
+                "conjugate gradients compute the kernel from dense NumPy rows; use "
+                'approximation="exact" for a precomputed matrix, sparse rows or another library.'
+            )
+
+    def model(
+        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
+    ) -> IterativeModel:
+        if need == "heldout":
+            raise ValueError(
+                "conjugate gradients fit one model; select with an approximation such as Nystroem and "
+                'refit="exact".'
+            )
+        m = min(self.n_components, max(1, problem.n // 4))
+        rng = np.random.default_rng(self.random_state)
+        basis = BASES["rpcholesky"](kernel, problem.X, m, rng)
+        return IterativeModel(self, kernel, problem, basis, workers)
+
+
+class IterativeModel(Model):
+    """K itself, solved for one μ at a time."""
+
+    def __init__(
+        self,
+        settings: ConjugateGradients,
+        kernel: Kernel,
+        problem: Problem,
+        basis: Basis,
+        workers: int,
+    ) -> None:
+        self._settings, self._kernel, self._problem = settings, kernel, problem
+        self._workers = workers
+        self._root = np.ones(problem.n) if problem.root_weight is None else problem.root_weight
+        self._low_rank = LowRankPreconditioner(
+            Design(kernel, basis.rows), problem.X, self._root, workers=workers
+        )
+        self._operators: dict[Any, KernelOperator] = {}
+        self.report = {
+            "name": "cg",
+            "reason": f"{problem.n} rows: the true kernel without a dense factorisation",
+            "preconditioner": {**basis.report, "rank": self._low_rank.rank},
+        }
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
+
+    def expansion(self, alpha: Any) -> Expansion:
+        problem = self._problem
+        t = problem.Y.shape[1]
+        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
+        dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
+        solves = []
+        for value in np.unique(mu):
+            own = np.flatnonzero(mu == value)
+            dual[:, own], intercept[own], told = self._solve(float(value), own)
+            solves.append(told)
+        self.report["solves"] = solves
+        worst = max(solves, key=lambda told: told["residual"])
+        if not worst["converged"]:
+            warnings.warn(
+                f"conjugate gradients stopped after {worst['iterations']} iterations at a relative "
+                f"residual of {worst['residual']:.1e}, above the tolerance "
+                f"{self._settings.tolerance:.1e}; use more landmarks (n_components), a larger alpha, or "
+                "more iterations (max_iterations).",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        X = problem.X
+        return Expansion(self._kernel, X, like(dual, X), like(intercept, X))
+
+    def _operator(self, mu: float) -> KernelOperator:
+        n = self._problem.n
+        noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
+        dtype = np.dtype(np.float32 if mu > _SINGLE_NOISE * noise else np.float64)
+        if dtype not in self._operators:
+            free = available_memory()
+            needed = n * n * dtype.itemsize // 2
+            keep = free is not None and needed < _KEEP_SHARE * free
+            self._operators[dtype] = KernelOperator(
+                self._kernel, self._problem.X, dtype=dtype, keep=keep, workers=self._workers
+            )
+            self.report["tiles"] = f"{dtype}, {'kept' if keep else 'computed at each product'}"
+        return self._operators[dtype]
+
+    def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """α, b and how it went, for the given target columns."""
+        problem, operator = self._problem, self._operator(mu)
+        root = self._root
+        Y = root[:, None] * problem.Y[:, targets]
+        rhs = np.hstack([root[:, None], Y]) if problem.fit_intercept else Y
+
+        def apply(V: Any) -> Any:
+            return root[:, None] * operator.product(root[:, None] * V) + mu * V
+
+        solution, told = conjugate_gradients(
+            apply,
+            self._low_rank.solver(mu),
+            rhs,
+            tolerance=self._settings.tolerance,
+            max_iterations=self._settings.max_iterations,
+        )
+        if not problem.fit_intercept:
+            return root[:, None] * solution, 0.0, {"alpha": mu, **told}
+        rho, nu = solution[:, :1], solution[:, 1:]
+        b = (root @ nu) / float(root @ rho[:, 0])
+        return root[:, None] * (nu - rho * b[None, :]), b, {"alpha": mu, **told}

@@ -1,0 +1,34 @@
+"""Landmarks at the centres of k-means clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from onefold.arrays import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.bases.base import Basis, candidate_rows
+from onefold.kernels import Kernel
+
+_PER_LANDMARK = 20
+
+
+def cluster_centres(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
+    """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
+
+    The centres are points of the input space, in general not rows of X. Euclidean distance: scale
+    the features first, whatever the kernel.
+    """
+    candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
+    rows = to_numpy(take_rows(X, candidates))
+    means = MiniBatchKMeans(
+        m,
+        n_init=1,
+        init="random",
+        batch_size=max(1024, 2 * m),
+        random_state=int(rng.integers(2**31 - 1)),
+    ).fit(rows)
+    centres = means.cluster_centers_.astype(rows.dtype, copy=False)
+    report = {"method": "kmeans", "candidates": int(candidates.size)}
+    if is_foreign(X):
+        return Basis(namespace(X).astype(like(centres, X), X.dtype), None, report)
+    return Basis(type(X)(centres) if is_sparse(X) else centres, None, report)

@@ -1,0 +1,77 @@
+r"""C ← C + AᵀA on one triangle, without the interpreter lock.
+
+NumPy's ``A.T @ A`` releases the lock but writes both triangles of a fresh matrix each time, and
+SciPy's ``blas.dsyrk`` updates in place but holds the lock. SciPy also publishes the addresses of its
+BLAS routines for Cython (``scipy.linalg.cython_blas``); called through ctypes, which gives the lock
+up, they update in place on every core. Where that table is missing or has another form, NumPy's
+product serves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas
+
+_POINTER = ctypes.c_void_p
+_SIGNATURE = "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)"
+
+
+@cache
+def _routine(name: str) -> Callable[..., None] | None:
+    """The BLAS routine ``ssyrk`` or ``dsyrk`` as a function of ten pointers; None if not to be had."""
+    capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
+    if capsule is None:
+        return None
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    signature = api.PyCapsule_GetName(capsule)
+    kind = f"__pyx_t_5scipy_6linalg_11cython_blas_{name[0]}"
+    if signature is None or signature.decode() != _SIGNATURE.format(t=kind):
+        return None
+    address = api.PyCapsule_GetPointer(capsule, signature)
+    return ctypes.CFUNCTYPE(None, *[_POINTER] * 10)(address)
+
+
+def add_gram(total: Any, tile: Any) -> None:
+    """Add tileᵀ tile to the lower triangle of `total` (m, m); both C-ordered and of one dtype.
+
+    O(rows · m²) multiply-adds, half of a general product. The strict upper triangle is left in an
+    undefined state; :func:`mirror` fills it at the end.
+    """
+    rows, m = tile.shape
+    if rows == 0:
+        return
+    name = {np.dtype(np.float32): "ssyrk", np.dtype(np.float64): "dsyrk"}.get(tile.dtype)
+    routine = None if name is None else _routine(name)
+    if routine is None or not (tile.flags.c_contiguous and total.flags.c_contiguous):
+        total += tile.T @ tile
+        return
+    if total.dtype != tile.dtype or total.shape != (m, m):
+        raise TypeError(f"cannot add a {tile.dtype} tile of {m} columns to {total.dtype} {total.shape}.")
+    real = ctypes.c_float if name == "ssyrk" else ctypes.c_double
+    # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
+    order, count, one = ctypes.c_int(m), ctypes.c_int(rows), real(1.0)
+    by = ctypes.byref
+    routine(
+        b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(one),
+        total.ctypes.data, by(order),
+    )  # fmt: skip
+
+
+def mirror(total: Any, block: int = 256) -> Any:
+    """Copy the strict lower triangle over the upper one, in place."""
+    m = total.shape[0]
+    for start in range(0, m, block):
+        stop = min(start + block, m)
+        total[start:stop, stop:] = total[stop:, start:stop].T
+        corner = total[start:stop, start:stop]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+    return total

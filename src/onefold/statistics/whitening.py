@@ -1,0 +1,101 @@
+r"""Coordinates in which the penalty βᵀWβ of a basis model is ‖θ‖², W the kernel of the landmarks.
+
+W = U Λ Uᵀ, T = U_r Λ_r^{-1/2}, β = Tθ. With `rank` = k the first k directions are kept, which is the
+rank-k pseudo-inverse of ding2012: V = Φ T, K̃ = V Vᵀ.
+
+A direction of eigenvalue λ divides the rounding errors of the Gram matrix A = ΦᵀΦ by λ. Of n rows and
+m landmarks ‖A‖ is about (n/m) λ_max². Where its rounding, over λ, exceeds the smallest ridge of the
+default grid, 2^-15, the direction would hold noise that no ridge of that grid damps: it is cut, and the
+cut is reported. The same reasoning says which precision serves float32 rows, see `precision_for`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onefold.smoothers.spectral import check_spectrum
+
+_SMALLEST_RIDGE = 2.0**-15
+_RANDOM = 0.1  # rounding errors are of both signs: measured, their sum is a tenth of the bound
+_EPS = float(np.finfo(np.float64).eps)
+_EPS_SINGLE = float(np.finfo(np.float32).eps)
+_ALIKE = 1e-3  # ratio of the smallest to the largest direction for which float32 sums do no harm
+_APART = 32
+_SMALL = 0.05  # part of the smallest ridge that the rounding of tiles may look like
+_ROWS_PER_LANDMARK = 20  # and row counts for which they are worth while
+
+Precision = Literal["single", "mixed", "double"]
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """T of shape (m, r) and the spectrum it came from.
+
+    Attributes
+    ----------
+    T : array (m, r)
+    values : array (r,)
+        Eigenvalues of what was kept, ascending.
+    report : dict
+    """
+
+    T: Any
+    values: Any
+    report: dict[str, Any]
+
+    @classmethod
+    def of(cls, W: Any, rank: int | None = None, *, rows: int = 1) -> Whitening:
+        """From the landmark kernel, float64. O(m³) time.
+
+        Parameters
+        ----------
+        W : array (m, m)
+        rank : int, optional
+            Keep at most this many directions.
+        rows : int
+            Number of rows that the Gram matrix will sum over.
+        """
+        values, vectors = np.linalg.eigh(W)
+        check_spectrum(values)
+        m = values.size
+        largest = max(float(values[-1]), np.finfo(float).tiny)
+        noise = _RANDOM * _EPS * (rows / m) * largest**2
+        floor = max(noise / _SMALLEST_RIDGE, 4 * m * _EPS * largest)
+        keep = values > floor
+        cut = int(m - keep.sum())
+        if rank is not None:
+            keep[: max(0, m - rank)] = False
+        kept = values[keep]
+        report = {
+            "landmarks": m,
+            "rank": int(kept.size),
+            "cut_directions": cut,
+            "cut_below": floor / largest,
+        }
+        return cls(vectors[:, keep] / np.sqrt(kept)[None, :], kept, report)
+
+    def precision_for(self, rows: int) -> tuple[Precision, Any | None]:
+        r"""How float32 rows are best served, and which directions to sum apart.
+
+        "double": tiles and Gram matrix in float64. The rounding of float32 tiles acts like a ridge of
+        n (eps/2)² / λ; where that is no longer small against the smallest ridge, they will not do.
+        "mixed": float32 tiles, float64 Gram matrix. "single": float32 sums over short runs as well,
+        half the time, where the directions so summed differ little in size. The few largest ones may
+        be summed apart, in float64, to that end: they come back as columns of a float32 array.
+        """
+        if not self.values.size:
+            return "mixed", None
+        smallest = float(self.values[0])
+        if rows * (_EPS_SINGLE / 2) ** 2 / smallest > _SMALL * _SMALLEST_RIDGE:
+            return "double", None
+        if rows < _ROWS_PER_LANDMARK * self.T.shape[0]:
+            return "mixed", None
+        for apart in (0, _APART):
+            if self.values.size > apart and smallest >= _ALIKE * self.values[-1 - apart]:
+                first = self.values.size - apart
+                leading = self.T[:, first:] * np.sqrt(self.values[first:])[None, :]
+                return "single", leading.astype(np.float32) if apart else None
+        return "mixed", None

@@ -1,0 +1,16 @@
+"""Data shared by the tests of basis models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def regression() -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((157, 4))
+    Y = np.column_stack([np.sin(X).sum(axis=1), X[:, 0] * X[:, 1]]) + 5.0
+    return X, Y + 0.1 * rng.standard_normal(Y.shape)

@@ -1,0 +1,98 @@
+"""Choices of landmarks: reproducible, valid, and as good as their law promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from onefold.bases import BASES, given_rows
+from onefold.kernels import RBF
+
+METHODS = sorted(BASES)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).standard_normal((600, 3))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_reproducible_from_the_seed(method, X):
+    def choose(seed):
+        return BASES[method](RBF(1.0), X, 30, np.random.default_rng(seed)).rows
+
+    np.testing.assert_array_equal(choose(1), choose(1))
+    assert not np.array_equal(choose(1), choose(2))
+
+
+@pytest.mark.parametrize("method", ["rpcholesky", "uniform", "leverage"])
+def test_landmarks_are_distinct_rows_of_X(method, X):
+    basis = BASES[method](RBF(1.0), X, 40, np.random.default_rng(0))
+    assert basis.size == 40
+    assert len(set(basis.index.tolist())) == 40
+    np.testing.assert_array_equal(basis.rows, X[basis.index])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sparse_and_single_precision_rows(method, X):
+    rng = np.random.default_rng
+    single = BASES[method](RBF(1.0), X.astype(np.float32), 20, rng(0))
+    assert single.rows.dtype == np.float32
+    sparse = BASES[method](RBF(1.0), scipy.sparse.csr_array(X), 20, rng(0))
+    assert scipy.sparse.issparse(sparse.rows)
+    assert sparse.rows.shape == (20, 3)
+
+
+def test_pivots_stop_when_nothing_is_left():
+    X = np.repeat(np.random.default_rng(0).standard_normal((7, 2)), 20, axis=0)
+    basis = BASES["rpcholesky"](RBF(1.0), X, 50, np.random.default_rng(0))
+    assert basis.size == 7
+    assert basis.report["unexplained_trace"] < 1e-10
+
+
+def test_pivots_leave_less_than_uniform_rows(X):
+    # Half of the rows in one tight cluster: uniform rows waste half of the landmarks on it.
+    X = np.vstack([X, 1e-3 * X])
+
+    def unexplained(method):
+        rows = BASES[method](RBF(1.0), X, 60, np.random.default_rng(0)).rows
+        C, W = RBF(1.0)(X, rows), RBF(1.0)(rows, rows)
+        return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12) @ C.T)
+
+    assert unexplained("rpcholesky") < 0.6 * unexplained("uniform")
+
+
+def test_blocked_pivots_follow_the_one_by_one_law():
+    # Two pivots of three rows: the exact probabilities of each pair, by enumeration.
+    K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.3], [0.0, 0.3, 1.0]])
+    expected = {}
+    for i in range(3):
+        rest = np.diag(K) - K[:, i] ** 2 / K[i, i]
+        for j in range(3):
+            pair = tuple(sorted((i, j)))
+            if i != j:
+                expected[pair] = expected.get(pair, 0) + K[i, i] / 3 * rest[j] / rest.sum()
+
+    class Table(RBF):
+        def __call__(self, A, B):
+            return K[np.ix_(np.rint(A[:, 0]).astype(int), np.rint(B[:, 0]).astype(int))]
+
+        stationary = False
+
+    rows, kernel = np.arange(3.0)[:, None], Table(1.0)
+    counts: dict = {}
+    for seed in range(3000):
+        basis = BASES["rpcholesky"](kernel, rows, 2, np.random.default_rng(seed))
+        pair = tuple(basis.index.tolist())
+        counts[pair] = counts.get(pair, 0) + 1
+    for pair, probability in expected.items():
+        assert abs(counts[pair] / 3000 - probability) < 0.04
+
+
+def test_rows_of_ones_own_are_checked(X):
+    with pytest.raises(ValueError, match="3 features"):
+        given_rows(np.ones((4, 2)), X)
+    with pytest.raises(ValueError, match="NaN"):
+        given_rows(np.full((4, 3), np.nan), X)
+    assert given_rows(X[:4].astype(np.float32), X).rows.dtype == np.float64

@@ -1,0 +1,113 @@
+"""Conjugate gradients on the true kernel, against dense solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import onefold.approximations as approximations
+import onefold.approximations.iterative as iterative
+from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
+from onefold.approximations import ConjugateGradients, Nystroem
+from onefold.approximations.gradients import LowRankPreconditioner, conjugate_gradients
+from onefold.kernels import RBF, Laplacian, Polynomial
+from onefold.kernels.symmetric import KernelOperator
+from onefold.statistics import Design, Whitening
+
+SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
+def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
+    X, Y = regression
+    monkeypatch.setattr("onefold.kernels.symmetric._SIDE", 50)
+    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep, workers=2)
+    np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
+    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep, workers=1)
+    np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("estimator", [LSSVR, KernelRidge])
+def test_fit_is_the_dense_one(regression, monkeypatch, estimator, weighted):
+    X, Y = regression
+    monkeypatch.setattr(iterative, "_SINGLE_NOISE", np.inf)  # float64 tiles
+    weight = np.random.default_rng(0).uniform(0.3, 3, len(X)) if weighted else None
+    settings = {"gamma": 0.3, "alpha": [0.01, 1.0]}
+    dense = estimator(**settings).fit(X, Y, weight)
+    other = estimator(**settings, approximation=SHARP).fit(X, Y, weight)
+    np.testing.assert_allclose(other.expansion_.coef, dense.expansion_.coef, atol=1e-6)
+    np.testing.assert_allclose(other.predict(X), dense.predict(X), atol=1e-8)
+    assert [s["alpha"] for s in other.approximation_["solves"]] == [0.01, 1.0]
+    assert all(s["residual"] <= 1e-10 for s in other.approximation_["solves"])
+
+
+def test_reported_residual_is_the_true_one(regression):
+    X, Y = regression
+    fitted = KernelRidge(gamma=0.3, alpha=0.1, approximation=ConjugateGradients()).fit(X, Y)
+    K = RBF(0.3)(X, X) + 0.1 * np.eye(len(X))
+    true = np.linalg.norm(Y - K @ fitted.expansion_.coef, axis=0) / np.linalg.norm(Y, axis=0)
+    told = fitted.approximation_["solves"][0]
+    assert told["converged"]
+    # The tiles are float32: their own residual and the true one differ by their rounding.
+    assert true.max() == pytest.approx(told["residual"], abs=2e-6)
+
+
+def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
+    X, Y = regression
+    y = (Y[:, 0] > 5).astype(int)
+    dense = LSSVC(gamma=0.3, alpha=1e-5).fit(X, y)
+    other = LSSVC(gamma=0.3, alpha=1e-5, approximation=SHARP).fit(X, y)
+    assert other.approximation_["tiles"].startswith("float64")
+    np.testing.assert_allclose(other.decision_function(X), dense.decision_function(X), atol=1e-4)
+
+
+def test_preconditioner_inverts_the_low_rank_matrix(regression):
+    X, Y = regression
+    root = np.random.default_rng(0).uniform(0.5, 2, len(X))
+    design = Design(RBF(0.3), X[:40])
+    solver = LowRankPreconditioner(design, X, root, workers=2).solver(0.01)
+    Psi = root[:, None] * (RBF(0.3)(X, X[:40]) @ Whitening.of(design.inner()).T)
+    literal = np.linalg.solve(Psi @ Psi.T + 0.01 * np.eye(len(X)), Y)
+    np.testing.assert_allclose(solver(Y), literal, rtol=1e-2, atol=1e-2 * np.abs(literal).max())
+
+
+def test_gradients_do_not_claim_what_arithmetic_cannot_give():
+    A = np.diag([1.0, 2.0, 3.0])
+    noisy = np.random.default_rng(0)
+
+    def apply(V):
+        return A @ V + 1e-6 * noisy.standard_normal(V.shape)
+
+    _, told = conjugate_gradients(
+        apply, lambda V: V, np.ones((3, 2)), tolerance=1e-12, max_iterations=200
+    )
+    assert not told["converged"]
+    assert 1e-8 < told["residual"] < 1e-4
+
+
+def test_failure_to_converge_warns(regression):
+    X, Y = regression
+    hurried = ConjugateGradients(n_components=2, max_iterations=2)
+    with pytest.warns(ConvergenceWarning, match="more landmarks"):
+        LSSVR(gamma=0.3, alpha=1e-3, approximation=hurried).fit(X, Y)
+
+
+def test_exact_refit_after_a_basis_search(regression, monkeypatch):
+    X, Y = regression
+    monkeypatch.setattr(approximations, "_LARGEST_DENSE", 100)
+    fitted = LSSVRCV(gammas=[0.3], alphas=[0.1], approximation=Nystroem(20), refit="exact").fit(X, Y)
+    assert fitted.approximation_["selected_with"]["name"] == "nystroem"
+    assert fitted.approximation_["fitted_with"]["name"] == "cg"
+    dense = LSSVR(gamma=0.3, alpha=0.1).fit(X, Y)
+    np.testing.assert_allclose(fitted.predict(X), dense.predict(X), atol=1e-3)
+
+
+def test_refusals_name_a_remedy(regression):
+    X, Y = regression
+    with pytest.raises(ValueError, match="refit"):
+        LSSVRCV(gammas=[0.3], approximation=ConjugateGradients()).fit(X, Y)
+    with pytest.raises(ValueError, match="exact"):
+        LSSVR("precomputed", approximation=ConjugateGradients()).fit(X @ X.T, Y)

@@ -1,0 +1,231 @@
+"""Pruned machines against refits from scratch."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
+from onefold.approximations import Exact, Nystroem
+from onefold.estimators.robust import robust_weights
+from onefold.estimators.sparse import knee, within
+from onefold.kernels import RBF
+from onefold.plots import pruning_path
+from onefold.statistics import Design, collect
+from onefold.statistics.pruning import prune, prune_sizes
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (120, 2))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(120)
+
+
+def _solve_cawley(K_rows, K_centres, y, mu, v=None):
+    """The bordered system of cawley2002, literally: μ stands for ℓ/(2γ)."""
+    v = np.ones(len(y)) if v is None else v
+    omega = mu * K_centres + K_rows.T @ (v[:, None] * K_rows)
+    phi = K_rows.T @ v
+    system = np.block([[omega, phi[:, None]], [phi[None, :], np.array([[v.sum()]])]])
+    solution = np.linalg.lstsq(system, np.append(K_rows.T @ (v * y), v @ y), rcond=1e-12)[0]
+    return solution[:-1], solution[-1]
+
+
+def test_sizes_fall_by_a_twentieth_and_end_where_told():
+    sizes = prune_sizes(500, 10, 0.05)
+    assert sizes[0] == 500
+    assert sizes[-1] == 10
+    assert all(a - b == max(1, round(0.05 * a)) for a, b in pairwise(sizes[:-1]))
+    assert prune_sizes(5, 5, 0.05) == [5]
+
+
+def test_every_size_is_a_refit_from_scratch(data):
+    X, y = data
+    kernel = RBF(0.5)
+    design = Design(kernel, X[:30])
+    statistics = collect(design, X, y[:, None], None)[0]
+    path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
+    previous = np.arange(30)
+    for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
+        beta, b = _solve_cawley(kernel(X, X[index]), kernel(X[index], X[index]), y, 0.3)
+        ours = kernel(X, X[index]) @ coef[:, 0] + intercept
+        np.testing.assert_allclose(ours, kernel(X, X[index]) @ beta + b, atol=1e-7)
+        assert set(index) <= set(previous)
+        previous = index
+
+
+def test_the_smallest_coefficients_go(data):
+    X, y = data
+    design = Design(RBF(2.0), X[:30])
+    statistics = collect(design, X, y[:, None], None)[0]
+    path = prune(statistics, design.inner(), 0.3, [30, 24], fit_intercept=True)
+    kept = np.sort(np.argsort(np.abs(path.coef[0][:, 0]))[6:])
+    np.testing.assert_array_equal(path.centres[1], kept)
+
+
+def test_path_scores_prune_each_training_part_on_its_own(data):
+    X, y = data
+    cv = KFold(3, shuffle=True, random_state=0)
+    fitted = SparseLSSVR(gammas=[0.5], alphas=[0.3], n_centres=8, cv=cv).fit(X, y)
+    sizes = fitted.path_["n_centres"]
+    assert sizes[-1] == 8
+    for split, (train, test) in enumerate(cv.split(X)):
+        kernel, centres = RBF(0.5), np.array(train)
+        scores = []
+        for size in np.minimum(sizes, len(train)):
+            mu = 0.3 * len(train) / len(X)
+            while True:
+                C = kernel(X[train], X[centres])
+                beta, b = _solve_cawley(C, kernel(X[centres], X[centres]), y[train], mu)
+                if len(centres) <= size:
+                    break
+                design = Design(kernel, X[centres])
+                statistics = collect(design, X[train], y[train][:, None], None)[0]
+                first = prune(statistics, design.inner(), mu, [len(centres)], fit_intercept=True)
+                order = np.argsort(np.abs(first.coef[0][:, 0]), kind="stable")
+                centres = centres[np.sort(order[len(centres) - size :])]
+            values = kernel(X[test], X[centres]) @ beta + b
+            scores.append(-np.mean((values - y[test]) ** 2))
+        np.testing.assert_allclose(fitted.path_[f"split{split}_test_score"], scores, rtol=2e-3)
+    assert fitted.expansion_.n_centres == 8
+    assert fitted.predict(X).shape == (120,)
+
+
+def test_unpruned_is_the_full_machine(data):
+    X, y = data
+    sparse = SparseLSSVR(gammas=[2.0], alphas=[0.3], n_centres=120, cv=3).fit(X, y)
+    full = LSSVR(gamma=2.0, alpha=0.3).fit(X, y)
+    np.testing.assert_allclose(sparse.predict(X), full.predict(X), atol=1e-6)
+
+
+def test_few_centres_do_as_well_where_a_sparse_basis_exists():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (150, 1))
+    y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(150)
+    cv = KFold(5, shuffle=True, random_state=0)
+    fitted = SparseLSSVR(cv=cv).fit(X, y)
+    assert fitted.n_centres_ <= 15
+    assert fitted.best_score_ > 1.3 * fitted.path_["mean_test_score"].max()
+    assert fitted.approximation_["chosen_by"] == "knee"
+    close = SparseLSSVR(cv=cv, tolerance=0.02).fit(X, y)
+    assert close.best_score_ >= 1.02 * close.path_["mean_test_score"].max()
+
+
+def test_original_pruning_throws_data_away_and_is_worse(data):
+    X, y = data
+    cv = KFold(3, shuffle=True, random_state=0)
+    common = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.3], "n_centres": 30, "cv": cv}
+    improved = SparseLSSVR(**common).fit(X, y)
+    original = SparseLSSVR(**common, prune="suykens").fit(X, y)
+    assert original.expansion_.n_centres == 30
+    assert original.best_score_ < improved.best_score_
+    # Dense training on the rows that are left: its coefficients sum to nothing.
+    assert abs(original.expansion_.coef.sum()) < 1e-8
+
+    def refit(alpha):
+        problem = _problem_of(original.expansion_.centres, X, y)
+        kernel = original.expansion_.kernel
+        model = Exact().model(kernel, problem, n_alphas=1, need="coefficients", workers=1)
+        return model.expansion(alpha).coef
+
+    assert any(np.allclose(original.expansion_.coef, refit(a), atol=1e-8) for a in (0.01, 0.3))
+
+
+def _problem_of(rows, X, y):
+    from onefold.approximations import Problem
+
+    index = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in rows]
+    return Problem(X[index], y[index][:, None], None, True)
+
+
+def test_robust_weights_follow_their_formula():
+    e = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 50.0])
+    scale = 1.483 * np.median(np.abs(e - np.median(e)))
+    expected = np.clip((3 - np.abs(e) / scale) / 0.5, 1e-4, 1)
+    np.testing.assert_allclose(robust_weights(e[:, None]), expected)
+    np.testing.assert_array_equal(robust_weights(np.zeros((4, 1))), 1.0)
+
+
+@pytest.mark.parametrize("prune", ["improved", "suykens"])
+def test_robust_weights_let_outliers_go(data, prune):
+    X, y = data
+    clean = np.sin(2 * X[:, 0]) + X[:, 1]
+    bad = y.copy()
+    bad[::12] += 30.0
+    common = {"gammas": [0.5], "alphas": [0.3], "n_centres": 40, "cv": 3, "prune": prune}
+    plain = SparseLSSVR(**common).fit(X, bad)
+    robust = SparseLSSVR(**common, weights="robust").fit(X, bad)
+    error = [np.sqrt(np.mean((m.predict(X) - clean) ** 2)) for m in (plain, robust)]
+    assert error[1] < 0.2 * error[0]
+    assert np.all(robust.robust_weights_[::12] < 0.01)
+    assert np.mean(robust.robust_weights_ == 1.0) > 0.7
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifier(classes):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5])[:150] % classes]
+    fitted = SparseLSSVC(gammas=[0.3, 1.0], cv=3, class_weight="balanced").fit(X, y)
+    assert fitted.n_centres_ < 100
+    assert fitted.score(X, y) > 0.8
+    assert fitted.decision_function(X).shape == ((150,) if classes == 2 else (150, 3))
+
+
+def test_more_rows_than_first_centres(data):
+    X, y = data
+    fitted = SparseLSSVR(gammas=[0.5], max_centres=40, cv=3).fit(X, y)
+    assert fitted.path_["n_centres"][0] <= 40
+    assert fitted.score(X, y) > 0.9
+
+
+def test_knee_and_tolerance():
+    scores = np.array([-1.0, -1.0, -1.01, -1.02, -3.0, -6.0])
+    assert within(scores, 0.015) == 2
+    assert within(scores, 0.0) == 1
+    assert knee(np.vstack([scores - 0.03, scores + 0.03])) == 3
+    assert knee(np.vstack([scores, scores])) == 1
+
+
+def test_saved_cloned_and_drawn(data, tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = data
+    fitted = SparseLSSVR(gammas=[0.5], alphas=[0.3], cv=3).fit(X, y)
+    fitted.save(tmp_path / "sparse.onefold")
+    np.testing.assert_array_equal(load(tmp_path / "sparse.onefold").predict(X), fitted.predict(X))
+    assert clone(fitted).get_params()["gammas"] == [0.5]
+    assert pruning_path(fitted).get_xlabel() == "number of centres"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"prune": "all"}, "prune"),
+        ({"weights": "heavy"}, "weights"),
+        ({"n_centres": 3, "tolerance": 0.1}, "not both"),
+        ({"n_centres": 0}, "n_centres"),
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"drop": 1.5}, "drop"),
+        ({"cv": "loo"}, "folds"),
+        ({"criterion": "gcv"}, "held-out"),
+        ({"kernel": "precomputed"}, "precomputed"),
+    ],
+)
+def test_settings_are_checked(data, settings, words):
+    X, y = data
+    if settings.get("kernel") == "precomputed":
+        X = X @ X.T
+    with pytest.raises(ValueError, match=words):
+        SparseLSSVR(**settings).fit(X, y)
+
+
+def test_landmark_model_of_all_centres_is_the_first_of_the_path(data):
+    X, y = data
+    sparse = SparseLSSVR(gammas=[1.0], alphas=[0.3], n_centres=30, max_centres=30, cv=3).fit(X, y)
+    basis = LSSVR(gamma=1.0, alpha=0.3, approximation=Nystroem(30)).fit(X, y)
+    np.testing.assert_allclose(sparse.predict(X), basis.predict(X), atol=1e-6)
