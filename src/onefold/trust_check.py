@@ -253,7 +253,7 @@ def _compare(chooser: Any, problem: Problem, task: Task, rows: Any, groups: Any,
     exact.fit(X, y, sample_weight=weight)
     other.fit(X, y, sample_weight=weight)
     scores = exact.cv_results_["mean_test_score"]
-    best, chosen = exact.best_index_, other.best_index_
+    best, chosen = exact.best_index_, _same_cell(exact.cv_results_["params"], other.best_params_)
     regret = float(scores[best] - scores[chosen])
     loss, loss_tolerance = None, None
     fresh = np.setdiff1d(np.arange(problem.n), rows)
@@ -291,6 +291,11 @@ def _same_splits(cv: Any, y: Any, classifier: bool, groups: Any) -> Any:
         )
     splitter = check_cv(cv, y, classifier=classifier)
     return list(splitter.split(np.zeros((len(y), 1)), y, groups))
+
+
+def _same_cell(params: list[dict[str, float]], choice: dict[str, Any]) -> int:
+    """Where the exact method tried the same hyper-parameters; the approximation may have more."""
+    return next(i for i, cell in enumerate(params) if all(choice[name] == cell[name] for name in cell))
 
 
 def _steps(params: list[dict[str, float]], first: int, second: int) -> int:

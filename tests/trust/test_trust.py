@@ -220,3 +220,15 @@ def test_clear_refusals() -> None:
 
     with pytest.raises(ValueError, match="does not know Own"):
         onefold.trust(Own(), X, np.sign(y))
+
+
+def test_an_approximation_with_settings_of_its_own_is_compared_by_gamma_and_alpha() -> None:
+    X, y = wave(150)
+    chooser = LSSVRCV(gammas=[0.1, 1.0, 10.0], alphas=[0.1, 1.0], approximation="circulant", cv=3)
+    found = onefold.trust(chooser, X, y, size=100, random_state=0)
+    assert {"spacing_0", "spacing_1"} <= set(found.approximate)
+    assert set(found.exact) == {"alpha", "gamma"}
+    assert found.regret >= 0
+    if all(found.exact[name] == found.approximate[name] for name in found.exact):
+        assert found.steps == 0
+        assert found.regret == 0

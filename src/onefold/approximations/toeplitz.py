@@ -59,6 +59,7 @@ class Toeplitz(Approximation):
 
     name = "toeplitz"
     refit = "exact"
+    supports_weights = False
 
     def __post_init__(self) -> None:
         if self.solver not in _SOLVERS:
