@@ -78,7 +78,11 @@ class BorderCorrection:
 
     def vectors(self, RY: Array, Y: Array) -> Array:
         """R Y → R_b Y, shape (μ, n, targets)."""
-        b = (self.rho @ Y) / self.sigma[:, None]
+        return self.vectors_each(RY, Y[None, ...])
+
+    def vectors_each(self, RY: Array, Y: Array) -> Array:
+        """The same for targets (μ, n, targets) of their own at each μ."""
+        b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
         return RY - self.rho[:, :, None] * b[:, None, :]
 
     def diagonal(self, diagonal: Array) -> Array:

@@ -69,16 +69,9 @@ class DenseSmoother(Smoother):
         self, operator: Operator, Y: Array, parts: Sequence[Any]
     ) -> tuple[list[Array], BorderCorrection | None]:
         """f_J for every part at one μ; the right-hand sides of all parts are formed together."""
-        t = Y.shape[1]
         blanked = namespace(Y).concat([without_rows(Y, rows) for rows in parts], axis=1)
         RY, border = self._first(operator, blanked)
-        found = []
-        for k, rows in enumerate(parts):
-            block = operator.block(rows)
-            if border is not None:
-                block = border.block(block, rows)
-            found.append(-solve_positive(block, take_rows(RY[:, k * t : (k + 1) * t], rows)))
-        return found, border
+        return solve_parts(operator, RY, parts, border), border
 
     def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
         r"""Dual coefficients of each model trained without a part, shape (μ, parts, n, targets).
@@ -123,3 +116,21 @@ class DenseSmoother(Smoother):
         if self.border is None:
             return None
         return self._first(operator, self.border[:, None][:, :0])[1]
+
+
+def solve_parts(
+    operator: Operator,
+    RY: Array,
+    parts: Sequence[Any],
+    border: BorderCorrection | None,
+    index: int = 0,
+) -> list[Array]:
+    """−(R_b)_JJ⁻¹ (R_b Y⁰)_J for every part, its columns of `RY` (n, parts · targets) in order."""
+    t = RY.shape[1] // len(parts)
+    found = []
+    for k, rows in enumerate(parts):
+        block = operator.block(rows)
+        if border is not None:
+            block = border.block(block, rows, index)
+        found.append(-solve_positive(block, take_rows(RY[:, k * t : (k + 1) * t], rows)))
+    return found

@@ -9,15 +9,15 @@ rows alone) are their own eigenvectors and never enter the decomposition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, is_numpy, namespace, symmetric_eigh, take_rows, to_numpy
-from onefold.smoothers.base import BorderCorrection, as_vector
-from onefold.smoothers.dense import DenseSmoother, Operator
+from onefold.arrays import Array, is_numpy, namespace, replace_rows, symmetric_eigh, take_rows, to_numpy
+from onefold.smoothers.base import BorderCorrection, as_vector, without_rows
+from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
 
 _STRIP = 256  # rows of U∘U formed at a time
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
@@ -79,6 +79,32 @@ class SpectralSmoother(DenseSmoother):
             diagonal, residuals = border.diagonal(diagonal), border.vectors(residuals, Y)
         return Y[None, ...] - residuals / diagonal[:, :, None]
 
+    def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
+        """All μ together: four matrix products instead of four passes over U per μ."""
+        xp, t = namespace(Y), Y.shape[1]
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        weights, border = self._filter(mu), None
+        blanked = xp.concat([without_rows(Y, rows) for rows in parts], axis=1)
+        RY = self._spectrum.mix(blanked, weights)
+        if self.border is not None:
+            rho = self._spectrum.mix(self.border[:, None], weights)[:, :, 0]
+            border = BorderCorrection.of(rho, self.border)
+            RY = border.vectors(RY, blanked)
+        filled = []
+        for index, alpha in enumerate(mu):
+            operator = _Filtered(self._spectrum, weights[index, :], float(alpha))
+            found = solve_parts(operator, RY[index, :, :], parts, border, index)
+            columns = [replace_rows(Y, rows, f) for rows, f in zip(parts, found)]
+            filled.append(xp.concat(columns, axis=1))
+        targets = xp.stack(filled)
+        duals = self._spectrum.mix_each(targets, weights)
+        if border is not None:
+            duals = border.vectors_each(duals, targets)
+        duals = duals / as_vector(mu, duals)[:, None, None]
+        blank = [without_rows(xp.ones_like(Y), rows) for rows in parts]
+        split = [duals[:, :, k * t : (k + 1) * t] * blank[k][None, ...] for k in range(len(parts))]
+        return xp.stack(split, axis=1)
+
 
 @dataclass(frozen=True)
 class _Spectrum:
@@ -111,13 +137,26 @@ class _Spectrum:
 
     def mix(self, Y: Array, weights: Array) -> Array:
         """U [weights] Uᵀ Y of shape (μ, n, targets) for weights (μ, n), as one product."""
-        xp = namespace(Y)
-        t, a, q = Y.shape[1], weights.shape[0], self.rank
+        projected = (self.vectors.T @ self.inner(Y))[:, None, :]
+        return self._spread(projected, self.alone_rows(Y)[:, None, :], weights)
+
+    def mix_each(self, Ys: Array, weights: Array) -> Array:
+        """The same for targets (μ, n, targets) of their own at each μ."""
+        xp = namespace(Ys)
+        a, n, t = Ys.shape
+        columns = xp.reshape(xp.permute_dims(Ys, (1, 0, 2)), (n, a * t))
+        projected = xp.reshape(self.vectors.T @ self.inner(columns), (self.rank, a, t))
+        single = xp.reshape(self.alone_rows(columns), (n - self.vectors.shape[0], a, t))
+        return self._spread(projected, single, weights)
+
+    def _spread(self, projected: Array, single: Array, weights: Array) -> Array:
+        """U [weights] · (coupled part (q, μ or 1, t), rows that stand alone), as (μ, n, t)."""
+        xp = namespace(projected)
+        a, q, t = weights.shape[0], self.rank, projected.shape[2]
         columns = xp.permute_dims(weights, (1, 0))[:, :, None]
-        projected = columns[:q, ...] * (self.vectors.T @ self.inner(Y))[:, None, :]
-        inner = xp.reshape(self.vectors @ xp.reshape(projected, (q, a * t)), (-1, a, t))
-        single = columns[q:, ...] * self.alone_rows(Y)[:, None, :]
-        return xp.permute_dims(self.assemble(inner, single), (1, 0, 2))
+        scaled = xp.reshape(columns[:q, ...] * projected, (q, a * t))
+        inner = xp.reshape(self.vectors @ scaled, (self.vectors.shape[0], a, t))
+        return xp.permute_dims(self.assemble(inner, columns[q:, ...] * single), (1, 0, 2))
 
     def diagonal(self, columns: Array) -> Array:
         """(U∘U) · columns for columns (n, μ), a strip of U∘U at a time."""
