@@ -27,6 +27,7 @@ def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
     np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
     single = KernelOperator(kernel, X, dtype=np.float32, keep=keep, workers=1)
     np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
+    np.testing.assert_allclose(single.product(Y, rough=True), kernel(X, X) @ Y, rtol=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -82,7 +83,7 @@ def test_gradients_do_not_claim_what_arithmetic_cannot_give():
         return A @ V + 1e-6 * noisy.standard_normal(V.shape)
 
     _, told = conjugate_gradients(
-        apply, lambda V: V, np.ones((3, 2)), tolerance=1e-12, max_iterations=200
+        apply, apply, lambda V: V, np.ones((3, 2)), tolerance=1e-12, max_iterations=200
     )
     assert not told["converged"]
     assert 1e-8 < told["residual"] < 1e-4
