@@ -65,8 +65,10 @@ def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
     np.testing.assert_allclose(other.decision_function(X), dense.decision_function(X), atol=1e-4)
 
 
-def test_preconditioner_inverts_the_low_rank_matrix(regression):
+@pytest.mark.parametrize("large", [0, 2**29])
+def test_preconditioner_inverts_the_low_rank_matrix(regression, monkeypatch, large):
     X, Y = regression
+    monkeypatch.setattr("onefold.approximations.gradients._LARGE", large)
     root = np.random.default_rng(0).uniform(0.5, 2, len(X))
     design = Design(RBF(0.3), X[:40])
     solver = LowRankPreconditioner(design, X, root, workers=2).solver(0.01)

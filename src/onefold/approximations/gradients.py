@@ -4,8 +4,8 @@ With the whitened features Ψ (n, r) of a landmark model, weights folded in, and
 
     (ΨΨᵀ + μI)⁻¹ z = (z − Ψ Q (D + μ)⁻¹ Qᵀ Ψᵀ z) / μ
 
-Ψ is held in float32, n r numbers; M is that of the rounded Ψ, and products are in float64: what is
-applied is then exactly symmetric and positive, which conjugate gradients rely on.
+Ψ, n r numbers, is held in float32 where it is large; M is that of the rounded Ψ, and products are in
+float64: what is applied is then exactly symmetric and positive, which conjugate gradients rely on.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from onefold.statistics import Design, Whitening, predict_groups
 from onefold.threads import limit_blas, map_threads
 
 _BLOCK = 256
+_LARGE = 2**29  # bytes
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
 
 
@@ -31,7 +32,8 @@ class LowRankPreconditioner:
         with limit_blas(1):
             T = Whitening.of(design.inner(), rows=X.shape[0]).T
         self.rank, self._workers = T.shape[1], workers
-        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32)
+        large = 8 * X.shape[0] * self.rank > _LARGE
+        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
         for _, rows, values in predict_groups(design, X, [T], workers=workers):
             self._features[rows] = values * root[rows, None]
         self._parts = list(spans(X.shape[0], _BLOCK))
@@ -45,7 +47,7 @@ class LowRankPreconditioner:
     def _gram(self, parts: list[slice]) -> Any:
         total = np.zeros((self.rank, self.rank))
         for part in parts:
-            add_gram(total, self._features[part].astype(np.float64))
+            add_gram(total, self._features[part].astype(np.float64, copy=False))
         return mirror(total)
 
     def solver(self, mu: float) -> Callable[[Any], Any]:
@@ -57,20 +59,16 @@ class LowRankPreconditioner:
             out = np.empty_like(Z)
 
             def project(parts: list[slice]) -> Any:
-                small, wide = np.zeros((self.rank, Z.shape[1])), np.empty((_BLOCK, self.rank))
+                small = np.zeros((self.rank, Z.shape[1]))
                 for part in parts:
-                    piece = wide[: part.stop - part.start]
-                    np.copyto(piece, self._features[part])
-                    small += piece.T @ Z[part]
+                    small += self._features[part].astype(np.float64, copy=False).T @ Z[part]
                 return small
 
             small = inner @ sum(map_threads(project, shares, self._workers))
 
             def correct(parts: list[slice]) -> None:
-                wide = np.empty((_BLOCK, self.rank))
                 for part in parts:
-                    piece = wide[: part.stop - part.start]
-                    np.copyto(piece, self._features[part])
+                    piece = self._features[part].astype(np.float64, copy=False)
                     out[part] = (Z[part] - piece @ small) / mu
 
             for _ in map_threads(correct, shares, self._workers):
