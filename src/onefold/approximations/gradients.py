@@ -4,8 +4,8 @@ With the whitened features Ψ (n, r) of a landmark model, weights folded in, and
 
     (ΨΨᵀ + μI)⁻¹ z = (z − Ψ Q (D + μ)⁻¹ Qᵀ Ψᵀ z) / μ
 
-Ψ is held in float32, n r numbers; M is that of the rounded Ψ, and products are in float64: what is
-applied is then exactly symmetric and positive, which conjugate gradients rely on.
+Ψ, n r numbers, is held in float32 where it is large; M is that of the rounded Ψ, and products are in
+float64: what is applied is then exactly symmetric and positive, which conjugate gradients rely on.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from onefold.statistics import Design, Whitening, predict_groups
 from onefold.threads import limit_blas, map_threads
 
 _BLOCK = 256
+_LARGE = 2**29  # bytes
+_DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
 
 
 class LowRankPreconditioner:
@@ -30,7 +32,8 @@ class LowRankPreconditioner:
         with limit_blas(1):
             T = Whitening.of(design.inner(), rows=X.shape[0]).T
         self.rank, self._workers = T.shape[1], workers
-        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32)
+        large = 8 * X.shape[0] * self.rank > _LARGE
+        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
         for _, rows, values in predict_groups(design, X, [T], workers=workers):
             self._features[rows] = values * root[rows, None]
         self._parts = list(spans(X.shape[0], _BLOCK))
@@ -44,7 +47,7 @@ class LowRankPreconditioner:
     def _gram(self, parts: list[slice]) -> Any:
         total = np.zeros((self.rank, self.rank))
         for part in parts:
-            add_gram(total, self._features[part].astype(np.float64))
+            add_gram(total, self._features[part].astype(np.float64, copy=False))
         return mirror(total)
 
     def solver(self, mu: float) -> Callable[[Any], Any]:
@@ -56,20 +59,16 @@ class LowRankPreconditioner:
             out = np.empty_like(Z)
 
             def project(parts: list[slice]) -> Any:
-                small, wide = np.zeros((self.rank, Z.shape[1])), np.empty((_BLOCK, self.rank))
+                small = np.zeros((self.rank, Z.shape[1]))
                 for part in parts:
-                    piece = wide[: part.stop - part.start]
-                    np.copyto(piece, self._features[part])
-                    small += piece.T @ Z[part]
+                    small += self._features[part].astype(np.float64, copy=False).T @ Z[part]
                 return small
 
             small = inner @ sum(map_threads(project, shares, self._workers))
 
             def correct(parts: list[slice]) -> None:
-                wide = np.empty((_BLOCK, self.rank))
                 for part in parts:
-                    piece = wide[: part.stop - part.start]
-                    np.copyto(piece, self._features[part])
+                    piece = self._features[part].astype(np.float64, copy=False)
                     out[part] = (Z[part] - piece @ small) / mu
 
             for _ in map_threads(correct, shares, self._workers):
@@ -85,6 +84,7 @@ def _shares(parts: list[slice], workers: int) -> list[list[slice]]:
 
 def conjugate_gradients(
     apply: Callable[[Any], Any],
+    rough: Callable[[Any], Any],
     precondition: Callable[[Any], Any],
     rhs: Any,
     *,
@@ -93,7 +93,8 @@ def conjugate_gradients(
 ) -> tuple[Any, dict[str, Any]]:
     """Solve A x = rhs for every column, until ‖rhs − A x‖ ≤ tolerance · ‖rhs‖ in each.
 
-    The residual that decides is computed from x itself; the recurrence only says when to look.
+    `rough` is a cheaper, less exact `apply`: it carries the recurrence along, three digits at a time,
+    and the residual that decides is then computed from x itself by `apply`.
     Returns x and a report: iterations, the largest relative residual, and whether it converged.
     """
     scale = np.maximum(np.linalg.norm(rhs, axis=0), np.finfo(float).tiny)
@@ -101,16 +102,18 @@ def conjugate_gradients(
     relative, best, iterations = np.ones(rhs.shape[1]), np.inf, 0
     while iterations < max_iterations and tolerance < relative.max() <= 0.5 * best:
         best = float(relative.max())
+        # A rough product is relative to what it multiplies: a correction needs fewer digits than x.
+        goal = np.maximum(0.5 * tolerance, _DIGITS * relative)
         z = precondition(residual)
         direction, rz = z, np.einsum("ij,ij->j", residual, z)
         while iterations < max_iterations:
-            image = apply(direction)
+            image = rough(direction)
             curvature = np.einsum("ij,ij->j", direction, image)
             step = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
             x += step[None, :] * direction
             residual -= step[None, :] * image
             iterations += 1
-            if np.max(np.linalg.norm(residual, axis=0) / scale) <= tolerance:
+            if np.all(np.linalg.norm(residual, axis=0) / scale <= goal):
                 break
             z = precondition(residual)
             fresh = np.einsum("ij,ij->j", residual, z)

@@ -150,8 +150,12 @@ class IterativeModel(Model):
         def apply(V: Any) -> Any:
             return root[:, None] * operator.product(root[:, None] * V) + mu * V
 
+        def rough(V: Any) -> Any:
+            return root[:, None] * operator.product(root[:, None] * V, rough=True) + mu * V
+
         solution, told = conjugate_gradients(
             apply,
+            rough,
             self._low_rank.solver(mu),
             rhs,
             tolerance=self._settings.tolerance,
