@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("inspect", "show what a model file holds", _add_inspect),
         ("demo", "tune, test and save a model on example data", _add_demo),
     ):
-        command = commands.add_parser(name, help=summary)
+        command = commands.add_parser(name, help=summary, allow_abbrev=False)
         command.set_defaults(command=name)
         add_arguments(command)
     return parser

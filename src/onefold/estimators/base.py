@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -65,9 +66,9 @@ class KernelMachine(BaseEstimator):
         root = None if weight is None else like(root_weights(weight), X)
         return Problem(X, like(targets, X), root, self._fit_intercept), task
 
+    @abstractmethod
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
         """Targets (n, t), what they mean, and weights that follow from the classes."""
-        raise NotImplementedError
 
     def _decide(self, X: Any) -> Array:
         """f(X) of shape (rows, targets)."""

@@ -154,7 +154,8 @@ class ToeplitzSolver:
         )
 
     def _iterate(self, mu: float, B: Any, start: Any | None) -> Outcome:
-        assert self._preconditioner is not None
+        if self._preconditioner is None:
+            raise RuntimeError("conjugate gradients were asked for without their preconditioner")
         return conjugate_gradients(
             lambda V: self.toeplitz.product(V, mu),
             self._preconditioner.at(mu),
