@@ -40,30 +40,43 @@ def _routine(name: str) -> Callable[..., None] | None:
     return ctypes.CFUNCTYPE(None, *[_POINTER] * 10)(address)
 
 
-def add_gram(total: Any, tile: Any) -> None:
+def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     """Add tileᵀ tile to the lower triangle of `total` (m, m); both C-ordered and of one dtype.
 
-    O(rows · m²) multiply-adds, half of a general product. The strict upper triangle is left in an
-    undefined state; :func:`mirror` fills it at the end.
+    O(rows · m²) multiply-adds, half of a general product. With `fresh` what was in `total` does not
+    count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
     if rows == 0:
+        if fresh:
+            total[:] = 0
         return
     name = {np.dtype(np.float32): "ssyrk", np.dtype(np.float64): "dsyrk"}.get(tile.dtype)
     routine = None if name is None else _routine(name)
     if routine is None or not (tile.flags.c_contiguous and total.flags.c_contiguous):
+        if fresh:
+            total[:] = 0
         total += tile.T @ tile
         return
     if total.dtype != tile.dtype or total.shape != (m, m):
         raise TypeError(f"cannot add a {tile.dtype} tile of {m} columns to {total.dtype} {total.shape}.")
     real = ctypes.c_float if name == "ssyrk" else ctypes.c_double
     # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
-    order, count, one = ctypes.c_int(m), ctypes.c_int(rows), real(1.0)
+    order, count = ctypes.c_int(m), ctypes.c_int(rows)
+    one, before = real(1.0), real(0.0 if fresh else 1.0)
     by = ctypes.byref
     routine(
-        b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(one),
+        b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(before),
         total.ctypes.data, by(order),
     )  # fmt: skip
+
+
+def add_lower(total: Any, other: Any, block: int = 128) -> None:
+    """Add the lower triangle of `other` (m, m) to that of `total`; what is above it does not count."""
+    m = total.shape[0]
+    for start in range(0, m, block):
+        stop = min(start + block, m)
+        total[start:stop, :stop] += other[start:stop, :stop]
 
 
 def mirror(total: Any, block: int = 256) -> Any:

@@ -33,7 +33,7 @@ from onefold.statistics import (
 )
 from onefold.statistics.nearby import NearbyPath
 from onefold.statistics.ridge import squared_error
-from onefold.statistics.whitening import Precision
+from onefold.statistics.whitening import Precision, spanning_landmarks
 from onefold.threads import limit_blas, map_threads
 
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
@@ -46,17 +46,33 @@ FoldModel = RidgePath | NearbyPath
 
 
 class BasisModel(Model):
-    """One kernel, its landmarks and every μ. The statistics are collected when first needed."""
+    """One kernel, its landmarks and every μ. The statistics are collected when first needed.
+
+    With `thin` a kernel so smooth that few directions of the landmark kernel are above rounding keeps
+    only as many landmarks as span them; the report tells.
+    """
 
     keep = True
 
     def __init__(
-        self, kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None, workers: int
+        self,
+        kernel: Kernel,
+        problem: Problem,
+        basis: Basis,
+        *,
+        rank: int | None,
+        thin: bool = False,
+        workers: int,
     ) -> None:
-        self.problem, self.basis, self.workers = problem, basis, workers
-        design = Design(kernel, basis.rows)
         with limit_blas(1):  # a small eigendecomposition: threads inside it only wait for each other
-            self.whitening = Whitening.of(design.inner(), rank, rows=problem.n)
+            W = Design(kernel, basis.rows).inner()
+            self.whitening = Whitening.of(W, rank, rows=problem.n)
+            if thin:
+                index = spanning_landmarks(W, self.whitening.T.shape[1])
+                if index.size < basis.size:
+                    basis = basis.thinned(index)
+                    self.whitening = Whitening.of(W[np.ix_(index, index)], rank, rows=problem.n)
+        self.problem, self.basis, self.workers = problem, basis, workers
         precision: Precision = "double"
         leading = None
         if is_single(problem.X):

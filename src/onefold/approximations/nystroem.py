@@ -121,7 +121,9 @@ class Nystroem(Approximation):
     ) -> BasisModel:
         kind = BasisModel if self.predict == "landmarks" else RowsModel
         basis = self._basis(kernel, problem)
-        return kind(kernel, problem, basis, rank=self.rank, workers=workers)
+        # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
+        thin = self._counts and self.rank is None and self.predict == "landmarks"
+        return kind(kernel, problem, basis, rank=self.rank, thin=thin, workers=workers)
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:

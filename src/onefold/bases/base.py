@@ -35,6 +35,11 @@ class Basis:
         """Number of landmarks."""
         return int(self.rows.shape[0])
 
+    def thinned(self, keep: Any) -> Basis:
+        """The landmarks at the given positions alone."""
+        index = None if self.index is None else self.index[keep]
+        return Basis(take_rows(self.rows, keep), index, self.report | {"thinned_from": self.size})
+
 
 def candidate_rows(n: int, m: int, rng: np.random.Generator, *, per_landmark: int) -> Any:
     """Row numbers that landmarks are chosen from: all rows, or a uniform sample of them.

@@ -36,6 +36,12 @@ class SquaredError(HeldoutCriterion):
         squared = (np.mean((values - truth) ** 2, axis=1) for values in predictions)
         return -np.array([np.average(losses, weights=weight) for losses in squared])
 
+    def score_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
+        if splits.leave_one_out:
+            return None
+        error = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
+        return None if error is None else -error
+
 
 class VariationCoefficient(HeldoutCriterion):
     """−√(mean (y − f)²) / |mean y|, averaged over targets: the CoV of [edwards2013]_."""
@@ -60,12 +66,6 @@ class PercentageError(HeldoutCriterion):
         truth = task.y[rows].reshape(1, len(rows), -1)
         share = np.abs(predictions - truth) / np.maximum(np.abs(truth), np.finfo(float).eps)
         return -np.average(np.mean(share, axis=2), axis=1, weights=task.weight_of(rows))
-
-    def score_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        if splits.leave_one_out:
-            return None
-        error = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
-        return None if error is None else -error
 
 
 class Scorer(HeldoutCriterion):

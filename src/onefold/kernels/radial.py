@@ -84,7 +84,9 @@ def fill_squared_distances(
 
 def _refine_close_pairs(distances: Array, A: Array, B: Array, norms_a: Array) -> None:
     limit = np.minimum(_LOST_DIGITS * norms_a, _FAR).astype(distances.dtype)
-    rows, columns = np.nonzero(distances < limit[:, None])
+    suspects = np.flatnonzero(distances.min(axis=1) < limit)
+    rows, columns = np.nonzero(distances[suspects] < limit[suspects, None])
+    rows = suspects[rows]
     block = max(1, 2**20 // max(1, A.shape[1]))
     for start in range(0, rows.size, block):
         i, j = rows[start : start + block], columns[start : start + block]

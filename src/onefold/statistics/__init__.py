@@ -1,7 +1,8 @@
 """Statistics: what a pass over row blocks leaves of a basis model, group by group; they add."""
 
 from onefold.statistics.base import Statistics
-from onefold.statistics.collect import Design, block_statistics, collect, predict_groups
+from onefold.statistics.collect import block_statistics, collect, predict_groups
+from onefold.statistics.design import Design
 from onefold.statistics.groups import Groups, group_rows
 from onefold.statistics.ridge import RidgePath
 from onefold.statistics.whitening import Whitening

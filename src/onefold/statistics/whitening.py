@@ -6,7 +6,8 @@ rank-k pseudo-inverse of ding2012: V = Φ T, K̃ = V Vᵀ.
 A direction of eigenvalue λ divides the rounding errors of the Gram matrix A = ΦᵀΦ by λ. Of n rows and
 m landmarks ‖A‖ is about (n/m) λ_max². Where its rounding, over λ, exceeds the smallest ridge of the
 default grid, 2^-15, the direction would hold noise that no ridge of that grid damps: it is cut, and the
-cut is reported. The same reasoning says which precision serves float32 rows, see `precision_for`.
+cut is reported. The same reasoning says which precision serves float32 rows, see `precision_for`. Where
+most directions are cut, a smooth kernel needs fewer landmarks: `spanning_landmarks` says which.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.linalg
 
 from onefold.smoothers.spectral import check_spectrum
 
@@ -26,6 +28,7 @@ _ALIKE = 1e-3  # ratio of the smallest to the largest direction for which float3
 _APART = 32
 _SMALL = 0.05  # part of the smallest ridge that the rounding of tiles may look like
 _ROWS_PER_LANDMARK = 20  # and row counts for which they are worth while
+_PIVOTS_PER_DIRECTION = 1.25  # landmarks that span the directions kept, and some of the next ones
 
 Precision = Literal["single", "mixed", "double"]
 
@@ -99,3 +102,16 @@ class Whitening:
                 leading = self.T[:, first:] * np.sqrt(self.values[first:])[None, :]
                 return "single", leading.astype(np.float32) if apart else None
         return "mixed", None
+
+
+def spanning_landmarks(W: Any, rank: int) -> Any:
+    """Which landmarks span the first `rank` directions of W: the first pivots of its Cholesky factor.
+
+    Sorted positions; all of them where more than half would be needed. O(m · pivots²) time.
+    """
+    m = W.shape[0]
+    wanted = int(np.ceil(_PIVOTS_PER_DIRECTION * rank)) + 16
+    if wanted > m / 2:
+        return np.arange(m)
+    _, pivots, found, _ = scipy.linalg.lapack.dpstrf(W, lower=1)
+    return np.sort(pivots[: min(wanted, found)] - 1)
