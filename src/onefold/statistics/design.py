@@ -1,0 +1,100 @@
+r"""Rows to features of a basis model, tile by tile: φ(x) = [k(x, z_1) … k(x, z_m)].
+
+A tile of rows × landmarks is computed in X's dtype, small enough to stay in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold.arrays import Array, double, is_foreign, is_sparse, namespace, to_numpy
+from onefold.kernels import CallableKernel, Kernel
+from onefold.kernels.tiles import common_origin, spans
+from onefold.statistics.whitening import Precision
+
+_NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
+_TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
+
+
+@dataclass(frozen=True)
+class Design:
+    """A kernel and its landmarks: rows → features.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    landmarks : array or CSR matrix (m, d)
+        In the dtype of the rows, as given by the user.
+    precision : {"single", "mixed", "double"}
+        Of float32 rows, see :meth:`Whitening.precision_for`; float64 rows are always "double".
+    leading : array (m, q) or None
+        Orthonormal directions that "single" sums apart, in float64.
+    """
+
+    kernel: Kernel
+    landmarks: Any
+    precision: Precision = "double"
+    leading: Any | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of landmarks."""
+        return int(self.landmarks.shape[0])
+
+    def _shifted(self) -> tuple[Array, Array | None]:
+        """The landmarks about their common origin, and that origin, in the dtype of the tiles."""
+        landmarks = double(self.landmarks) if self.precision == "double" else self.landmarks
+        origin = common_origin(self.kernel, landmarks)
+        if origin is None:
+            return landmarks, None
+        origin = namespace(origin).astype(origin, landmarks.dtype)
+        return landmarks - origin[None, :], origin
+
+    def inner(self) -> Any:
+        """The landmark kernel W, float64 NumPy."""
+        rows = double(self.landmarks)
+        origin = common_origin(self.kernel, rows)
+        rows = rows if origin is None else rows - origin[None, :]
+        W = np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64)
+        # Products of subnormal numbers take a processor a hundred times longer.
+        W[np.abs(W) < _NOTHING * np.abs(W).max(initial=0.0)] = 0.0
+        return W
+
+    def tiles(self, rows: Array, dtype: Any = None) -> Iterator[tuple[slice, Array]]:
+        """Feature tiles of consecutive rows, in `dtype` if given; each is overwritten by the next."""
+        landmarks, origin = self._shifted()
+        step = min(max(16, _TILE_BYTES // (4 * max(1, self.size))), max(1, rows.shape[0]))
+        dense = not (is_sparse(rows) or is_foreign(rows))
+        if dense:
+            kind = np.dtype(np.float64 if self.precision == "double" else rows.dtype)
+            buffer = np.empty((step, self.size), dtype=kind)
+            cast = buffer if dtype is None or dtype == kind else np.empty_like(buffer, dtype=dtype)
+        for part in spans(rows.shape[0], step):
+            some = rows[part] if is_sparse(rows) else rows[part, :]
+            some = double(some) if self.precision == "double" else some
+            some = some if origin is None else some - origin[None, :]
+            if not dense:
+                tile = self.kernel(some, landmarks)
+                yield part, tile if dtype is None else double(tile)
+                continue
+            count = part.stop - part.start
+            tile = self.kernel.fill(some, landmarks, buffer[:count])
+            if dtype is not None and tile.dtype != dtype:
+                np.copyto(cast[:count], tile)
+                tile = cast[:count]
+            yield part, tile
+
+    def features(self, rows: Array) -> Any:
+        """All features of a few rows at once, float64 NumPy (rows, m)."""
+        out = np.empty((rows.shape[0], self.size))
+        for part, tile in self.tiles(rows):
+            out[part] = to_numpy(tile)
+        return out
+
+    def threads(self, workers: int) -> int:
+        """How many threads may evaluate the kernel; a user's function may not be safe in several."""
+        return 1 if isinstance(self.kernel, CallableKernel) or is_foreign(self.landmarks) else workers

@@ -1,0 +1,82 @@
+r"""ΦᵀΦ and Φᵀ·targets over a block of rows on the host, each tile added while it is in cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onefold.arrays import Array
+from onefold.rank_update import add_gram, add_lower, mirror
+from onefold.statistics.design import Design
+
+_FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
+_SILENT = 2.0**-30  # rows without a larger feature add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
+
+
+def double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
+    """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`."""
+    m = design.size
+    gram, small = np.zeros((m, m)), np.zeros((m, wanted.shape[1]))
+    for part, tile in design.tiles(rows, np.dtype(np.float64)):
+        if root is not None:
+            tile *= root[part, None]
+        tile = np.ascontiguousarray(tile)
+        small += tile.T @ wanted[part]
+        add_gram(gram, _loud(tile))
+    return mirror(gram), small
+
+
+def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
+    r"""The same, summed in float32 over short runs.
+
+    With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ' of small entries is summed in float32,
+    ΦᵀΦ = Φ'ᵀΦ' + U (PᵀΦ') + (PᵀΦ')ᵀ Uᵀ + U (PᵀP) Uᵀ.
+    """
+    m, single = design.size, np.dtype(np.float32)
+    gram, run = np.zeros((m, m)), np.zeros((m, m), dtype=single)
+    small = np.zeros((m, wanted.shape[1]))
+    narrow = wanted.astype(single)
+    U = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
+    q = U.shape[1]
+    across, corner, apart = np.zeros((q, m)), np.zeros((q, q)), np.zeros((q, wanted.shape[1]))
+    explained: Any = None
+    pending = 0
+    for part, tile in design.tiles(rows, single):
+        if root is not None:
+            tile *= root[part, None].astype(single)
+        tile = np.ascontiguousarray(tile)
+        if q:
+            explained = np.empty_like(tile) if explained is None else explained
+            P = tile @ U
+            tile -= np.matmul(P, U.T, out=explained[: tile.shape[0]])
+            across += P.T @ tile
+            wide = P.astype(np.float64)
+            corner += wide.T @ wide
+            apart += wide.T @ wanted[part]
+        small += tile.T @ narrow[part]
+        tile = _loud(tile)
+        add_gram(run, tile, fresh=pending == 0)
+        pending += tile.shape[0]
+        if pending >= _FLUSH_ROWS:
+            add_lower(gram, run)
+            pending = 0
+    if pending:
+        add_lower(gram, run)
+    mirror(gram)
+    if q:
+        wide_U = U.astype(np.float64)
+        mixed = wide_U @ (across + 0.5 * corner @ wide_U.T)
+        gram += mixed
+        gram += mixed.T
+        small += wide_U @ apart
+    return gram, small
+
+
+def _loud(tile: Any) -> Any:
+    """The tile without silent rows, where they are many: a narrow kernel does not see most rows."""
+    silent = tile.max(axis=1) <= _SILENT
+    if np.count_nonzero(silent) < tile.shape[0] / 8:
+        return tile
+    silent &= tile.min(axis=1) >= -_SILENT
+    return tile[~silent]
