@@ -72,12 +72,13 @@ def test_block_size_does_not_matter(monkeypatch, rows):
     import sys
 
     module = sys.modules["onefold.statistics.collect"]
+    tiles = sys.modules["onefold.statistics.design"]
     rng = np.random.default_rng(1)
     X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))
     design, label = Design(RBF(0.3), X[:10]), rng.integers(0, 3, 301)
     whole = collect(design, X, Y, None, label, 3)
     monkeypatch.setattr(module, "_TASK_ROWS", rows)
-    monkeypatch.setattr(module, "_TILE_BYTES", rows * 10 * 8)
+    monkeypatch.setattr(tiles, "_TILE_BYTES", rows * 10 * 8)
     parts = collect(design, X, Y, None, label, 3, workers=2)
     for a, b in zip(parts, whole):
         _assert_close(a, b, 1e-13)

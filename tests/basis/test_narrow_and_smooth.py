@@ -1,0 +1,159 @@
+"""Very narrow kernels (most rows see no landmark) and very smooth ones (few directions matter)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from basis_twins import fit_literally, rbf
+from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
+from sklearn.model_selection import KFold
+
+from onefold import LSSVR, LSSVRCV
+from onefold.approximations import Nystroem, Problem
+from onefold.kernels import RBF
+from onefold.rank_update import add_gram, add_lower, mirror
+from onefold.statistics import Design, collect
+from onefold.statistics.whitening import spanning_landmarks
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((600, 5))
+Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 3.0
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_silent_rows_change_nothing(precision, weighted):
+    rows = X.astype(np.float32)
+    root = np.sqrt(RNG.uniform(0.2, 3, 600)) if weighted else None
+    gamma, m = 40.0, 30
+    got = collect(Design(RBF(gamma), rows[:m], precision), rows, Y, root)[0]
+    Phi = rbf(rows.astype(float), rows[:m].astype(float), gamma)
+    assert np.mean(Phi.max(axis=1) < 2.0**-30) > 0.5  # most rows are silent
+    Phi = Phi if root is None else root[:, None] * Phi
+    tolerance = 1e-6 if precision == "single" else 1e-14
+    np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
+    weighted_Y = Y if root is None else root[:, None] * Y
+    np.testing.assert_allclose(got.cross, Phi.T @ weighted_Y, atol=10 * tolerance)
+
+
+def test_a_row_of_large_negative_features_is_not_silent():
+    rows = np.vstack([np.ones((1, 3)), -np.ones((40, 3))])
+
+    class Inner(RBF):
+        stationary = False
+
+        def fill(self, A, B, out):
+            return np.matmul(A, B.T, out=out)
+
+    got = collect(Design(Inner(1.0), rows[:1]), rows, np.ones((41, 1)), None)[0]
+    np.testing.assert_allclose(got.gram, [[9.0 * 41]])
+
+
+def test_a_fresh_sum_forgets_what_was_there():
+    tile = RNG.standard_normal((4, 6))
+    total = np.full((6, 6), np.nan)
+    add_gram(total, tile, fresh=True)
+    np.testing.assert_allclose(np.tril(total), np.tril(tile.T @ tile), atol=1e-14)
+    add_gram(total, tile[:0], fresh=True)
+    assert not total.any()
+
+
+@pytest.mark.parametrize("m", [1, 5, 128, 300])
+def test_lower_triangles_add(m):
+    one, other = RNG.standard_normal((m, m)), RNG.standard_normal((m, m))
+    total = one.copy()
+    add_lower(total, other)
+    expected = np.tril(one + other)
+    np.testing.assert_allclose(mirror(total), expected + np.tril(expected, -1).T)
+
+
+def _smooth_model(**settings):
+    problem = Problem(X, Y, None, True)
+    return Nystroem(**settings).model(RBF(1e-5), problem, n_alphas=1, need="heldout", workers=1)
+
+
+@pytest.mark.parametrize("method", ["uniform", "leverage", "kmeans"])
+def test_a_smooth_kernel_keeps_few_landmarks(method):
+    model = _smooth_model(n_components=300, method=method)
+    kept = model.basis.size
+    assert kept < 150
+    assert model.report["thinned_from"] >= 2 * kept
+    assert model.report["landmarks"] == kept == model.design.size
+    if model.basis.index is not None:
+        np.testing.assert_array_equal(model.basis.rows, X[model.basis.index])
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_the_thinned_model_is_the_one_of_all_landmarks(alpha):
+    thinned = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(300, "uniform")).fit(X, Y)
+    Z = X[np.sort(np.random.default_rng(0).choice(600, 300, replace=False))]
+    whole = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(Z)).fit(X, Y)
+    assert whole.approximation_["landmarks"] == 300
+    assert thinned.approximation_["landmarks"] < 150
+    spread = Y.std(axis=0).max()
+    np.testing.assert_allclose(thinned.predict(X), whole.predict(X), atol=2e-3 * spread)
+
+
+def test_thinned_folds_are_literal_refits():
+    model = _smooth_model(n_components=300, method="uniform")
+    Z = model.basis.rows
+    splits = list(KFold(4).split(X))
+    got = model.heldout([test for _, test in splits], [1.0])
+    Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
+    for (train, test), values in zip(splits, got):
+        beta, b = fit_literally(Phi[train], W, Y[train], 1.0, intercept=True)
+        np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
+
+
+def test_what_was_ordered_is_not_thinned():
+    for settings in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
+        assert _smooth_model(n_components=300, method="uniform", **settings).basis.size == 300
+    assert _smooth_model(n_components=X[:200]).basis.size == 200
+
+
+def test_spanning_landmarks_span():
+    """Directions of W above rounding are explained by the pivots; many directions keep them all."""
+    Z = X[:200]
+    W = rbf(Z, Z, 1e-2)
+    index = spanning_landmarks(W, 21)
+    assert len(index) == 43
+    C = W[:, index]
+    left = W - C @ np.linalg.inv(W[np.ix_(index, index)]) @ C.T
+    assert np.linalg.norm(left, 2) < 10 * np.linalg.eigvalsh(W)[-22]
+    np.testing.assert_array_equal(spanning_landmarks(W, 100), np.arange(200))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("criterion", ["mse", "mape", "neg_root_mean_squared_error"])
+def test_criteria_on_basis_models_are_what_they_say(criterion, weighted):
+    weight = RNG.uniform(0.2, 3, 600) if weighted else None
+    found = LSSVRCV(
+        gammas=[0.1], alphas=[0.1], cv=4, criterion=criterion, approximation=Nystroem(50)
+    ).fit(X, Y, weight)
+    f, expected = found.heldout_prediction_, []
+    for _, test in KFold(4).split(X):
+        v = None if weight is None else weight[test]
+        if criterion == "mape":
+            expected.append(-mean_absolute_percentage_error(Y[test], f[test], sample_weight=v))
+        elif criterion == "mse":
+            expected.append(-mean_squared_error(Y[test], f[test], sample_weight=v))
+        else:
+            each = [mean_squared_error(Y[test, j], f[test, j], sample_weight=v) for j in range(2)]
+            expected.append(-np.mean(np.sqrt(each)))
+    assert found.best_score_ == pytest.approx(np.mean(expected), rel=1e-8)
+
+
+def test_squared_error_needs_no_prediction_pass(monkeypatch):
+    """A search by mse predicts held-out rows for the chosen cell only."""
+    from onefold.approximations.basis import BasisModel
+
+    asked = []
+    original = BasisModel.heldout
+
+    def heldout(self, parts, alphas):
+        asked.append(np.size(alphas))
+        return original(self, parts, alphas)
+
+    monkeypatch.setattr(BasisModel, "heldout", heldout)
+    LSSVRCV(gammas=[0.1, 0.3], cv=4, approximation=Nystroem(50)).fit(X, Y)
+    assert asked == [1]
