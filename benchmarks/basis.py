@@ -1,6 +1,6 @@
 """Basis models: one pass against a bare matrix product, whole grids against one peer's fit, exact fits.
 
-    python -m benchmarks.basis [pass] [grid] [exact] [memory] [accuracy] [ding2012] [--quick]
+    python -m benchmarks.basis [pass] [grid] [exact] [memory] [--quick]
 
 Without names, everything runs. Ratios are taken in one process, the parts taking turns.
 """
@@ -8,20 +8,20 @@ Without names, everything runs. Ratios are taken in one process, the parts takin
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.kernel_approximation import Nystroem as ReferenceNystroem
-from sklearn.linear_model import Ridge, RidgeClassifierCV, RidgeCV
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.common import DATA, Row, in_turn, peak_memory, report, seconds
-from onefold import LSSVCCV, LSSVRCV
+from benchmarks.common import Row, in_turn, peak_memory, report, seconds
+from onefold import LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.estimators.selected import DEFAULT_ALPHAS
 from onefold.kernels import RBF
@@ -71,23 +71,51 @@ def one_pass(quick: bool) -> list[Row]:
     return [{"what": k, "seconds": t, "ratio": t / bare} for k, t in times.items()]
 
 
+_GRID = """
+import sys
+sys.path.insert(0, {root!r})
+from benchmarks.basis import surface
+def setup():
+    import onefold.estimators
+    return surface({n})
+def run(data):
+    from onefold import LSSVRCV
+    from onefold.approximations import Nystroem
+    LSSVRCV(approximation=Nystroem({m})).fit(*data)
+"""
+
+
 def whole_grid(quick: bool) -> list[Row]:
     """The default 13 × 11 grid with 5-fold, against one fit of scikit-learn's Nystroem + Ridge."""
     n, m = (20_000, 200) if quick else (500_000, 1000)
     X, y = surface(n + n // 10)
-    train, test = slice(0, n), slice(n, None)
-    peer = make_pipeline(ReferenceNystroem(gamma=0.02, n_components=m, random_state=0), Ridge(0.01))
-    times = {"scikit-learn Nystroem + Ridge, one fit": seconds(lambda: peer.fit(X[train], y[train]))}
-    errors = {"scikit-learn Nystroem + Ridge, one fit": _rmse(peer.predict(X[test]), y[test])}
-    ours = LSSVRCV(approximation=Nystroem(m))
-    name = "LSSVRCV(Nystroem): 715 models, one refit"
-    times[name] = seconds(lambda: ours.fit(X[train], y[train]))
-    errors[name] = _rmse(ours.predict(X[test]), y[test])
-    bare = times["scikit-learn Nystroem + Ridge, one fit"]
-    return [
-        {"what": k, "seconds": t, "peer fits": t / bare, "test RMSE": errors[k]}
-        for k, t in times.items()
-    ]
+    models: dict[str, tuple[Any, Any]] = {
+        f"scikit-learn Nystroem + Ridge, one fit, {dtype.__name__} rows": (
+            make_pipeline(ReferenceNystroem(gamma=0.02, n_components=m, random_state=0), Ridge(0.01)),
+            dtype,
+        )
+        for dtype in (np.float64, np.float32)
+    }
+    models["LSSVRCV(Nystroem): 715 models, one refit, float32 rows"] = (
+        LSSVRCV(approximation=Nystroem(m)),
+        np.float32,
+    )
+    rows: list[Row] = []
+    for name, (model, dtype) in models.items():
+        train = X[:n].astype(dtype)
+        spent = seconds(lambda model=model, train=train: model.fit(train, y[:n]))
+        rows.append(
+            {
+                "what": name,
+                "seconds": spent,
+                "float64 peer fits": spent / (rows[0]["seconds"] if rows else spent),
+                "float32 peer fits": spent / rows[1]["seconds"] if len(rows) > 1 else None,
+                "test RMSE": _rmse(model.predict(X[n:]), y[n:]),
+            }
+        )
+    program = _GRID.format(root=str(Path(__file__).parents[1]), n=n, m=m)
+    rows[-1]["GiB above the data"] = peak_memory(program) / 2**30
+    return rows
 
 
 class DenseRidge:
@@ -129,8 +157,6 @@ def run(data):
 
 def exact_fits(quick: bool) -> list[Row]:
     """Conjugate gradients on the true kernel against a dense Cholesky factorisation."""
-    from pathlib import Path
-
     from onefold import KernelRidge
     from onefold.approximations import ConjugateGradients
 
@@ -195,117 +221,8 @@ def memory(quick: bool) -> list[Row]:
     ]  # fmt: skip
 
 
-_SETS = ["ijcnn1", "covtype", "w8a", "mnist", "uci_kin40k", "uci_protein", "bike_hourly",
-         "uci_elevators", "california_housing", "uci_pol"]  # fmt: skip
-
-
-def accuracy(quick: bool) -> list[Row]:
-    """Test error of each landmark method against scikit-learn's Nystroem + RidgeCV at equal m."""
-    sizes = (200,) if quick else (500, 1000, 2000)
-    rows = []
-    for name in _SETS[4:8] if quick else _SETS:
-        path = DATA / f"{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        X, y, train, test, classifier = load_set(np.load(path), name, 4000 if quick else 40_000)
-        for m in sizes:
-            row: Row = {"set": name, "m": m}
-            gammas = 2.0 ** np.arange(-9, 2, 2) / X.shape[1] * 4
-            for method in ("uniform", "rpcholesky", "leverage", "kmeans"):
-                kind = LSSVCCV if classifier else LSSVRCV
-                model = kind(gammas=list(gammas), approximation=Nystroem(m, method))
-                start = time.perf_counter()
-                model.fit(X[train], y[train])
-                row[method] = _error(model.predict(X[test]), y[test], classifier)
-                if method == "rpcholesky":
-                    row["seconds"] = time.perf_counter() - start
-                    row |= _peer(X, y, train, test, classifier, m, gammas)
-            rows.append(row)
-            report("basis-accuracy", "Test error by landmark method", rows)
-    return rows
-
-
-def _peer(
-    X: Any, y: Any, train: Any, test: Any, classifier: bool, m: int, gammas: Any
-) -> dict[str, float]:
-    """The same widths and ridges with scikit-learn, the width by held-out score of its own ridge."""
-    start = time.perf_counter()
-    best: tuple[float, Any] | None = None
-    for gamma in gammas:
-        ridge = (RidgeClassifierCV if classifier else RidgeCV)(alphas=DEFAULT_ALPHAS)
-        model = make_pipeline(ReferenceNystroem(gamma=gamma, n_components=m, random_state=0), ridge).fit(
-            X[train], y[train]
-        )
-        score = float(ridge.best_score_)
-        if best is None or score > best[0]:
-            best = (score, model)
-    assert best is not None
-    error = _error(best[1].predict(X[test]), y[test], classifier)
-    return {"scikit-learn": error, "its seconds": time.perf_counter() - start}
-
-
-def load_set(data: Any, name: str, limit: int) -> tuple[Any, Any, Any, Any, bool]:
-    """Standardised float32 rows, a shuffled training part of at most `limit` rows, the rest to test."""
-    X = data["X"].astype(np.float32)
-    y = data["y_binary"] if name == "covtype" else data["y"]
-    if name == "mnist":
-        keep = np.isin(y, [3, 8])
-        X, y = X[keep], y[keep]
-    classifier = len(np.unique(y)) < 20
-    order = np.random.RandomState(0).permutation(len(X))
-    n = min(limit, int(0.8 * len(X)))
-    train, test = order[:n], order[n : n + 50_000]
-    scale = X[train].std(axis=0)
-    X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
-    if not classifier:
-        y = (y - y[train].mean()) / y[train].std()
-    return X, y, train, test, classifier
-
-
-def ding2012(quick: bool) -> list[Row]:
-    """The paper's table: c = 0.1 n, k = 0.5 c, 5-fold on the 13 × 11 grid; test error in percent."""
-    splits = 2 if quick else 10
-    rows = []
-    for name in ("banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image",
-                 "splice", "thyroid", "titanic", "twonorm", "waveform"):  # fmt: skip
-        path = DATA / f"ida_{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        data = np.load(path)
-        prefix = "" if "train_idx" in data else "rand_"
-        found: dict[str, list[float]] = {"exact": [], "algorithm 1": [], "landmarks": []}
-        spent = dict.fromkeys(found, 0.0)
-        for train, test in list(zip(data[f"{prefix}train_idx"], data[f"{prefix}test_idx"]))[:splits]:
-            X = data["X"].astype(float)
-            scale = X[train].std(axis=0)
-            X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
-            c = max(2, len(train) // 10)
-            for kind, approximation in {
-                "exact": "exact",
-                "algorithm 1": Nystroem(c, "uniform", rank=max(1, c // 2), predict="rows"),
-                "landmarks": Nystroem(c),
-            }.items():
-                model = LSSVCCV(approximation=approximation)
-                start = time.perf_counter()
-                model.fit(X[train], data["y"][train])
-                spent[kind] += time.perf_counter() - start
-                found[kind].append(100 * (1 - model.score(X[test], data["y"][test])))
-        row: Row = {"set": name, "partitions": "official" if not prefix else "random"}
-        for kind, errors in found.items():
-            row[kind] = f"{np.mean(errors):.2f} ± {np.std(errors):.2f}"
-            row[f"{kind} s"] = spent[kind] / splits
-        rows.append(row)
-    return rows
-
-
 def _rmse(prediction: Any, truth: Any) -> float:
     return float(np.sqrt(np.mean((prediction - truth) ** 2)))
-
-
-def _error(prediction: Any, truth: Any, classifier: bool) -> float:
-    return 100 * float(np.mean(prediction != truth)) if classifier else _rmse(prediction, truth)
 
 
 PARTS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
@@ -313,8 +230,6 @@ PARTS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
     "grid": ("The whole 13 × 11 grid, 5-fold", whole_grid),
     "exact": ("Exact fits beyond a dense factorisation", exact_fits),
     "memory": ("Peak memory over rows on disk", memory),
-    "accuracy": ("Test error by landmark method (percent, or RMSE of standardised targets)", accuracy),
-    "ding2012": ("ding2012: c = 0.1 n, k = 0.5 c", ding2012),
 }
 
 

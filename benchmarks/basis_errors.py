@@ -1,0 +1,179 @@
+"""Test errors of basis models: every landmark method against scikit-learn, and ding2012's table.
+
+    python -m benchmarks.basis_errors [sets] [ding2012] [--only NAME …] [--quick]
+
+Both need the data sets (``ONEFOLD_DATA``); a set that is not there is skipped and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem as ReferenceNystroem
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.pipeline import make_pipeline
+
+from benchmarks.common import DATA, Row, report
+from onefold import LSSVCCV, LSSVRCV
+from onefold.approximations import Nystroem
+from onefold.estimators.selected import DEFAULT_ALPHAS
+
+SETS = ["ijcnn1", "covtype", "w8a", "mnist", "uci_kin40k", "uci_protein", "bike_hourly",
+        "uci_elevators", "california_housing", "uci_pol"]  # fmt: skip
+PAPER_SETS = ["banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image",
+              "splice", "thyroid", "titanic", "twonorm", "waveform"]  # fmt: skip
+METHODS = ("rpcholesky", "uniform", "leverage", "kmeans")
+SEEDS = {500: 5, 1000: 3, 2000: 1}  # draws of landmarks; the larger bases differ less from each other
+
+
+def sets(names: list[str], quick: bool) -> None:
+    """Test error of each landmark method and of scikit-learn's Nystroem + RidgeCV, all at equal m.
+
+    The same widths and ridges for all; the mean over several draws of the landmarks, with its
+    standard error.
+    """
+    rows: list[Row] = []
+    for name in names or SETS:
+        path = DATA / f"{name}.npz"
+        if not path.exists():
+            print(f"skipped {name}: {path} is not there")
+            continue
+        part = load_set(np.load(path), name, 4000 if quick else 20_000)
+        for m, seeds in ({200: 2} if quick else SEEDS).items():
+            found: dict[str, list[float]] = {}
+            spent = {"onefold s": 0.0, "scikit-learn s": 0.0}
+            for seed in range(seeds):
+                for method in METHODS:
+                    start = time.perf_counter()
+                    found.setdefault(method, []).append(
+                        _ours(part, Nystroem(m, method, random_state=seed))
+                    )
+                    spent["onefold s"] += (time.perf_counter() - start) * (method == METHODS[0])
+                start = time.perf_counter()
+                found.setdefault("scikit-learn", []).append(_peer(part, m, seed))
+                spent["scikit-learn s"] += time.perf_counter() - start
+            row: Row = {"set": name, "m": m}
+            row |= {kind: _mean(errors) for kind, errors in found.items()}
+            rows.append(row | {what: value / seeds for what, value in spent.items()})
+            report(
+                "basis-sets" if not names else f"basis-sets-{'-'.join(names)}",
+                "Test error by landmark method (percent, or RMSE of standardised targets)",
+                rows,
+            )
+
+
+Part = tuple[Any, Any, Any, Any, bool]
+
+
+def _widths(X: Any) -> Any:
+    return 2.0 ** np.arange(-8, 3, 2) / X.shape[1]
+
+
+def _ours(part: Part, approximation: Nystroem) -> float:
+    X, y, test_X, test_y, classifier = part
+    kind = LSSVCCV if classifier else LSSVRCV
+    model = kind(gammas=list(_widths(X)), approximation=approximation).fit(X, y)
+    return _error(model.predict(test_X), test_y, classifier)
+
+
+def _peer(part: Part, m: int, seed: int) -> float:
+    """scikit-learn with the same widths and ridges; the width by the held-out score of its ridge."""
+    X, y, test_X, test_y, classifier = part
+    best: tuple[float, Any] | None = None
+    for gamma in _widths(X):
+        ridge = (RidgeClassifierCV if classifier else RidgeCV)(alphas=DEFAULT_ALPHAS)
+        features = ReferenceNystroem(gamma=gamma, n_components=m, random_state=seed)
+        model = make_pipeline(features, ridge).fit(X, y)
+        if best is None or ridge.best_score_ > best[0]:
+            best = (float(ridge.best_score_), model)
+    assert best is not None
+    return _error(best[1].predict(test_X), test_y, classifier)
+
+
+def load_set(data: Any, name: str, limit: int) -> Part:
+    """Standardised float32 rows: at most `limit` shuffled ones to train on, and up to 50,000 to test."""
+    X = data["X"].astype(np.float32)
+    y = data["y_binary"] if name == "covtype" else data["y"]
+    if name == "mnist":
+        keep = np.isin(y, [3, 8])
+        X, y = X[keep], y[keep]
+    classifier = len(np.unique(y)) < 20
+    order = np.random.RandomState(0).permutation(len(X))
+    n = min(limit, int(0.8 * len(X)))
+    train, test = order[:n], order[n : n + 50_000]
+    scale = X[train].std(axis=0)
+    X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
+    if not classifier:
+        y = (y - y[train].mean()) / y[train].std()
+    return X[train], y[train], X[test], y[test], classifier
+
+
+def ding2012(names: list[str], quick: bool) -> None:
+    """The paper's table: c = 0.1 n, k = 0.5 c, 5-fold on the 13 × 11 grid; test error in percent."""
+    splits = 2 if quick else 10
+    rows: list[Row] = []
+    for name in names or PAPER_SETS:
+        path = DATA / f"ida_{name}.npz"
+        if not path.exists():
+            print(f"skipped {name}: {path} is not there")
+            continue
+        data = np.load(path)
+        prefix = "" if "train_idx" in data else "rand_"
+        found: dict[str, list[float]] = {"exact": [], "algorithm 1": [], "landmarks": []}
+        spent = dict.fromkeys(found, 0.0)
+        for train, test in list(zip(data[f"{prefix}train_idx"], data[f"{prefix}test_idx"]))[:splits]:
+            X = data["X"].astype(float)
+            scale = X[train].std(axis=0)
+            X = (X - X[train].mean(axis=0)) / np.where(scale > 0, scale, 1)
+            c = max(2, len(train) // 10)
+            for kind, approximation in {
+                "exact": "exact",
+                "algorithm 1": Nystroem(c, "uniform", rank=max(1, c // 2), predict="rows"),
+                "landmarks": Nystroem(c),
+            }.items():
+                start = time.perf_counter()
+                model = LSSVCCV(approximation=approximation).fit(X[train], data["y"][train])
+                spent[kind] += time.perf_counter() - start
+                found[kind].append(100 * (1 - model.score(X[test], data["y"][test])))
+        row: Row = {"set": name, "partitions": "official" if not prefix else "random"}
+        for kind, errors in found.items():
+            row[kind] = f"{np.mean(errors):.2f} ± {np.std(errors):.2f}"
+            row[f"{kind} s"] = spent[kind] / splits
+        rows.append(row)
+    report("basis-ding2012", "ding2012: c = 0.1 n, k = 0.5 c", rows)
+
+
+def _mean(errors: list[float]) -> str:
+    """The mean and its standard error."""
+    mean = np.mean(errors)
+    if len(errors) == 1:
+        return f"{mean:.4g}"
+    return f"{mean:.4g} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.2g}"
+
+
+def _error(prediction: Any, truth: Any, classifier: bool) -> float:
+    if classifier:
+        return 100 * float(np.mean(prediction != truth))
+    return float(np.sqrt(np.mean((prediction - truth) ** 2)))
+
+
+PARTS = {"sets": sets, "ding2012": ding2012}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these sets only")
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    options = parser.parse_args()
+    for name in options.parts or PARTS:
+        if name not in PARTS:
+            parser.error(f"no part named {name}; there are {', '.join(PARTS)}")
+        PARTS[name](options.only, options.quick)
+
+
+if __name__ == "__main__":
+    main()
