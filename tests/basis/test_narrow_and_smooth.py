@@ -157,3 +157,27 @@ def test_squared_error_needs_no_prediction_pass(monkeypatch):
     monkeypatch.setattr(BasisModel, "heldout", heldout)
     LSSVRCV(gammas=[0.1, 0.3], cv=4, approximation=Nystroem(50)).fit(X, Y)
     assert asked == [1]
+
+
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (3, 40, 8)])
+def test_subtract_product(monkeypatch, shape, table):
+    from onefold import rank_update
+
+    if not table:
+        monkeypatch.setattr(rank_update, "_routine", lambda name: None)
+    rows, m, q = shape
+    tile, left, right = (
+        RNG.standard_normal(size).astype(np.float32) for size in ((rows, m), (rows, q), (m, q))
+    )
+    expected = tile.astype(float) - left.astype(float) @ right.astype(float).T
+    rank_update.subtract_product(tile, left, right)
+    np.testing.assert_allclose(tile, expected, atol=1e-5)
+
+
+def test_subtract_product_refuses_shapes_that_do_not_fit():
+    from onefold.rank_update import subtract_product
+
+    tile, left = np.zeros((4, 6), np.float32), np.zeros((4, 2), np.float32)
+    with pytest.raises(TypeError, match="subtract"):
+        subtract_product(tile, left, np.zeros((5, 2), np.float32))

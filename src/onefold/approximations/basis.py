@@ -64,7 +64,7 @@ class BasisModel(Model):
         thin: bool = False,
         workers: int,
     ) -> None:
-        with limit_blas(1):  # a small eigendecomposition: threads inside it only wait for each other
+        with limit_blas(workers):
             W = Design(kernel, basis.rows).inner()
             self.whitening = Whitening.of(W, rank, rows=problem.n)
             if thin:
@@ -111,7 +111,7 @@ class BasisModel(Model):
     def _path(self) -> RidgePath:
         if self._total_path is None:
             total = self.total()
-            with limit_blas(1):
+            with limit_blas(self.workers):
                 self._total_path = self._solve(total.rotated(self.whitening.T))
         return self._total_path
 

@@ -113,14 +113,14 @@ class Nystroem(Approximation):
         if not self._counts:
             return given_rows(self.n_components, problem.X)
         m = min(int(self.n_components), problem.n)
-        with limit_blas(1):  # products of a few landmarks: threads inside them only wait
-            return BASES[self.method](kernel, problem.X, m, np.random.default_rng(self.random_state))
+        return BASES[self.method](kernel, problem.X, m, np.random.default_rng(self.random_state))
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
     ) -> BasisModel:
         kind = BasisModel if self.predict == "landmarks" else RowsModel
-        basis = self._basis(kernel, problem)
+        with limit_blas(workers):
+            basis = self._basis(kernel, problem)
         # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
         thin = self._counts and self.rank is None and self.predict == "landmarks"
         return kind(kernel, problem, basis, rank=self.rank, thin=thin, workers=workers)

@@ -18,6 +18,7 @@ from onefold.statistics.ridge import RidgePath, centred
 
 _TOLERANCE = 1e-12
 _STEPS = 60
+_TRIAL = 12  # steps after which one that lags behind is given up
 
 
 class NearbyPath:
@@ -53,10 +54,12 @@ class NearbyPath:
         z = scale * residual
         direction, rz = z, np.einsum("ij,ij->j", residual, z)
         # In the preconditioner's norm, in which the residual falls steadily.
-        goal = _TOLERANCE**2 * rz
-        for _ in range(_STEPS):
+        goal, on_time = _TOLERANCE**2 * rz, _TOLERANCE ** (2 * _TRIAL / _STEPS) * rz
+        for step_number in range(_STEPS):
             if np.all(rz <= goal):
                 return x.reshape(r, mu.size, targets).transpose(1, 0, 2)
+            if step_number == _TRIAL and np.any(rz > on_time):
+                return None
             image = self._gram @ direction + ridge * direction
             curvature = np.einsum("ij,ij->j", direction, image)
             if np.any(curvature < 0):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onefold.arrays import Array
-from onefold.rank_update import add_gram, add_lower, mirror
+from onefold.rank_update import add_gram, add_lower, mirror, subtract_product
 from onefold.statistics.design import Design
 
 _FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
@@ -40,16 +40,14 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
     U = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
     q = U.shape[1]
     across, corner, apart = np.zeros((q, m)), np.zeros((q, q)), np.zeros((q, wanted.shape[1]))
-    explained: Any = None
     pending = 0
     for part, tile in design.tiles(rows, single):
         if root is not None:
             tile *= root[part, None].astype(single)
         tile = np.ascontiguousarray(tile)
         if q:
-            explained = np.empty_like(tile) if explained is None else explained
             P = tile @ U
-            tile -= np.matmul(P, U.T, out=explained[: tile.shape[0]])
+            subtract_product(tile, P, U)
             across += P.T @ tile
             wide = P.astype(np.float64)
             corner += wide.T @ wide

@@ -25,9 +25,11 @@ _RANDOM = 0.1  # rounding errors are of both signs: measured, their sum is a ten
 _EPS = float(np.finfo(np.float64).eps)
 _EPS_SINGLE = float(np.finfo(np.float32).eps)
 _ALIKE = 1e-3  # ratio of the smallest to the largest direction for which float32 sums do no harm
-_APART = 32
-_SMALL = 0.05  # part of the smallest ridge that the rounding of tiles may look like
+_APART = (0, 8, 16, 24, 32)  # directions summed apart: each costs a little
 _ROWS_PER_LANDMARK = 20  # and row counts for which they are worth while
+_SMALL = 0.05  # part of the smallest ridge that the rounding of tiles may look like
+# or the part of the directions' own weights, on average; measured, scores then move by less than 5e-5
+_SHARE_OF_TILES, _SHARE_OF_SUMS = 1e-5, 1e-6
 _PIVOTS_PER_DIRECTION = 1.25  # landmarks that span the directions kept, and some of the next ones
 
 Precision = Literal["single", "mixed", "double"]
@@ -84,23 +86,28 @@ class Whitening:
         r"""How float32 rows are best served, and which directions to sum apart.
 
         "double": tiles and Gram matrix in float64. The rounding of float32 tiles acts like a ridge of
-        n (eps/2)² / λ; where that is no longer small against the smallest ridge, they will not do.
-        "mixed": float32 tiles, float64 Gram matrix. "single": float32 sums over short runs as well,
-        half the time, where the directions so summed differ little in size. The few largest ones may
-        be summed apart, in float64, to that end: they come back as columns of a float32 array.
+        n (eps/2)² / λ on a direction whose own weight is about (n/m) λ; where it is no longer small
+        against the smallest ridge, nor on average against those weights, they will not do. "mixed":
+        float32 tiles, float64
+        Gram matrix. "single": float32 sums over short runs as well, half the time, where the
+        directions so summed differ little in size. The few largest ones may be summed apart, in
+        float64, to that end: they come back as columns of a float32 array.
         """
         if not self.values.size:
             return "mixed", None
-        smallest = float(self.values[0])
-        if rows * (_EPS_SINGLE / 2) ** 2 / smallest > _SMALL * _SMALLEST_RIDGE:
+        smallest, m = float(self.values[0]), self.T.shape[0]
+        rounding = (_EPS_SINGLE / 2) ** 2
+        share = m * rounding * float(np.mean(self.values**-2.0))
+        unseen = rows * rounding / smallest <= _SMALL * _SMALLEST_RIDGE
+        if not unseen and share > _SHARE_OF_TILES:
             return "double", None
-        if rows < _ROWS_PER_LANDMARK * self.T.shape[0]:
+        if rows < _ROWS_PER_LANDMARK * m or not (unseen or share <= _SHARE_OF_SUMS):
             return "mixed", None
-        for apart in (0, _APART):
+        for apart in _APART:
             if self.values.size > apart and smallest >= _ALIKE * self.values[-1 - apart]:
                 first = self.values.size - apart
                 leading = self.T[:, first:] * np.sqrt(self.values[first:])[None, :]
-                return "single", leading.astype(np.float32) if apart else None
+                return "single", np.ascontiguousarray(leading, np.float32) if apart else None
         return "mixed", None
 
 
