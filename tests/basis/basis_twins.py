@@ -13,11 +13,18 @@ def rbf(A: Any, B: Any, gamma: float) -> Any:
 
 
 def fit_literally(
-    Phi: Any, W: Any, Y: Any, mu: float, *, intercept: bool, weight: Any | None = None
+    Phi: Any,
+    W: Any,
+    Y: Any,
+    mu: float,
+    *,
+    intercept: bool,
+    weight: Any | None = None,
+    cut: float = 1e-12,
 ) -> tuple[Any, Any]:
     """Min Σ v (y − Φβ − b)² + μ βᵀWβ by one stacked least-squares problem."""
     values, vectors = np.linalg.eigh(W)
-    keep = values > 1e-12 * values[-1]  # directions that duplicates leave empty
+    keep = values > cut * values[-1]  # directions that duplicates leave empty
     T = vectors[:, keep] / np.sqrt(values[keep])
     r, s = T.shape[1], np.ones(len(Y)) if weight is None else np.sqrt(weight)
     columns = np.hstack([Phi @ T, np.full((len(Y), 1), float(intercept))])

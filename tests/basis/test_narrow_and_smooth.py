@@ -8,6 +8,7 @@ from basis_twins import fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
+import onefold.approximations.basis as basis_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.kernels import RBF
@@ -67,13 +68,19 @@ def test_lower_triangles_add(m):
     np.testing.assert_allclose(mirror(total), expected + np.tril(expected, -1).T)
 
 
+@pytest.fixture
+def large_work(monkeypatch):
+    """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
+    monkeypatch.setattr(basis_module, "_SMALL_WORK", 0)
+
+
 def _smooth_model(**settings):
     problem = Problem(X, Y, None, True)
     return Nystroem(**settings).model(RBF(1e-5), problem, n_alphas=1, need="heldout", workers=1)
 
 
 @pytest.mark.parametrize("method", ["uniform", "leverage", "kmeans"])
-def test_a_smooth_kernel_keeps_few_landmarks(method):
+def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
     model = _smooth_model(n_components=300, method=method)
     kept = model.basis.size
     assert kept < 150
@@ -84,7 +91,7 @@ def test_a_smooth_kernel_keeps_few_landmarks(method):
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
-def test_the_thinned_model_is_the_one_of_all_landmarks(alpha):
+def test_the_thinned_model_is_the_one_of_all_landmarks(alpha, large_work):
     thinned = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(300, "uniform")).fit(X, Y)
     Z = X[np.sort(np.random.default_rng(0).choice(600, 300, replace=False))]
     whole = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(Z)).fit(X, Y)
@@ -94,7 +101,7 @@ def test_the_thinned_model_is_the_one_of_all_landmarks(alpha):
     np.testing.assert_allclose(thinned.predict(X), whole.predict(X), atol=2e-3 * spread)
 
 
-def test_thinned_folds_are_literal_refits():
+def test_thinned_folds_are_literal_refits(large_work):
     model = _smooth_model(n_components=300, method="uniform")
     Z = model.basis.rows
     splits = list(KFold(4).split(X))
@@ -105,10 +112,45 @@ def test_thinned_folds_are_literal_refits():
         np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
 
 
-def test_what_was_ordered_is_not_thinned():
+def test_what_was_ordered_is_not_thinned(large_work):
     for settings in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
         assert _smooth_model(n_components=300, method="uniform", **settings).basis.size == 300
     assert _smooth_model(n_components=X[:200]).basis.size == 200
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
+def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
+    """Whitened before the sum, a smooth kernel's folds are the literal refits down to small ridges."""
+    rows = X.astype(dtype)
+    problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
+    model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout", workers=2)
+    assert model.report["whitened"] == "before the sum"
+    assert model.report["cut_directions"] < 5
+    assert model.report["precision"] == "double"
+    splits = list(KFold(4).split(X))
+    tests = [test for _, test in splits]
+    got, Z = model.heldout(tests, alphas), model.basis.rows.astype(float)
+    Phi, W = rbf(rows, Z, 5e-4), rbf(Z, Z, 5e-4)
+    for (train, test), values in zip(splits, got):
+        for value, alpha in zip(values, alphas):
+            beta, b = fit_literally(
+                Phi[train], W, Y[train], alpha, intercept=True, cut=model.report["cut_below"]
+            )
+            np.testing.assert_allclose(value, Phi[test] @ beta + b, atol=1e-5)
+    scores = model.heldout_squared_error(tests, tests, alphas)
+    literal = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
+    np.testing.assert_allclose(scores, literal, rtol=1e-6)
+    expansion = model.expansion(1e-2)
+    beta, b = fit_literally(Phi, W, Y, 1e-2, intercept=True, cut=model.report["cut_below"])
+    np.testing.assert_allclose(expansion.predict(rows), Phi @ beta + b, atol=1e-5)
+    loo = model.leave_one_out([1e-2])[0, :3]
+    for i in range(3):
+        rest = np.delete(np.arange(600), i)
+        beta, b = fit_literally(
+            Phi[rest], W, Y[rest], 1e-2, intercept=True, cut=model.report["cut_below"]
+        )
+        np.testing.assert_allclose(loo[i], Phi[i] @ beta + b, atol=1e-5)
 
 
 def test_spanning_landmarks_span():

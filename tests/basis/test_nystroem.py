@@ -250,7 +250,7 @@ def test_sizes_and_duplicates(n, m, folds, seed):
     got = _model(X, Y, Z).heldout(_parts(splits, n), [0.05, 2.0])
     literal = _heldout_literally(X, Y, Z, splits, [0.05, 2.0])
     for values, expected in zip(got, literal):
-        np.testing.assert_allclose(values, expected, atol=2e-4)
+        np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [2.0**-15, 2.0**-7, 2.0**-3, 0.5, 2.0**5])

@@ -39,6 +39,7 @@ from onefold.threads import limit_blas, map_threads
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
 _ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
+_SMALL_WORK = 10**10  # multiply-adds of a Gram matrix that may as well be done three times
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
 
 
@@ -67,17 +68,18 @@ class BasisModel(Model):
         with limit_blas(workers):
             W = Design(kernel, basis.rows).inner()
             self.whitening = Whitening.of(W, rank, rows=problem.n)
-            if thin:
+            if thin and problem.n * basis.size**2 > _SMALL_WORK:
                 index = spanning_landmarks(W, self.whitening.T.shape[1])
                 if index.size < basis.size:
-                    basis = basis.thinned(index)
-                    self.whitening = Whitening.of(W[np.ix_(index, index)], rank, rows=problem.n)
+                    basis, W = basis.thinned(index), W[np.ix_(index, index)]
+                    self.whitening = Whitening.of(W, rank, rows=problem.n)
+            self._mix = self._finer(W, rank, problem.n)
         self.problem, self.basis, self.workers = problem, basis, workers
         precision: Precision = "double"
         leading = None
-        if is_single(problem.X):
+        if is_single(problem.X) and self._mix is None:
             precision, leading = self.whitening.precision_for(problem.n)
-        self.design = Design(kernel, basis.rows, precision, leading)
+        self.design = Design(kernel, basis.rows, precision, leading, self._mix)
         # With an intercept targets may be shifted, which keeps digits in Σy² and costs nothing.
         offset = np.zeros(problem.Y.shape[1])
         if problem.fit_intercept:
@@ -92,7 +94,19 @@ class BasisModel(Model):
             **basis.report,
             **self.whitening.report,
             "precision": precision,
+            "whitened": "after the sum" if self._mix is None else "before the sum",
         }
+
+    def _finer(self, W: Any, rank: int | None, n: int) -> Any | None:
+        """T for features whitened before the sum, where that keeps more directions at little cost."""
+        cut = self.whitening.report["cut_directions"]
+        if rank is not None or not cut or n * W.shape[0] ** 2 > _SMALL_WORK:
+            return None
+        finer = Whitening.of(W)
+        if finer.report["cut_directions"] == cut:
+            return None
+        self.whitening = finer.done()
+        return finer.T
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -316,7 +330,9 @@ class BasisModel(Model):
         values, which = np.unique(mu, return_inverse=True)
         theta, intercept = self._path().coefficients(values)
         pick = (which, slice(None), np.arange(t))
-        return self.whitening.T @ theta[pick].T, intercept[which, np.arange(t)], mu
+        beta = self.whitening.T @ theta[pick].T
+        beta = beta if self._mix is None else self._mix @ beta
+        return beta, intercept[which, np.arange(t)], mu
 
     def _report_error(self, alpha: Any, intercept: Any) -> None:
         """Add ‖K − K̃‖₂ and ding2012's bound to the report."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, double, is_foreign, is_sparse, namespace, to_numpy
+from onefold.arrays import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
 from onefold.kernels import CallableKernel, Kernel
 from onefold.kernels.tiles import common_origin, spans
 from onefold.statistics.whitening import Precision
@@ -33,17 +33,20 @@ class Design:
         Of float32 rows, see :meth:`Whitening.precision_for`; float64 rows are always "double".
     leading : array (m, q) or None
         Orthonormal directions that "single" sums apart, in float64.
+    mix : array (m, r) or None
+        The features are φ(x)·mix, for precision "double" only.
     """
 
     kernel: Kernel
     landmarks: Any
     precision: Precision = "double"
     leading: Any | None = None
+    mix: Any | None = None
 
     @property
     def size(self) -> int:
-        """Number of landmarks."""
-        return int(self.landmarks.shape[0])
+        """Number of features."""
+        return int((self.landmarks if self.mix is None else self.mix.T).shape[0])
 
     def _shifted(self) -> tuple[Array, Array | None]:
         """The landmarks about their common origin, and that origin, in the dtype of the tiles."""
@@ -66,12 +69,20 @@ class Design:
 
     def tiles(self, rows: Array, dtype: Any = None) -> Iterator[tuple[slice, Array]]:
         """Feature tiles of consecutive rows, in `dtype` if given; each is overwritten by the next."""
+        if self.mix is None:
+            yield from self._kernel_tiles(rows, dtype)
+            return
+        for part, tile in self._kernel_tiles(rows, np.dtype(np.float64)):
+            yield part, tile @ (like(self.mix, tile) if is_foreign(tile) else self.mix)
+
+    def _kernel_tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
         landmarks, origin = self._shifted()
-        step = min(max(16, _TILE_BYTES // (4 * max(1, self.size))), max(1, rows.shape[0]))
+        m = int(landmarks.shape[0])
+        step = min(max(16, _TILE_BYTES // (4 * max(1, m))), max(1, rows.shape[0]))
         dense = not (is_sparse(rows) or is_foreign(rows))
         if dense:
             kind = np.dtype(np.float64 if self.precision == "double" else rows.dtype)
-            buffer = np.empty((step, self.size), dtype=kind)
+            buffer = np.empty((step, m), dtype=kind)
             cast = buffer if dtype is None or dtype == kind else np.empty_like(buffer, dtype=dtype)
         for part in spans(rows.shape[0], step):
             some = rows[part] if is_sparse(rows) else rows[part, :]
@@ -89,7 +100,7 @@ class Design:
             yield part, tile
 
     def features(self, rows: Array) -> Any:
-        """All features of a few rows at once, float64 NumPy (rows, m)."""
+        """All features of a few rows at once, float64 NumPy (rows, features)."""
         out = np.empty((rows.shape[0], self.size))
         for part, tile in self.tiles(rows):
             out[part] = to_numpy(tile)
