@@ -281,9 +281,20 @@ def test_tiny_ridge_does_not_blow_up():
 def test_sparse_rows(regression):
     X, Y = regression
     X = np.where(X > 0.5, X, 0.0)
-    dense = LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(X, Y)
+    dense = LSSVR(gamma=GAMMA, approximation=Nystroem(30, "rpcholesky")).fit(X, Y)
     sparse = LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(scipy.sparse.csr_array(X), Y)
+    assert sparse.approximation_["method"] == "rpcholesky"  # the default for sparse rows
     np.testing.assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-8)
+
+
+def test_default_landmarks_are_cluster_centres_or_all_rows(regression):
+    X, Y = regression
+    some = LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(X, Y)
+    centres = LSSVR(gamma=GAMMA, approximation=Nystroem(30, "kmeans")).fit(X, Y)
+    assert some.approximation_["method"] == "kmeans"
+    np.testing.assert_array_equal(some.predict(X), centres.predict(X))
+    rows = LSSVR(gamma=GAMMA, approximation=Nystroem(10**6)).fit(X, Y)
+    np.testing.assert_allclose(rows.predict(X), LSSVR(gamma=GAMMA).fit(X, Y).predict(X), atol=1e-6)
 
 
 def test_other_kernels_and_functions(regression):

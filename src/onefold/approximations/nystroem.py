@@ -17,6 +17,7 @@ import numpy as np
 from onefold.approximations.base import Approximation, Cost, Problem, Workload
 from onefold.approximations.basis import BasisModel
 from onefold.approximations.rows import RowsModel
+from onefold.arrays import is_sparse
 from onefold.bases import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.kernels import Kernel, Precomputed
 from onefold.memory import require_memory
@@ -35,8 +36,9 @@ class Nystroem(Approximation):
     ----------
     n_components : int or array (m, d), default=1000
         Number of landmarks (all rows if there are fewer), or the landmark rows themselves.
-    method : {"rpcholesky", "uniform", "leverage", "kmeans"}, default="rpcholesky"
-        How they are found; ignored for rows of your own.
+    method : {"auto", "kmeans", "uniform", "leverage", "rpcholesky"}, default="auto"
+        How they are found; ignored for rows of your own. "auto" is "kmeans" for dense rows, and
+        "rpcholesky" for sparse ones, whose cluster centres would be dense.
     rank : int or None, default=None
         Keep this many directions of the landmark kernel; None keeps all above rounding.
     predict : {"landmarks", "rows"}, default="landmarks"
@@ -47,7 +49,7 @@ class Nystroem(Approximation):
     """
 
     n_components: Any = 1000
-    method: str = "rpcholesky"
+    method: str = "auto"
     rank: int | None = None
     predict: str = "landmarks"
     random_state: int = 0
@@ -56,8 +58,8 @@ class Nystroem(Approximation):
     refit = "same"
 
     def __post_init__(self) -> None:
-        if self.method not in BASES:
-            names = ", ".join(repr(name) for name in BASES)
+        if self.method not in ("auto", *BASES):
+            names = ", ".join(repr(name) for name in ("auto", *BASES))
             raise ValueError(f"method must be one of {names}; got {self.method!r}.")
         if self.predict not in ("landmarks", "rows"):
             raise ValueError(f'predict must be "landmarks" or "rows"; got {self.predict!r}.')
@@ -102,18 +104,23 @@ class Nystroem(Approximation):
             )
 
     def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        if not self._counts or self.method not in KERNEL_FREE:
+        if not self._counts or self._method(problem) not in KERNEL_FREE:
             return self
         return _Placed(
             self.n_components, self.method, self.rank, self.predict, self.random_state,
             basis=self._basis(kernel, problem),
         )  # fmt: skip
 
+    def _method(self, problem: Problem) -> str:
+        if self.method != "auto":
+            return self.method
+        return "rpcholesky" if is_sparse(problem.X) else "kmeans"
+
     def _basis(self, kernel: Kernel, problem: Problem) -> Basis:
         if not self._counts:
             return given_rows(self.n_components, problem.X)
-        m = min(int(self.n_components), problem.n)
-        return BASES[self.method](kernel, problem.X, m, np.random.default_rng(self.random_state))
+        m, rng = min(int(self.n_components), problem.n), np.random.default_rng(self.random_state)
+        return BASES[self._method(problem)](kernel, problem.X, m, rng)
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from onefold.arrays import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
-from onefold.bases.base import Basis, candidate_rows
+from onefold.bases.base import Basis, candidate_rows, pick
 from onefold.kernels import Kernel
 
 _PER_LANDMARK = 20
@@ -15,9 +15,11 @@ _PER_LANDMARK = 20
 def cluster_centres(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
 
-    The centres are points of the input space, in general not rows of X. Euclidean distance: scale
-    the features first, whatever the kernel.
+    The centres are points of the input space, in general not rows of X; with `m` = n they are the rows.
+    Euclidean distance: scale the features first, whatever the kernel.
     """
+    if m == X.shape[0]:
+        return Basis(pick(X, np.arange(m)), np.arange(m), {"method": "kmeans"})
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
     rows = to_numpy(take_rows(X, candidates))
     means = MiniBatchKMeans(
