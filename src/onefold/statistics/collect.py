@@ -50,25 +50,26 @@ def block_statistics(design: Design, rows: Array, targets: Array, root: Array | 
 
 
 def _device_statistics(design: Design, rows: Array, targets: Array, root: Array | None) -> Statistics:
-    """The same on another array library's device; the small results come to the host."""
-    total = Statistics.zero(design.size, int(targets.shape[1]))
+    """The same on another array library's device; the small results come to the host at the end."""
+    m, t = design.size, int(targets.shape[1])
+    weight = like(np.ones(rows.shape[0]), targets) if root is None else root
+    wanted = namespace(targets).concat([targets * weight[:, None], weight[:, None]], axis=1)
+    gram, small = like(np.zeros((m, m)), targets), like(np.zeros((m, t + 1)), targets)
     for part, tile in design.tiles(rows, np.dtype(np.float64)):
-        y = targets[part, :]
-        weight = like(np.ones(tile.shape[0]), tile) if root is None else root[part]
-        tile, y = tile * weight[:, None], y * weight[:, None]
-        xp = namespace(tile)
-        total = total.absorb(
-            Statistics(
-                to_numpy(tile.T @ tile),
-                to_numpy(tile.T @ y),
-                to_numpy(tile.T @ weight),
-                float(xp.sum(weight * weight)),
-                to_numpy(xp.sum(y * weight[:, None], axis=0)),
-                to_numpy(xp.sum(y * y, axis=0)),
-                int(tile.shape[0]),
-            )
-        )
-    return total
+        tile = tile * weight[part][:, None]
+        gram += tile.T @ tile
+        small += tile.T @ wanted[part, :]
+    corner = to_numpy(wanted.T @ wanted)
+    small = to_numpy(small)
+    return Statistics(
+        to_numpy(gram),
+        small[:, :t],
+        small[:, t],
+        float(corner[t, t]),
+        corner[:t, t],
+        np.diagonal(corner)[:t].copy(),
+        int(rows.shape[0]),
+    )
 
 
 def _tasks(X: Array, label: Any | None, count: int) -> Iterator[tuple[int, Any]]:

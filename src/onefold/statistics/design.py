@@ -18,6 +18,7 @@ from onefold.statistics.whitening import Precision
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
+_DEVICE_TILE_BYTES = 128 * 2**20  # of a tile on a device, where small ones leave most of it idle
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Design:
     def _kernel_tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
         landmarks, origin = self._shifted()
         m = int(landmarks.shape[0])
-        step = min(max(16, _TILE_BYTES // (4 * max(1, m))), max(1, rows.shape[0]))
+        tile_bytes = _DEVICE_TILE_BYTES if is_foreign(rows) else _TILE_BYTES
+        step = min(max(16, tile_bytes // (4 * max(1, m))), max(1, rows.shape[0]))
         dense = not (is_sparse(rows) or is_foreign(rows))
         if dense:
             kind = np.dtype(np.float64 if self.precision == "double" else rows.dtype)
