@@ -21,7 +21,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.common import Row, in_turn, peak_memory, report, seconds
-from onefold import LSSVRCV
+from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.estimators.selected import DEFAULT_ALPHAS
 from onefold.kernels import RBF
@@ -61,6 +61,7 @@ def one_pass(quick: bool) -> list[Row]:
         {
             "bare float32 ΦᵀΦ": lambda: left.T @ right,
             "5 folds × 11 ridges, uniform landmarks, gamma 0.02": search("uniform", 0.02),
+            "5 folds × 11 ridges, k-means, gamma 0.02": search("kmeans", 0.02),
             "5 folds × 11 ridges, pivoted Cholesky, gamma 0.02": search("rpcholesky", 0.02),
             "5 folds × 11 ridges, uniform landmarks, gamma 0.125": search("uniform", 0.125),
             "LSSVRCV.fit: the above, held-out predictions, final model": estimator,
@@ -96,6 +97,10 @@ def whole_grid(quick: bool) -> list[Row]:
         )
         for dtype in (np.float64, np.float32)
     }
+    models["LSSVR(Nystroem), one fit, float32 rows"] = (
+        LSSVR(gamma=0.02, alpha=0.01, approximation=Nystroem(m)),
+        np.float32,
+    )
     models["LSSVRCV(Nystroem): 715 models, one refit, float32 rows"] = (
         LSSVRCV(approximation=Nystroem(m)),
         np.float32,

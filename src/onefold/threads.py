@@ -16,6 +16,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
 
+from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
@@ -23,9 +24,16 @@ Result = TypeVar("Result")
 
 
 def count_workers(n_jobs: int | None) -> int:
-    """Number of threads for ``n_jobs``: ``None`` and -1 mean every core this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
+    """Number of threads for ``n_jobs``: ``None`` and -1 mean every core this process may use.
+
+    That is what its affinity and its container leave, and no more than ``OMP_NUM_THREADS`` where that
+    is set: joblib sets it in its worker processes, so that a search inside a search does not start
+    cores² threads.
+    """
+    cores = cpu_count()
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdigit() and int(limit) > 0:
+        cores = min(cores, int(limit))
     if n_jobs is None:
         return cores
     if n_jobs == 0:
@@ -40,8 +48,11 @@ def _controller() -> ThreadpoolController:
 
 
 def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
-    """Hold BLAS to `threads` threads inside the context; ``None`` leaves it alone."""
-    return nullcontext() if threads is None else _controller().limit(limits=threads)
+    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone."""
+    if threads is None:
+        return nullcontext()
+    now = max((library.num_threads for library in _controller().lib_controllers), default=threads)
+    return _controller().limit(limits=min(threads, now))
 
 
 def map_threads(
