@@ -8,7 +8,7 @@ from basis_twins import fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
-import onefold.approximations.basis as basis_module
+import onefold.approximations.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.kernels import RBF
@@ -71,7 +71,7 @@ def test_lower_triangles_add(m):
 @pytest.fixture
 def large_work(monkeypatch):
     """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
-    monkeypatch.setattr(basis_module, "_SMALL_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
 
 
 def _smooth_model(**settings):
@@ -82,12 +82,12 @@ def _smooth_model(**settings):
 @pytest.mark.parametrize("method", ["uniform", "leverage", "kmeans"])
 def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
     model = _smooth_model(n_components=300, method=method)
-    kept = model.basis.size
+    kept = model.coordinates.basis.size
     assert kept < 150
     assert model.report["thinned_from"] >= 2 * kept
     assert model.report["landmarks"] == kept == model.design.size
-    if model.basis.index is not None:
-        np.testing.assert_array_equal(model.basis.rows, X[model.basis.index])
+    if model.coordinates.basis.index is not None:
+        np.testing.assert_array_equal(model.coordinates.basis.rows, X[model.coordinates.basis.index])
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
@@ -103,7 +103,7 @@ def test_the_thinned_model_is_the_one_of_all_landmarks(alpha, large_work):
 
 def test_thinned_folds_are_literal_refits(large_work):
     model = _smooth_model(n_components=300, method="uniform")
-    Z = model.basis.rows
+    Z = model.coordinates.basis.rows
     splits = list(KFold(4).split(X))
     got = model.heldout([test for _, test in splits], [1.0])
     Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
@@ -114,8 +114,10 @@ def test_thinned_folds_are_literal_refits(large_work):
 
 def test_what_was_ordered_is_not_thinned(large_work):
     for settings in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
-        assert _smooth_model(n_components=300, method="uniform", **settings).basis.size == 300
-    assert _smooth_model(n_components=X[:200]).basis.size == 200
+        assert (
+            _smooth_model(n_components=300, method="uniform", **settings).coordinates.basis.size == 300
+        )
+    assert _smooth_model(n_components=X[:200]).coordinates.basis.size == 200
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -130,7 +132,7 @@ def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
     assert model.report["precision"] == "double"
     splits = list(KFold(4).split(X))
     tests = [test for _, test in splits]
-    got, Z = model.heldout(tests, alphas), model.basis.rows.astype(float)
+    got, Z = model.heldout(tests, alphas), model.coordinates.basis.rows.astype(float)
     Phi, W = rbf(rows, Z, 5e-4), rbf(Z, Z, 5e-4)
     for (train, test), values in zip(splits, got):
         for value, alpha in zip(values, alphas):

@@ -17,29 +17,26 @@ import numpy as np
 
 from onefold.approximations.base import Model, Problem
 from onefold.approximations.bound import decision_bound, kernel_error
-from onefold.arrays import Array, is_single, like, take_rows, to_numpy
+from onefold.approximations.coordinates import choose_coordinates
+from onefold.arrays import Array, like, take_rows, to_numpy
 from onefold.bases import Basis
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel
 from onefold.statistics import (
-    Design,
     Groups,
     RidgePath,
     Statistics,
-    Whitening,
     collect,
     group_rows,
     predict_groups,
 )
 from onefold.statistics.nearby import NearbyPath
 from onefold.statistics.ridge import squared_error
-from onefold.statistics.whitening import Precision, spanning_landmarks
 from onefold.threads import limit_blas, map_threads
 
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
 _ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
-_SMALL_WORK = 10**10  # multiply-adds of a Gram matrix that may as well be done three times
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
 
 
@@ -47,11 +44,7 @@ FoldModel = RidgePath | NearbyPath
 
 
 class BasisModel(Model):
-    """One kernel, its landmarks and every μ. The statistics are collected when first needed.
-
-    With `thin` a kernel so smooth that few directions of the landmark kernel are above rounding keeps
-    only as many landmarks as span them; the report tells.
-    """
+    """One kernel, its landmarks and every μ. The statistics are collected when first needed."""
 
     keep = True
 
@@ -65,21 +58,11 @@ class BasisModel(Model):
         thin: bool = False,
         workers: int,
     ) -> None:
-        with limit_blas(workers):
-            W = Design(kernel, basis.rows).inner()
-            self.whitening = Whitening.of(W, rank, rows=problem.n)
-            if thin and problem.n * basis.size**2 > _SMALL_WORK:
-                index = spanning_landmarks(W, self.whitening.T.shape[1])
-                if index.size < basis.size:
-                    basis, W = basis.thinned(index), W[np.ix_(index, index)]
-                    self.whitening = Whitening.of(W, rank, rows=problem.n)
-            self._mix = self._finer(W, rank, problem.n)
-        self.problem, self.basis, self.workers = problem, basis, workers
-        precision: Precision = "double"
-        leading = None
-        if is_single(problem.X) and self._mix is None:
-            precision, leading = self.whitening.precision_for(problem.n)
-        self.design = Design(kernel, basis.rows, precision, leading, self._mix)
+        self.coordinates = choose_coordinates(
+            kernel, problem, basis, rank=rank, thin=thin, workers=workers
+        )
+        self.design, self.report = self.coordinates.design, dict(self.coordinates.report)
+        self.problem, self.workers = problem, workers
         # With an intercept targets may be shifted, which keeps digits in Σy² and costs nothing.
         offset = np.zeros(problem.Y.shape[1])
         if problem.fit_intercept:
@@ -89,24 +72,6 @@ class BasisModel(Model):
         self._total: Statistics | None = None
         self._total_path: RidgePath | None = None
         self._fold_paths: tuple[Any, Groups, list[FoldModel], list[Statistics]] | None = None
-        self.report = {
-            "name": "nystroem",
-            **basis.report,
-            **self.whitening.report,
-            "precision": precision,
-            "whitened": "after the sum" if self._mix is None else "before the sum",
-        }
-
-    def _finer(self, W: Any, rank: int | None, n: int) -> Any | None:
-        """T for features whitened before the sum, where that keeps more directions at little cost."""
-        cut = self.whitening.report["cut_directions"]
-        if rank is not None or not cut or n * W.shape[0] ** 2 > _SMALL_WORK:
-            return None
-        finer = Whitening.of(W)
-        if finer.report["cut_directions"] == cut:
-            return None
-        self.whitening = finer.done()
-        return finer.T
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -117,7 +82,7 @@ class BasisModel(Model):
         )
 
     def total(self) -> Statistics:
-        """The statistics of all rows, in the landmarks' own coordinates."""
+        """The statistics of all rows, in the design's features."""
         if self._total is None:
             self._total = self._collect(None, 1)[0]
         return self._total
@@ -126,7 +91,7 @@ class BasisModel(Model):
         if self._total_path is None:
             total = self.total()
             with limit_blas(self.workers):
-                self._total_path = self._solve(total.rotated(self.whitening.T))
+                self._total_path = self._solve(total.rotated(self.coordinates.T))
         return self._total_path
 
     def _solve(self, statistics: Statistics) -> RidgePath:
@@ -134,7 +99,7 @@ class BasisModel(Model):
 
     def _fold_T(self) -> Any:
         """Landmarks to the coordinates that the folds are solved in."""
-        return self.whitening.T @ self._path().vectors
+        return self.coordinates.T @ self._path().vectors
 
     def _in_one_pass(self, groups: Groups) -> bool:
         return 8 * groups.count * self.design.size**2 <= _GROUP_BYTES
@@ -190,7 +155,7 @@ class BasisModel(Model):
 
     def _whitened_rows(self, vectors: Any) -> Iterator[tuple[Any, Any]]:
         """(rows, features in the eigenvectors' coordinates, not centred), block by block."""
-        matrix = self.whitening.T @ vectors
+        matrix = self.coordinates.T @ vectors
         for _, rows, values in predict_groups(
             self.design, self.problem.X, [matrix], workers=self.workers
         ):
@@ -264,7 +229,7 @@ class BasisModel(Model):
     def _heldout_by_block(self, rows: Any, alphas: Any) -> Any:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
         path, y, root = self._path(), to_numpy(self._Y)[rows], self._root_of(rows)
-        features = self._features(rows) @ self.whitening.T
+        features = self._features(rows) @ self.coordinates.T
         theta, intercept = path.coefficients(alphas)
         residual = y[None] - np.matmul(features[None], theta) - intercept[:, None, :]
         centred = root[:, None] * path.leverage_features(features)
@@ -279,7 +244,7 @@ class BasisModel(Model):
 
     def _heldout_by_itself(self, rows: Any, alphas: Any) -> Any:
         """Many rows: their own statistics, subtracted from the total. O(|J| m²)."""
-        problem, T = self.problem, self.whitening.T
+        problem, T = self.problem, self.coordinates.T
         apart = collect(
             self.design, take_rows(problem.X, rows), take_rows(self._Y, rows),
             None if problem.root_weight is None else take_rows(problem.root_weight, rows),
@@ -330,13 +295,14 @@ class BasisModel(Model):
         values, which = np.unique(mu, return_inverse=True)
         theta, intercept = self._path().coefficients(values)
         pick = (which, slice(None), np.arange(t))
-        beta = self.whitening.T @ theta[pick].T
-        beta = beta if self._mix is None else self._mix @ beta
+        beta = self.coordinates.of_landmarks(theta[pick].T)
         return beta, intercept[which, np.arange(t)], mu
 
     def _report_error(self, alpha: Any, intercept: Any) -> None:
         """Add ‖K − K̃‖₂ and ding2012's bound to the report."""
-        found = kernel_error(self.design, self.whitening.T, self.problem.X, seed=0, workers=self.workers)
+        found = kernel_error(
+            self.design, self.coordinates.T, self.problem.X, seed=0, workers=self.workers
+        )
         bound = decision_bound(found, to_numpy(self.problem.Y), intercept, alpha)
         self.report |= {
             "kernel_error": found["kernel_error"],

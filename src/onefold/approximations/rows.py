@@ -76,7 +76,7 @@ class RowsModel(BasisModel):
         mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
         values, which = np.unique(mu, return_inverse=True)
         theta, intercept = self._path().coefficients(values)
-        beta = self._flat(theta, self.whitening.T)
+        beta = self._flat(theta, self.coordinates.T)
         dual = self._dual(beta, intercept, values, np.arange(problem.n))
         coef = dual[:, which, np.arange(t)]
         constant = intercept[which, np.arange(t)] + self.offset
