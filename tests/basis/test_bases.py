@@ -96,3 +96,19 @@ def test_rows_of_ones_own_are_checked(X):
     with pytest.raises(ValueError, match="NaN"):
         given_rows(np.full((4, 3), np.nan), X)
     assert given_rows(X[:4].astype(np.float32), X).rows.dtype == np.float64
+
+
+def test_cluster_centres_do_not_depend_on_the_precision():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (300, 4)).astype(np.float32)  # many duplicates: a tie decides easily
+    single = BASES["kmeans"](RBF(0.1), X, 40, np.random.default_rng(1))
+    double = BASES["kmeans"](RBF(0.1), X.astype(np.float64), 40, np.random.default_rng(1))
+    assert single.rows.dtype == np.float32
+    assert double.rows.dtype == np.float64
+    np.testing.assert_allclose(double.rows, single.rows, atol=1e-6)
+
+
+def test_clusters_of_rows_far_from_zero(X):
+    centres = BASES["kmeans"](RBF(0.1), X + 1e9, 40, np.random.default_rng(1)).rows - 1e9
+    assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
+    assert len(np.unique(centres.round(3), axis=0)) == 40
