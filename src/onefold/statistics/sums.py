@@ -54,6 +54,8 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
             apart += wide.T @ wanted[part]
         small += tile.T @ narrow[part]
         tile = _loud(tile)
+        if not tile.shape[0]:
+            continue
         add_gram(run, tile, fresh=pending == 0)
         pending += tile.shape[0]
         if pending >= _FLUSH_ROWS:
