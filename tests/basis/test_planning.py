@@ -121,3 +121,13 @@ def test_command(tmp_path, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["rows"] == 50
     assert facts["fits"] is True
+
+
+def test_command_knows_the_columns(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b,c,y\n" + "\n".join(f"{i},{i % 7},1,{i % 3}" for i in range(50)) + "\n")
+    assert main(["plan", str(table), "--target", "y", "--drop", "c"]) == 0
+    assert "50 rows, 2 features" in capsys.readouterr().out
+    for option in ("--target", "--drop"):
+        assert main(["plan", str(table), option, "z"]) != 0
+        assert f"{option}: t.csv has no column 'z'" in capsys.readouterr().err

@@ -138,6 +138,8 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("--target", metavar="COL", help="column to predict; any one column, if not given")
+    add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")

@@ -15,7 +15,12 @@ _BLOCK = 65_536
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    rows, features = table_shape(open_table(arguments.table))
+    source = open_table(arguments.table)
+    if arguments.target is not None:
+        source.require(arguments.target, "--target")
+    for name in arguments.drop:
+        source.require(name, "--drop")
+    rows, features = table_shape(source, len(set(arguments.drop)))
     found = plan(
         (rows, features),
         approximation=arguments.approximation,
@@ -41,9 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(json.dumps(facts, allow_nan=False))
 
 
-def table_shape(source: TableSource) -> tuple[int, int]:
+def table_shape(source: TableSource, left_out: int = 0) -> tuple[int, int]:
     """Rows, and columns but for one target; text columns count once, as their categories are unknown."""
-    rows, width = 0, max(1, len(source.names) - 1)
+    rows, width = 0, max(1, len(source.names) - 1 - left_out)
     for block in source.batches(_BLOCK):
         rows += len(block)
         if block.sparse is not None:

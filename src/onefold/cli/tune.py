@@ -15,7 +15,7 @@ from onefold.cli.progress import Progress
 from onefold.cli.report import counted, result_json, result_text
 from onefold.cli.writing import OUTPUT_NAMES, write_model
 from onefold.tables import TableError, TableSource, open_table
-from onefold.tables.errors import did_you_mean, listing
+from onefold.tables.errors import listing
 
 __all__ = ["run"]
 
@@ -81,9 +81,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
     )
     named = list(settings.named_columns().items())
     for option, name in [*named, *(("--drop", name) for name in settings.drop)]:
-        if name not in source.names:
-            near = did_you_mean(name, source.names)
-            raise TableError(f"{option}: {source.path.name} has no column '{name}'; {near}")
+        source.require(name, option)
         if option != "--target" and name == target:
             raise ValueError(f"{option} names the target column '{name}'; choose another column")
     return settings

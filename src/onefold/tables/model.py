@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onefold import saving
-from onefold.tables.errors import TableError, did_you_mean
+from onefold.tables.errors import TableError
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.rows import Rows, rows_of_frame
 from onefold.tables.source import TableSource, open_table
@@ -87,9 +87,7 @@ class TableModel:
         source = open_table(table) if isinstance(table, str | Path) else table
         if isinstance(source, TableSource):
             for name in beside:
-                if name not in source.names:
-                    near = did_you_mean(name, source.names)
-                    raise TableError(f"{source.path.name} has no column '{name}'; {near}")
+                source.require(name)
             self.preparation.check_columns(source.names, source.sparse)
             wanted = tuple(dict.fromkeys(self.preparation.columns + beside))
             blocks = source.batches(size, wanted)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onefold.tables.errors import TableError, listing
+from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.rows import Rows
 
 if TYPE_CHECKING:
@@ -60,6 +60,12 @@ class TableSource(ABC):
                 f"{self.path.name} has more than one column named {listing(twice)}; "
                 "give every column its own name"
             )
+
+    def require(self, name: str, option: str = "") -> None:
+        """Refuse a column that the table does not have; `option` is where it was named."""
+        if name not in self.names:
+            where, near = f"{option}: " if option else "", did_you_mean(name, self.names)
+            raise TableError(f"{where}{self.path.name} has no column '{name}'; {near}")
 
 
 def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
