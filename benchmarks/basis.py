@@ -7,7 +7,6 @@ Without names, everything runs. Ratios are taken in one process, the parts takin
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.common import Row, in_turn, peak_memory, report, seconds
+from benchmarks.common import Parts, Row, in_turn, peak_memory, run_parts, seconds
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.estimators.selected import DEFAULT_ALPHAS
@@ -230,7 +229,7 @@ def _rmse(prediction: Any, truth: Any) -> float:
     return float(np.sqrt(np.mean((prediction - truth) ** 2)))
 
 
-PARTS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
+PARTS: Parts = {
     "pass": ("One gamma: every fold and ridge from one pass", one_pass),
     "grid": ("The whole 13 × 11 grid, 5-fold", whole_grid),
     "exact": ("Exact fits beyond a dense factorisation", exact_fits),
@@ -238,17 +237,5 @@ PARTS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    options = parser.parse_args()
-    for name in options.parts or PARTS:
-        if name not in PARTS:
-            parser.error(f"no part named {name}; there are {', '.join(PARTS)}")
-        title, function = PARTS[name]
-        report(f"basis-{name}", title, function(options.quick))
-
-
 if __name__ == "__main__":
-    main()
+    run_parts("basis", __doc__, PARTS)

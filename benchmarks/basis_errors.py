@@ -17,7 +17,7 @@ from sklearn.kernel_approximation import Nystroem as ReferenceNystroem
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.common import DATA, Row, report
+from benchmarks.common import Row, data_sets, report
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.estimators.selected import DEFAULT_ALPHAS
@@ -37,12 +37,8 @@ def sets(names: list[str], quick: bool) -> None:
     standard error.
     """
     rows: list[Row] = []
-    for name in names or SETS:
-        path = DATA / f"{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        part = load_set(np.load(path), name, 4000 if quick else 20_000)
+    for name, data in data_sets(names or SETS):
+        part = load_set(data, name, 4000 if quick else 20_000)
         for m, seeds in ({200: 2} if quick else SEEDS).items():
             found: dict[str, list[float]] = {}
             spent = {"onefold s": 0.0, "scikit-learn s": 0.0}
@@ -115,12 +111,8 @@ def load_set(data: Any, name: str, limit: int) -> Part:
 def precision(names: list[str], quick: bool) -> None:
     """Cross-validated squared errors from float32 rows, against those from the same rows in float64."""
     rows: list[Row] = []
-    for name in names or SETS:
-        path = DATA / f"{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        X, y, _, _, classifier = load_set(np.load(path), name, 4000 if quick else 15_000)
+    for name, data in data_sets(names or SETS):
+        X, y, _, _, classifier = load_set(data, name, 4000 if quick else 15_000)
         y = np.where(y == y[0], 1.0, -1.0) if classifier else y
         for method in METHODS:
             single, double = (
@@ -146,12 +138,7 @@ def ding2012(names: list[str], quick: bool) -> None:
     """The paper's table: c = 0.1 n, k = 0.5 c, 5-fold on the 13 × 11 grid; test error in percent."""
     splits = 2 if quick else 10
     rows: list[Row] = []
-    for name in names or PAPER_SETS:
-        path = DATA / f"ida_{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        data = np.load(path)
+    for name, data in data_sets(names or PAPER_SETS, "ida_"):
         prefix = "" if "train_idx" in data else "rand_"
         found: dict[str, list[float]] = {"exact": [], "algorithm 1": [], "landmarks": []}
         spent = dict.fromkeys(found, 0.0)

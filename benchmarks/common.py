@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,29 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+Parts = dict[str, tuple[str, Callable[[bool], list[Row]]]]
+
+
+def run_parts(prefix: str, description: str | None, parts: Parts) -> None:
+    """The command line of a benchmark: report the parts that are named, or all, small with --quick."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    options = parser.parse_args()
+    for name in options.parts or parts:
+        if name not in parts:
+            parser.error(f"no part named {name}; there are {', '.join(parts)}")
+        title, function = parts[name]
+        report(f"{prefix}-{name}", title, function(options.quick))
+
+
+def data_sets(names: Sequence[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(name, arrays) of the sets that are there; the others are said to be skipped."""
+    for name in names:
+        path = DATA / f"{prefix}{name}.npz"
+        if path.exists():
+            yield name, np.load(path)
+        else:
+            print(f"skipped {name}: {path} is not there")

@@ -5,14 +5,12 @@ python -m benchmarks.sparse [figures] [cost] [robust] [--quick]
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold
 
-from benchmarks.common import DATA, RESULTS, Row, in_turn, report
+from benchmarks.common import RESULTS, Parts, Row, data_sets, in_turn, run_parts
 from onefold import LSSVR, SparseLSSVR
 from onefold.kernels import RBF
 from onefold.statistics import Design, RidgePath, Whitening, collect
@@ -33,12 +31,8 @@ def figures(quick: bool) -> list[Row]:
     sets = {"mcycle": "motorcycle", "boston": "Boston housing"}
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2))
     rows: list[Row] = []
-    for ax, (name, title) in zip(axes, sets.items()):
-        path = DATA / f"{name}.npz"
-        if not path.exists():
-            print(f"skipped {name}: {path} is not there")
-            continue
-        data = np.load(path)
+    for ax, (name, data) in zip(axes, data_sets(list(sets))):
+        title = sets[name]
         X, y = data["X"].astype(float), data["y"].astype(float)
         X = (X - X.mean(axis=0)) / X.std(axis=0)
         cv = KFold(3 if quick else 10, shuffle=True, random_state=0)
@@ -132,24 +126,12 @@ def robust(quick: bool) -> list[Row]:
     return rows
 
 
-PARTS: dict[str, tuple[str, Callable[[bool], list[Row]]]] = {
+PARTS: Parts = {
     "figures": ("RMS error of cross-validation against the number of centres", figures),
     "cost": ("What a path costs", cost),
     "robust": ("Robust weights", robust),
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="small sizes")
-    options = parser.parse_args()
-    for name in options.parts or PARTS:
-        if name not in PARTS:
-            parser.error(f"no part named {name}; there are {', '.join(PARTS)}")
-        title, function = PARTS[name]
-        report(f"sparse-{name}", title, function(options.quick))
-
-
 if __name__ == "__main__":
-    main()
+    run_parts("sparse", __doc__, PARTS)
