@@ -108,7 +108,9 @@ def test_cluster_centres_do_not_depend_on_the_precision():
     np.testing.assert_allclose(double.rows, single.rows, atol=1e-6)
 
 
-def test_clusters_of_rows_far_from_zero(X):
-    centres = BASES["kmeans"](RBF(0.1), X + 1e9, 40, np.random.default_rng(1)).rows - 1e9
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 1e9), (1e100, 0.0), (1e-100, 0.0)])
+def test_clusters_of_rows_of_any_size(X, scale, shift):
+    rows = scale * X + shift
+    centres = (BASES["kmeans"](RBF(0.1), rows, 40, np.random.default_rng(1)).rows - shift) / scale
     assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
     assert len(np.unique(centres.round(3), axis=0)) == 40

@@ -23,17 +23,18 @@ def cluster_centres(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) 
         return Basis(pick(X, np.arange(m)), np.arange(m), {"method": "kmeans"})
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
     rows = to_numpy(take_rows(X, candidates))
-    # About their mean, so that rows far from 0 keep their digits.
+    # About their mean and in units of their largest entry, so that float32 holds them and their squares.
     origin = 0.0 if is_sparse(rows) else rows.mean(axis=0, dtype=np.float64)
-    shifted = rows if is_sparse(rows) else rows - origin
+    shifted = rows.astype(np.float64) if is_sparse(rows) else rows - origin
+    unit = float(abs(shifted).max()) or 1.0
     means = MiniBatchKMeans(
         m,
         n_init=1,
         init="random",
         batch_size=max(1024, 2 * m),
         random_state=int(rng.integers(2**31 - 1)),
-    ).fit(shifted.astype(np.float32))
-    centres = (means.cluster_centers_ + origin).astype(rows.dtype)
+    ).fit((shifted / unit).astype(np.float32))
+    centres = (means.cluster_centers_.astype(np.float64) * unit + origin).astype(rows.dtype)
     report = {"method": "kmeans", "candidates": int(candidates.size)}
     if is_foreign(X):
         return Basis(namespace(X).astype(like(centres, X), X.dtype), None, report)
