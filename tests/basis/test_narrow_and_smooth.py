@@ -225,3 +225,17 @@ def test_subtract_product_refuses_shapes_that_do_not_fit():
     tile, left = np.zeros((4, 6), np.float32), np.zeros((4, 2), np.float32)
     with pytest.raises(TypeError, match="subtract"):
         subtract_product(tile, left, np.zeros((5, 2), np.float32))
+
+
+@pytest.mark.parametrize(
+    "test",
+    [np.repeat(np.arange(500, 550), 2), np.repeat(np.arange(500, 520), 3), np.arange(599, 499, -1)],
+    ids=["repeated, as many as left out", "repeated", "unordered"],
+)
+def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
+    cv = [(np.arange(500), test)]
+    found = LSSVRCV(gammas=[0.1], alphas=[0.1], cv=cv, approximation=Nystroem(X[:40])).fit(X, Y)
+    Phi, W = rbf(X, X[:40], 0.1), rbf(X[:40], X[:40], 0.1)
+    beta, b = fit_literally(Phi[:500], W, Y[:500], 0.1, intercept=True)
+    literal = -np.mean((Y[test] - Phi[test] @ beta - b) ** 2)
+    assert found.best_score_ == pytest.approx(literal, rel=1e-8)

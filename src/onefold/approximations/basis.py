@@ -267,7 +267,12 @@ class BasisModel(Model):
     def heldout_squared_error(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
     ) -> Any | None:
-        """From the statistics alone; None where that is not possible or has lost its digits."""
+        """From the statistics alone; None where that is not possible or has lost its digits.
+
+        Statistics count a row once: a splitter that tests rows repeatedly is not served.
+        """
+        if any(np.unique(test).size < len(test) for test in tests):
+            return None
         apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
         extra = tests if apart else ()
         groups = group_rows(self.problem.n, [*left_out, *extra])

@@ -25,7 +25,7 @@ from onefold.smoothers.route import Need
 from onefold.speed import Speed
 from onefold.threads import count_workers, limit_blas
 
-_CANDIDATES = 4  # rows per landmark that pivoting looks at
+_PIVOTED, _CLUSTERED = 4, 20  # rows per landmark that pivoting and clustering look at
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class Nystroem(Approximation):
         kept = 8 * n * targets * (2 * load.alphas if load.folds else 1)
         return Cost(
             float(load.kernels * (tiles + gram + small + predict)),
-            int(12 * groups * m**2 + kept + 8 * _CANDIDATES * m**2),
+            int(12 * groups * m**2 + kept + 8 * _PIVOTED * m**2 + 12 * min(n, _CLUSTERED * m) * d),
         )
 
 

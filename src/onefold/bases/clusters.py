@@ -8,6 +8,7 @@ from sklearn.cluster import MiniBatchKMeans
 from onefold.arrays import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.bases.base import Basis, candidate_rows, pick
 from onefold.kernels import Kernel
+from onefold.kernels.tiles import spans
 
 _PER_LANDMARK = 20
 
@@ -24,16 +25,22 @@ def cluster_centres(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) 
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
     rows = to_numpy(take_rows(X, candidates))
     # About their mean and in units of their largest entry, so that float32 holds them and their squares.
-    origin = 0.0 if is_sparse(rows) else rows.mean(axis=0, dtype=np.float64)
-    shifted = rows.astype(np.float64) if is_sparse(rows) else rows - origin
-    unit = float(abs(shifted).max()) or 1.0
+    if is_sparse(rows):
+        origin, unit = 0.0, float(abs(rows).max()) or 1.0
+        scaled = (rows.astype(np.float64) / unit).astype(np.float32)
+    else:
+        origin = rows.mean(axis=0, dtype=np.float64)
+        unit = float(max((rows.max(axis=0) - origin).max(), (origin - rows.min(axis=0)).max())) or 1.0
+        scaled = np.empty(rows.shape, dtype=np.float32)
+        for part in spans(len(rows), 1024):  # no second sample in float64
+            scaled[part] = (rows[part] - origin) / unit
     means = MiniBatchKMeans(
         m,
         n_init=1,
         init="random",
         batch_size=max(1024, 2 * m),
         random_state=int(rng.integers(2**31 - 1)),
-    ).fit((shifted / unit).astype(np.float32))
+    ).fit(scaled)
     centres = (means.cluster_centers_.astype(np.float64) * unit + origin).astype(rows.dtype)
     report = {"method": "kmeans", "candidates": int(candidates.size)}
     if is_foreign(X):
