@@ -24,7 +24,7 @@ from onefold.tables import (
 from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.target import Task
 
-__all__ = ["Job", "Settings", "prepare_job", "run_job"]
+__all__ = ["Job", "Settings", "check_kernel", "prepare_job", "run_job"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Job:
 
 def prepare_job(rows: Rows, settings: Settings) -> Job:
     """Check everything that can be wrong with the rows, and prepare them."""
-    _check_kernel(settings, sparse=rows.sparse is not None)
+    check_kernel(settings, sparse=rows.sparse is not None)
     target = learn_target(rows, settings.target, settings.task)
     not_features = {*settings.named_columns().values(), *settings.drop}
     weight = None if settings.weight is None else _weights(rows, settings.weight)
@@ -127,7 +127,8 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
     return TableModel(estimator, job.preparation, settings.target, job.target.task, settings.id, report)
 
 
-def _check_kernel(settings: Settings, sparse: bool) -> None:
+def check_kernel(settings: Settings, sparse: bool) -> None:
+    """Refuse a kernel that does not go with the widths or the rows."""
     kernel = resolve_kernel(settings.kernel, 1.0, 3, 1.0)
     if settings.gammas is not None and not kernel.has_width:
         raise ValueError(f"the {settings.kernel} kernel has no width: leave --gammas out")

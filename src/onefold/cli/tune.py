@@ -11,6 +11,7 @@ from pathlib import Path
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.job import Job, Settings, prepare_job, run_job
 from onefold.cli.measures import score_words
+from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
 from onefold.cli.report import counted, result_json, result_text
 from onefold.cli.writing import OUTPUT_NAMES, write_model
@@ -28,13 +29,20 @@ def run(arguments: argparse.Namespace) -> None:
     directory: Path = arguments.out or Path(default_directory(arguments.table))
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
     with staged_directory(directory, OUTPUT_NAMES) as stage:
-        job = prepare_job(source.read(), settings)
+        mapped = larger_than_memory(source)
+        job = (
+            prepare_on_disk(source, settings, stage) if mapped else prepare_job(source.read(), settings)
+        )
         if not quiet:
+            if mapped:
+                text = "rows stay on disk, in float32, as the table would fill half of the free memory"
+                print(f"onefold: {text}", file=sys.stderr)
             for note in _notes(job, arguments.table.name):
                 print(f"onefold: {note}", file=sys.stderr)
         words = partial(score_words, job.criterion)
         with Progress(None if quiet else sys.stderr, words) as progress:
             model = run_job(job, progress)
+        (stage / "rows.npy").unlink(missing_ok=True)
         no_picture = write_model(model, stage)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from onefold.tables.columns import as_numbers
-from onefold.tables.errors import TableError, did_you_mean
+from onefold.tables.errors import TableError, listing
+from onefold.tables.learn import ROUNDING
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource, open_table
 
@@ -36,6 +37,8 @@ class RowsOnDisk:
     columns : tuple of str
     mean, scale : arrays (d,)
         X is (value − mean) / scale; prepare new rows with the same.
+    constant : tuple of str
+        Columns that were left out because all their values were equal.
     path : Path
     """
 
@@ -44,6 +47,7 @@ class RowsOnDisk:
     columns: tuple[str, ...]
     mean: Any
     scale: Any
+    constant: tuple[str, ...]
     path: Path
 
 
@@ -72,14 +76,22 @@ def rows_on_disk(
     """
     source = table if isinstance(table, TableSource) else open_table(table)
     for name in (target, *drop):
-        if name not in source.names:
-            raise TableError(f"there is no column '{name}'; {did_you_mean(name, source.names)}")
+        source.require(name)
     columns = tuple(name for name in source.names if name != target and name not in drop)
     if source.sparse or not columns:
         raise TableError(
             f"{source.path.name} has no named columns of numbers to learn from; use .csv or .parquet"
         )
     mean, scale, n = _moments(source, columns, target, block)
+    varies = scale > 0
+    constant = tuple(name for name, kept in zip(columns, varies) if not kept)
+    columns, mean, scale = (
+        tuple(name for name in columns if name not in constant),
+        mean[varies],
+        scale[varies],
+    )
+    if not columns:
+        raise TableError(f"every column is constant ({listing(constant)}): nothing to learn")
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     y = np.empty(n)
@@ -94,13 +106,13 @@ def rows_on_disk(
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
-    return RowsOnDisk(np.load(path, mmap_mode="r"), y, columns, mean, scale, path)
+    return RowsOnDisk(np.load(path, mmap_mode="r"), y, columns, mean, scale, constant, path)
 
 
 def _moments(
     source: TableSource, columns: tuple[str, ...], target: str, block: int
 ) -> tuple[Any, Any, int]:
-    """Mean, standard deviation (1 for a constant column) and number of rows; blocks are merged."""
+    """Mean, standard deviation (0 for a constant column) and number of rows; blocks are merged."""
     mean, spread, n = np.zeros(len(columns)), np.zeros(len(columns)), 0
     for rows in source.batches(block, (*columns, target)):
         values = _matrix(rows, columns)
@@ -114,7 +126,7 @@ def _moments(
     if n == 0:
         raise TableError(f"{source.path.name} has no rows")
     deviation = np.sqrt(spread / n)
-    return mean, np.where(deviation > 1e-12 * np.maximum(1.0, np.abs(mean)), deviation, 1.0), n
+    return mean, np.where(deviation > ROUNDING * np.abs(mean), deviation, 0.0), n
 
 
 def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:

@@ -20,7 +20,7 @@ __all__ = ["learn_preparation", "refuse_mangled_numbers"]
 
 _MANY_CATEGORIES = 50
 _FEW_CATEGORIES = 20
-_ROUNDING = 1e-13
+ROUNDING = 1e-13  # of its mean: a spread below it makes a column constant
 
 
 @dataclass
@@ -141,7 +141,7 @@ def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
     median = float(np.median(present))
     filled = np.where(np.isnan(values), median, values)
     mean, scale = float(filled.mean()), float(filled.std())
-    if scale <= _ROUNDING * abs(mean):
+    if scale <= ROUNDING * abs(mean):
         found.constant.append(name)
     else:
         found.numeric[name] = (mean, scale, median)

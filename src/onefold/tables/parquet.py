@@ -24,6 +24,13 @@ class ParquetSource(TableSource):
             self.names = tuple(pyarrow.parquet.read_schema(path).names)
         self.check_names()
 
+    def bytes_in_memory(self) -> int:
+        import pyarrow.parquet
+
+        with self._plain_errors():
+            rows = pyarrow.parquet.read_metadata(self.path).num_rows
+        return 3 * 8 * int(rows) * len(self.names)
+
     def read(self) -> Rows:
         import pyarrow.parquet
 

@@ -16,7 +16,7 @@ from onefold.tables.rows import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Target", "Task", "learn_target", "read_target"]
+__all__ = ["Target", "Task", "learn_target", "read_target", "target_of_numbers"]
 
 Task = Literal["classification", "regression"]
 
@@ -63,9 +63,8 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
         values = as_numbers(column, name)
         if np.isinf(values).any():
             raise TableError(f"infinite values in the target '{name}'; remove or replace them")
-        inferred, reason = _task_of_numbers(values, name)
-    else:
-        inferred, reason = "classification", f"'{name}' holds {kind}"
+        return target_of_numbers(values, name, task)
+    inferred, reason = "classification", f"'{name}' holds {kind}"
     if task is not None:
         inferred, reason = task, "as asked for"
     if inferred == "regression":
@@ -74,6 +73,18 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
             raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
         return Target(name, "regression", reason, values)
     return Target(name, "classification", reason, _classes(column, name))
+
+
+def target_of_numbers(values: np.ndarray, name: str, task: Task | None = None) -> Target:
+    """The same for a target that is known to be finite numbers."""
+    inferred, reason = _task_of_numbers(values, name)
+    if task is not None:
+        inferred, reason = task, "as asked for"
+    if inferred == "regression":
+        if values.min() == values.max():
+            raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
+        return Target(name, "regression", reason, values)
+    return Target(name, "classification", reason, _checked_classes(_class_numbers(values, name), name))
 
 
 def read_target(rows: Rows, name: str, task: Task, like: np.ndarray | None) -> np.ndarray:
@@ -114,20 +125,25 @@ def _task_of_numbers(values: np.ndarray, name: str) -> tuple[Task, str]:
 def _classes(column: pa.ChunkedArray, name: str) -> np.ndarray:
     kind = kind_of(column)
     values: np.ndarray
-    if kind == "numeric":
-        numbers = as_numbers(column, name)
-        if not _whole(numbers):
-            raise TableError(
-                f"the target '{name}' holds numbers with fractions, which can't be classes; "
-                "use --task regression"
-            )
-        values = numbers.astype(np.int64)
-    elif kind == "boolean":
+    if kind == "boolean":
         values = np.asarray(column.to_pylist(), dtype=np.bool_)
     else:
         text = as_text(column, name)
         values = np.asarray(text.to_pylist(), dtype=np.str_)
         refuse_mangled_numbers(text, cast("list[str]", sorted(set(text.to_pylist()))), name)
+    return _checked_classes(values, name)
+
+
+def _class_numbers(values: np.ndarray, name: str) -> np.ndarray:
+    if not _whole(values):
+        raise TableError(
+            f"the target '{name}' holds numbers with fractions, which can't be classes; "
+            "use --task regression"
+        )
+    return values.astype(np.int64)
+
+
+def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
     n_classes = len(np.unique(values))
     if n_classes == 1:
         raise TableError(

@@ -1,0 +1,54 @@
+"""Jobs on tables larger than memory: numbers only, standardised into a file that the search maps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from onefold.cli.folds import choose_folds
+from onefold.cli.job import Job, Settings, check_kernel
+from onefold.memory import available_memory
+from onefold.tables import Preparation, TableSource, rows_on_disk
+from onefold.tables.target import target_of_numbers
+
+__all__ = ["larger_than_memory", "prepare_on_disk"]
+
+_SHARE = 0.5  # of the free memory that a table and its matrix may take
+
+
+def larger_than_memory(source: TableSource) -> bool:
+    """Whether reading the whole table would leave too little memory for the search."""
+    free = available_memory()
+    return free is not None and not source.sparse and source.bytes_in_memory() > _SHARE * free
+
+
+def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) -> Job:
+    """The job of :func:`prepare_job`, its matrix a mapped float32 file in `directory`.
+
+    Two passes over the table; memory for a block of rows and the target. Features and target must be
+    numbers, and no value may be missing: what is not is refused with its row.
+    """
+    for option, given in {
+        "--missing impute": settings.missing != "error",
+        "--weight": settings.weight is not None,
+        "--groups": settings.groups is not None,
+    }.items():
+        if given:
+            raise ValueError(
+                f"{option} needs the whole table in memory, and {source.path.name} is too large for "
+                "half of what is free; leave it out, or tune on fewer rows"
+            )
+    check_kernel(settings, sparse=False)
+    not_features = {*settings.named_columns().values(), *settings.drop} - {settings.target}
+    found = rows_on_disk(source, settings.target, directory / "rows.npy", drop=not_features)
+    target = target_of_numbers(found.y, settings.target, settings.task)
+    cv, words = choose_folds(settings, target, None)
+    preparation = Preparation(
+        numeric=found.columns,
+        mean=found.mean,
+        scale=found.scale,
+        median=np.array(found.mean),
+        constant=found.constant,
+    )
+    return Job(settings, target, preparation, found.X, None, None, cv, words)

@@ -1,0 +1,100 @@
+"""``onefold tune`` on a table larger than memory: the same model, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onefold.cli import main, ondisk
+from onefold.tables import load_table_model, open_table
+
+SMALL = ["--gammas", "2^-3:2^1:3", "--alphas", "2^-5:2^1:3", "--approximation", "nystroem"]
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(5, 2, 400), rng.normal(-1, 0.1, 400)
+    frame = pd.DataFrame(
+        {"id": np.arange(400), "a": a, "b": b, "same": 7.0, "label": (a > 5).astype(int)}
+    )
+    frame["y"] = np.sin(a) + 10 * b
+    frame.to_csv("t.csv", index=False)
+    frame.to_parquet("t.parquet")
+    return frame
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+
+
+@pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize("target", ["y", "label"])
+def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
+    drop = ["--drop", "label" if target == "y" else "y", "--id", "id"]
+    found = []
+    for free in (2**60, 1000):
+        monkeypatch.setattr(ondisk, "available_memory", lambda free=free: free)
+        out = f"out{free}"
+        assert main(["tune", table, "--target", target, *drop, *SMALL, "--out", out]) == 0
+        told = "rows stay on disk" in capsys.readouterr().err
+        assert told == (free == 1000)
+        assert sorted(p.name for p in Path(out).iterdir()) == [
+            "model.onefold", "search.csv", "search.png",
+        ]  # fmt: skip
+        found.append(load_table_model(Path(out) / "model.onefold"))
+    memory, disk = found
+    assert disk.preparation.numeric == memory.preparation.numeric == ("a", "b")
+    assert disk.preparation.constant == memory.preparation.constant == ("same",)
+    assert disk.estimator.best_params_ == memory.estimator.best_params_
+    assert disk.estimator.best_score_ == pytest.approx(memory.estimator.best_score_, rel=1e-3)
+    rows = open_table(table)
+    one, other = (np.asarray([*model.predict(rows)]) for model in found)
+    if target == "y":
+        np.testing.assert_allclose(one, other, atol=1e-2)
+    else:
+        assert np.mean(one == other) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--target", "y", "--weight", "a"], "--weight needs the whole table in memory"),
+        (["--target", "y", "--groups", "id"], "--groups needs the whole table in memory"),
+        (["--target", "y", "--missing", "impute"], "--missing impute needs the whole table"),
+        (["--target", "y", "--task", "classification"], "numbers with fractions"),
+        (["--target", "same"], "the same in every row|only one class"),
+    ],
+)
+def test_refused(frame, little_memory, capsys, options, words):
+    import re
+
+    assert main(["tune", "t.csv", *options, *SMALL]) != 0
+    assert re.search(words, capsys.readouterr().err)
+    assert not Path("t-onefold").exists()
+
+
+def test_text_and_gaps_are_refused_with_their_row(frame, little_memory, capsys):
+    frame["a"] = frame["a"].astype(object)
+    frame.loc[3, "a"] = "high"
+    frame.to_csv("text.csv", index=False)
+    assert main(["tune", "text.csv", "--target", "y", *SMALL]) != 0
+    assert "'a'" in capsys.readouterr().err
+    frame.loc[3, "a"] = None
+    frame.to_csv("gap.csv", index=False)
+    assert main(["tune", "gap.csv", "--target", "y", *SMALL]) != 0
+    assert "data row 4" in capsys.readouterr().err
+    assert sorted(p.name for p in Path().iterdir()) == ["gap.csv", "t.csv", "t.parquet", "text.csv"]
+
+
+def test_json_stays_one_line(frame, little_memory, capsys):
+    assert main(["tune", "t.csv", "--target", "y", *SMALL, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert json.loads(out)
