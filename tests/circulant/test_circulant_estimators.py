@@ -150,7 +150,8 @@ def test_refit_exact_trains_with_the_kernel_matrix() -> None:
 class TestSearch:
     def test_spacings_are_columns_of_the_table_and_the_choice_is_used(self) -> None:
         gammas, alphas = [0.5, 2.0], [0.1, 1.0, 4.0]
-        found = LSSVRCV(gammas=gammas, alphas=alphas, approximation="circulant", cv=3, refit="same").fit(
+        structure = Circulant(spacing="search")
+        found = LSSVRCV(gammas=gammas, alphas=alphas, approximation=structure, cv=3, refit="same").fit(
             X, NUMBERS
         )
         table = found.cv_results_
@@ -276,7 +277,7 @@ def test_cov_needs_a_mean() -> None:
 def test_weights_are_refused_before_any_work() -> None:
     for model in (LSSVR(approximation="circulant"), LSSVRCV(approximation="circulant")):
         with pytest.raises(ValueError, match='"exact"'):
-            model.fit(X, NUMBERS, np.ones(N))
+            model.fit(X, NUMBERS, np.arange(N) + 1.0)
     with pytest.raises(ValueError, match='"exact"'):
         LSSVC(approximation="circulant", class_weight="balanced").fit(X, LABELS)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onefold.arrays import Array, take_rows
+from onefold.arrays import Array, like, take_rows
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel
 from onefold.smoothers import Smoother
@@ -26,21 +26,33 @@ from onefold.speed import Speed
 class Problem:
     r"""min ½‖w‖² + (1/2μ) Σ v_i ‖y_i − f(x_i)‖², with or without an intercept.
 
+    The problem is stated in units of its own, in which nothing depends on the scale of the weights or
+    on where the targets lie; `ridge` and `restore` lead from the user's units and back.
+
     Attributes
     ----------
     X : array or CSR matrix (n, d)
         Rows, or the kernel matrix where the kernel is precomputed.
     Y : array (n, targets)
-        float64, in X's library.
+        float64, in X's library; about `offset`.
     root_weight : array (n,) or None
         √v_i, all positive; None for equal weights.
     fit_intercept : bool
+    offset : NumPy array (targets,) or None
+        What was subtracted from the user's targets.
+    alpha_unit : float
+        What the user's weights, and with them the ridge, were divided by.
+    kept : NumPy array (n,) or None
+        Numbers of the rows among the user's, where some had weight 0 and left the problem.
     """
 
     X: Any
     Y: Any
     root_weight: Any
     fit_intercept: bool
+    offset: Any = None
+    alpha_unit: float = 1.0
+    kept: Any = None
 
     @property
     def n(self) -> int:
@@ -50,7 +62,28 @@ class Problem:
     def rows(self, rows: Any) -> Problem:
         """The problem of some of the rows; not for a precomputed kernel."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
-        return Problem(take_rows(self.X, rows), take_rows(self.Y, rows), root, self.fit_intercept)
+        kept = np.asarray(rows) if self.kept is None else self.kept[rows]
+        return replace(
+            self, X=take_rows(self.X, rows), Y=take_rows(self.Y, rows), root_weight=root, kept=kept
+        )
+
+    def ridge(self, alpha: Any) -> Any:
+        """The problem's μ behind the user's alpha."""
+        with np.errstate(over="ignore", under="ignore"):
+            mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
+        if not np.all(np.isfinite(mu) & (mu > 0)):
+            raise ValueError(
+                f"alpha over the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
+                "multiply all weights by a constant."
+            )
+        return mu
+
+    def restore(self, expansion: Expansion) -> Expansion:
+        """The expansion of this problem as one of the user's targets."""
+        if self.offset is None:
+            return expansion
+        intercept = expansion.intercept + like(self.offset, expansion.intercept)
+        return replace(expansion, intercept=intercept)
 
     def scaled_targets(self) -> Array:
         """S Y: the targets of the equivalent problem with equal weights."""

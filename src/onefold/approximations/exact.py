@@ -6,7 +6,7 @@ O(n³) time and at most three arrays of n × n, two where Cholesky serves, one f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,14 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product, spans
 from onefold.memory import require_memory
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
-from onefold.smoothers.base import without_rows
+from onefold.smoothers.base import UnsolvableError, without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
 from onefold.smoothers.route import LARGE, Need
-from onefold.smoothers.spectral import ROUNDING, isolated_rows, psd_probe
+from onefold.smoothers.spectral import GIVEN, PSD, Rounding, isolated_rows, psd_probe
 from onefold.speed import Speed
 
 _STRIP = 256
+_UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 
 
 @dataclass(frozen=True)
@@ -80,36 +81,45 @@ class ExactModel(SmoothingModel):
     ) -> None:
         self.problem, self._kernel, self._workers = problem, kernel, workers
         K = gram(kernel, problem.X, workers)
-        tolerance = rounding_of(problem.X) if isinstance(kernel, Precomputed) else ROUNDING
-        if not kernel.always_psd:
-            check_given_matrix(K, tolerance)
+        rounding = PSD if kernel.always_psd else Rounding(rounding_of(kernel, problem.X))
+        check_matrix(K, None if kernel.always_psd else rounding.tolerance)
         root = problem.root_weight
         if root is not None:
             K *= root[:, None]
             K *= root[None, :]
-        alone = isolated_rows(K)
+        uneven = root is not None and _spread(root) > _UNEVEN
+        alone = None if uneven else isolated_rows(K)
         border = None
         if problem.fit_intercept:
             border = ones(problem.n, K[:, 0]) if root is None else root
             self._mean_row = (K @ border) / float(border @ border)
+            rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
             if alone is None:
                 K = recentred(K, border, self._mean_row)
         route = choose_route(problem.n, n_alphas, need, gpu=on_accelerator(K))
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
-        thin = None if need == "coefficients" or alone is not None else low_rank_factor(K)
+        thin = None
+        if need == "heldout" and alone is None and not uneven:
+            thin = low_rank_factor(K, psd=kernel.always_psd)
         self.smoother: DenseSmoother
         if thin is not None:
             reason = f"rank {thin.shape[1]} of {problem.n} to the rounding of the kernel matrix"
             self.report = {"name": "exact", "route": "low rank", "reason": reason}
             self.smoother = LowRankSmoother(thin, border)
-        elif route.name == "eigen":
+        elif route.name == "eigen" and not uneven:
             small = problem.n <= LARGE  # above, memory matters more than threads over kernels
             self.smoother = SpectralSmoother(
-                K, border, alone=alone, release_lock=small, tolerance=tolerance
+                K, border, alone=alone, release_lock=small, rounding=rounding
             )
         else:
+            if uneven:
+                reason = "weights of very different size, whose digits a decomposition would lose"
+                self.report = {"name": "exact", "route": "cholesky", "reason": reason}
             once = need == "coefficients" and n_alphas == 1
-            self.smoother = CholeskySmoother(K, border, overwrite=once)
+            self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding)
+
+    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        return self.smoother.solvable(alphas)
 
     def leave_one_out(self, alphas: Any) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
@@ -189,24 +199,35 @@ def recentred(K: Array, border: Array, mean_row: Array) -> Array:
     return K
 
 
-def rounding_of(X: Array) -> float:
+def rounding_of(kernel: Kernel, X: Array) -> float:
     """How far below 0, relative to the largest, an eigenvalue of a given matrix may lie.
 
     Many a float64 matrix was computed in single precision, so 1e-6 is still rounding.
     """
+    if not isinstance(kernel, Precomputed):
+        return GIVEN.tolerance
     return max(1e-6, float(np.sqrt(namespace(X).finfo(X.dtype).eps)))
 
 
-def check_given_matrix(K: Array, tolerance: float) -> None:
-    """Raise unless a kernel matrix that the user brought can be one: finite, symmetric, PSD."""
-    if not all_finite(K):
-        raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
+def check_matrix(K: Array, tolerance: float | None) -> None:
+    """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD."""
     xp = namespace(K)
-    scale = float(xp.max(xp.abs(K)))
+    if not all_finite(xp.sum(K, axis=0)):  # a sum passes on what is not finite, without a second array
+        raise UnsolvableError(
+            "the kernel matrix holds NaN or infinite values; scale the features, or check the kernel."
+        )
+    if tolerance is None:
+        return
+    scale = max((float(xp.max(xp.abs(K[part, :]))) for part in spans(K.shape[0], _STRIP)), default=0.0)
     for part in spans(K.shape[0], _STRIP):
         if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > tolerance * max(scale, 1e-300):
             raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
     psd_probe(K, tolerance)
+
+
+def _spread(root: Array) -> float:
+    xp = namespace(root)
+    return float(xp.max(root)) / float(xp.min(root))
 
 
 def _beside(reference: Array) -> dict[str, Any]:

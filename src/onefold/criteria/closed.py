@@ -1,8 +1,8 @@
 r"""Criteria of the smoother as a whole: no splits, one number per μ.
 
-With r = R_b y, n rows and t targets (weights folded in):
+With r = R_b y, n rows and t targets, weights v folded in and divided by their mean:
 
-    press     −(1/nt) Σ e_i²                      e the leave-one-out residuals
+    press     −(1/nt) Σ v_i e_i²                  e the leave-one-out residuals
     gcv       −(1/nt) ‖r‖² / (tr R_b / n)²        generalised cross-validation
     cost      −(1/nt) [ yᵀR_b y + δ² tr R_b ]     equation 29 of [ding2011]_
     evidence  −½ Σ_targets [ m log(yᵀR_b y/(mμ)) + log det G + m (1 + log 2π) ]
@@ -41,11 +41,13 @@ def _smoothing(model: Model, name: str) -> SmoothingModel:
 
 
 class Press(ModelCriterion):
-    """−mean squared leave-one-out residual, in closed form."""
+    """−weighted mean of the squared leave-one-out residuals, in closed form."""
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         Y, predictions = to_numpy(problem.Y), to_numpy(model.leave_one_out(alphas))
-        return -np.array([np.mean((Y - values) ** 2) for values in predictions])
+        weight = None if problem.root_weight is None else to_numpy(problem.root_weight) ** 2
+        squared = (np.mean((Y - values) ** 2, axis=1) for values in predictions)
+        return -np.array([np.average(losses, weights=weight) for losses in squared])
 
 
 class GeneralisedCV(ModelCriterion):

@@ -15,15 +15,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
-from onefold.arrays import Array, is_foreign, labels_like, like, to_numpy
+from onefold.arrays import (
+    Array,
+    all_finite,
+    is_foreign,
+    labels_like,
+    like,
+    to_numpy,
+)
 from onefold.criteria import Task, label_index
 from onefold.estimators.validation import (
     check_length,
     check_rows,
     check_targets,
     check_weights,
-    root_weights,
+    mean_weight,
 )
+from onefold.estimators.weightless import without_weightless
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed, resolve_kernel
 
@@ -63,8 +71,37 @@ class KernelMachine(BaseEstimator):
         task = replace(task, sample_weight=weight)
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
-        root = None if weight is None else like(root_weights(weight), X)
-        return Problem(X, like(targets, X), root, self._fit_intercept), task
+        offset = self._offset(targets, weight)
+        problem = Problem(X, like(targets, X), None, self._fit_intercept, offset=offset)
+        if offset is not None:
+            problem = replace(problem, Y=problem.Y - like(offset, X)[None, :])
+        if weight is None:
+            return problem, task
+        if not np.all(weight > 0):
+            precomputed = isinstance(kernel, Precomputed)
+            problem, task, weight = without_weightless(problem, task, weight, precomputed=precomputed)
+        unit = mean_weight(weight)
+        equal = bool(np.all(weight == weight[0]))
+        root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), X)
+        return replace(problem, root_weight=root, alpha_unit=unit), task
+
+    def _offset(self, targets: Any, weight: Any | None) -> Any | None:
+        """What to subtract from the targets (n, t), where the model does not care."""
+        return None
+
+    def _finished(self, expansion: Expansion, problem: Problem, n: int) -> Expansion:
+        """The fitted expansion in the user's units, for a table of `n` rows."""
+        expansion = problem.restore(expansion)
+        if not all_finite(expansion.coef) or not all_finite(expansion.intercept):
+            raise ValueError(
+                "the coefficients are not finite: the kernel or the targets overflow; scale the "
+                "features and the targets, or use another kernel."
+            )
+        if expansion.centres is None and problem.kept is not None:  # a column for every row of X
+            coef = np.zeros((n, expansion.coef.shape[1]))
+            coef[problem.kept] = to_numpy(expansion.coef)
+            expansion = replace(expansion, coef=like(coef, expansion.coef))
+        return expansion
 
     @abstractmethod
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
@@ -75,7 +112,12 @@ class KernelMachine(BaseEstimator):
         check_is_fitted(self, "expansion_")
         sparse = self.expansion_.kernel.accepts_sparse
         X = check_rows(self, X, sparse=sparse, fitting=False)
-        return self.expansion_.predict(X, self.n_jobs)
+        values = self.expansion_.predict(X, self.n_jobs)
+        if not all_finite(values):
+            raise ValueError(
+                "the kernel overflows on these rows; scale them as the rows the model was fitted on."
+            )
+        return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file that :func:`onefold.load` reads; never executes code."""
@@ -131,6 +173,13 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
     single_target_: bool
+
+    def _offset(self, targets: Any, weight: Any | None) -> Any | None:
+        """Their weighted mean: an intercept takes it back, and small differences keep their digits."""
+        if not self._fit_intercept:
+            return None
+        share = np.ones(targets.shape[0]) if weight is None else weight / weight.max()
+        return (share / share.sum()) @ targets
 
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
         y = check_targets(y, X.shape[0])

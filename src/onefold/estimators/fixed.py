@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import get_tags
+from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
@@ -70,7 +71,8 @@ class _Given(KernelMachine):
             need="coefficients",
             workers=workers,
         )
-        self.expansion_ = model.expansion(alpha)
+        expansion = model.expansion(problem.ridge(alpha))
+        self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = model.report | approximation.diagnose(kernel, problem)
         return self
 

@@ -11,7 +11,7 @@ its centres stay.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +42,7 @@ class ImprovedPruner:
     """Statistics once, per group of rows; every size and every fold is a slice of them.
 
     `alpha` is the ridge for all rows; a training part with a share p of their weight uses p · alpha.
+    `centre_of` gives for each row the centre that it equals, where every row equals one.
     """
 
     problem: Problem
@@ -49,6 +50,7 @@ class ImprovedPruner:
     basis: Basis
     alpha: float
     workers: int
+    centre_of: Any | None = None
 
     def _design(self) -> Design:
         return Design(self.kernel, self.basis.rows)
@@ -84,10 +86,7 @@ class ImprovedPruner:
             rest = total
             for group in groups.members[split]:
                 rest = rest - pieces[group]
-            # Rows that are held out are no candidates for centres.
-            candidates = np.arange(W.shape[0])
-            if self.basis.index is not None:
-                candidates = np.flatnonzero(~np.isin(self.basis.index, splits.left_out[split]))
+            candidates = self._candidates(splits.left_out[split])
             path = self._prune(
                 rest.select(candidates),
                 W[np.ix_(candidates, candidates)],
@@ -96,6 +95,14 @@ class ImprovedPruner:
             )
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))
         return found
+
+    def _candidates(self, left_out: Any) -> Any:
+        """The centres that a training part may use: none that only held-out rows equal."""
+        if self.centre_of is not None:
+            return np.unique(np.delete(self.centre_of, left_out))
+        if self.basis.index is None:
+            return np.arange(self.basis.size)
+        return np.flatnonzero(~np.isin(self.basis.index, left_out))
 
     def _predict(self, path: PruningPath, centres: Any, test: Any) -> Any:
         design, t = Design(self.kernel, centres), self.problem.Y.shape[1]
@@ -135,12 +142,12 @@ class SuykensPruner:
         kernel, alpha = self.tune(rows)
         model = Exact().model(
             kernel,
-            restricted(self.problem, rows),
+            self.problem.rows(rows),
             n_alphas=1,
             need="coefficients",
             workers=self.workers,
         )
-        return model.expansion(alpha)
+        return model.expansion(self.problem.ridge(alpha))
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:
         return self._fits(np.arange(self.problem.n), sizes)
@@ -152,14 +159,3 @@ class SuykensPruner:
             rows = take_rows(self.problem.X, test)
             found.append(np.array([to_numpy(m.predict(rows, self.workers)) for m in models]))
         return found
-
-
-def restricted(problem: Problem, rows: Any) -> Problem:
-    """The same problem on some of its rows."""
-    root = problem.root_weight
-    return replace(
-        problem,
-        X=take_rows(problem.X, rows),
-        Y=take_rows(problem.Y, rows),
-        root_weight=None if root is None else take_rows(root, rows),
-    )

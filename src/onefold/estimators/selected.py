@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import get_tags
+from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import (
     Approximation,
@@ -16,12 +18,13 @@ from onefold.approximations import (
     exact_fit,
     resolve_approximation,
 )
-from onefold.criteria import resolve_criterion
+from onefold.criteria import HeldoutCriterion, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
-from onefold.estimators.validation import check_alphas, check_kernel_matrix
-from onefold.heldout import make_splits
+from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_rows
+from onefold.estimators.weightless import heldout_of_weightless
+from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
-from onefold.search import Callback, cv_results, search_grid
+from onefold.search import Callback, SearchResult, cv_results, search_grid
 from onefold.threads import count_workers, limit_blas
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
@@ -75,6 +78,7 @@ class _Chosen(KernelMachine):
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
             Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
+            Rows of weight 0 are left out: they are neither trained on nor scored, but predicted.
         groups : array (n,), optional
             For grouped splitters.
         """
@@ -91,9 +95,12 @@ class _Chosen(KernelMachine):
         for kernel in kernels:
             check_kernel_matrix(kernel, problem.X)
         approximation.check(kernels[0], problem)
-        trust = self._trust(X, y, sample_weight, groups) if self.check else None
-        labels = (lambda rows: task.y[rows]) if classifier else None
-        splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
+        # An iterator serves once, and the trust check needs the splits too.
+        cv = list(self.cv) if isinstance(self.cv, Iterator) else self.cv
+        n = _num_samples(X)
+        trust = self._trust(cv, X, y, sample_weight, groups) if self.check else None
+        labels = task.y if classifier else None
+        splits = make_splits(cv, X, as_labels(y), n=n, labels=labels, groups=groups, kept=problem.kept)
         load = Workload(len(kernels), alphas.size, 1 if splits.leave_one_out else len(splits.tests))
         approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
@@ -118,29 +125,51 @@ class _Chosen(KernelMachine):
                 model = final.model(
                     chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
                 )
-            self.expansion_ = model.expansion(alphas[found.ridge])
+            expansion = model.expansion(problem.ridge(alphas[found.ridge]))
+            self.expansion_ = self._finished(expansion, problem, n)
         self.gamma_ = found.chosen.width
         self.alpha_ = float(alphas[found.ridge])
         names = [candidate.params for candidate in found.candidates]
-        per_split = found.scores.shape[2] > 1
+        per_split = isinstance(criterion, HeldoutCriterion)
         self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
         self.best_index_ = found.ridge * len(names) + found.index
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.heldout_prediction_ = found.heldout
-        if found.heldout is not None and task.y.ndim == 1 and found.heldout.shape[1] == 1:
-            self.heldout_prediction_ = found.heldout[:, 0]
+        self.heldout_prediction_ = self._all_heldout(found, problem, splits, X, workers)
         self.history_ = found.history
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         if trust is not None:
             self.approximation_["trust"] = trust
         return self
 
-    def _trust(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> dict[str, Any]:
+    def _all_heldout(
+        self, found: SearchResult, problem: Problem, splits: Splits, X: Any, workers: int
+    ) -> Any | None:
+        """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
+        heldout, chosen = found.heldout, found.chosen
+        if heldout is None:
+            return None
+        if problem.kept is not None:
+            X = check_rows(self, X, sparse=chosen.kernel.accepts_sparse, fitting=False)
+            heldout = heldout_of_weightless(
+                chosen.approximation,
+                chosen.kernel,
+                float(problem.ridge(self.alpha_)),
+                problem,
+                splits,
+                X,
+                workers=workers,
+            )
+            heldout[problem.kept] = found.heldout
+        single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
+        return heldout[:, 0] if single else heldout
+
+    def _trust(self, cv: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> dict[str, Any]:
         """The trust check's findings; a warning before the long work if they are bad."""
         from onefold.trust_check import trust
 
-        found = trust(self, X, y, random_state=0, sample_weight=sample_weight, groups=groups)
+        given = type(self)(**self.get_params(deep=False) | {"cv": cv})
+        found = trust(given, X, y, random_state=0, sample_weight=sample_weight, groups=groups)
         if found.verdict == "does not apply":
             warnings.warn(
                 f"the approximation cannot be trusted with this selection; {found} Use another "

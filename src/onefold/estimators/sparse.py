@@ -8,16 +8,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
+from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Nystroem, Problem
-from onefold.arrays import like, to_numpy
+from onefold.arrays import is_sparse, like, take_rows, to_numpy
 from onefold.bases import BASES, Basis
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
-from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner, restricted
+from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner
 from onefold.estimators.robust import settle_weights
 from onefold.estimators.selected import DEFAULT_ALPHAS, candidate_kernels
-from onefold.estimators.validation import check_alphas, check_kernel_matrix
+from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix
+from onefold.expansion import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.search import search_grid
@@ -92,18 +94,22 @@ class _Sparse(KernelMachine):
                 'centres; use "mse", "error" or a scikit-learn scorer.'
             )
         problem, task = self._problem(X, y, sample_weight)
-        labels = (lambda rows: task.y[rows]) if classifier else None
-        splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
+        n = _num_samples(X)
+        labels = task.y if classifier else None
+        splits = make_splits(
+            self.cv, X, as_labels(y), n=n, labels=labels, groups=groups, kept=problem.kept
+        )
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
         self._workers = count_workers(self.n_jobs)
         with limit_blas(None if self.n_jobs is None else self._workers):
             kernel, alpha = self._tune(problem, task, criterion, splits)
-            basis = self._first_basis(kernel, problem)
+            basis, centre_of = self._first_basis(kernel, problem)
             if self.weights == "robust":
                 problem, task = self._reweighted(problem, task, kernel, alpha, basis)
-            pruner = self._pruner(problem, task, criterion, kernel, alpha, basis)
-            self._follow(pruner, splits, task, criterion, basis.size)
+            pruner = self._pruner(problem, task, criterion, kernel, alpha, basis, centre_of)
+            expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
+            self.expansion_ = self._finished(expansion, problem, n)
         del self._workers
         return self
 
@@ -144,15 +150,22 @@ class _Sparse(KernelMachine):
         )  # fmt: skip
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
-        trained = np.mean([problem.n - len(rows) for rows in splits.left_out])
-        self.alpha_ = float(alphas[found.ridge]) * problem.n / float(trained)
+        weight = np.ones(problem.n)
+        if problem.root_weight is not None:
+            weight = to_numpy(problem.root_weight) ** 2
+        left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
+        self.alpha_ = float(alphas[found.ridge]) / (1.0 - float(left))
         return found.chosen.kernel, self.alpha_
 
-    def _first_basis(self, kernel: Kernel, problem: Problem) -> Basis:
-        if self.prune == "suykens" or problem.n <= self.max_centres:
-            return Basis(problem.X, np.arange(problem.n), {"method": "all rows"})
+    def _first_basis(self, kernel: Kernel, problem: Problem) -> tuple[Basis, Any | None]:
+        """The first centres, and for each row the centre that it equals where all rows are centres."""
+        if self.prune == "suykens":  # which drops data: copies of a row are data too
+            return Basis(problem.X, np.arange(problem.n), {"method": "all rows"}), None
+        if problem.n <= self.max_centres:
+            index, centre_of = distinct_rows(problem.X)
+            return Basis(take_rows(problem.X, index), index, {"method": "all rows"}), centre_of
         rng = np.random.default_rng(self.random_state)
-        return BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng)
+        return BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng), None
 
     def _reweighted(
         self, problem: Problem, task: Task, kernel: Kernel, alpha: float, basis: Basis
@@ -161,7 +174,9 @@ class _Sparse(KernelMachine):
         Y = to_numpy(problem.Y)
 
         def residuals(weights: Any) -> Any:
-            fitted = ImprovedPruner(_weighted(problem, weights), kernel, basis, alpha, self._workers)
+            weighted = _weighted(problem, weights)
+            ridge = float(problem.ridge(alpha))
+            fitted = ImprovedPruner(weighted, kernel, basis, ridge, self._workers)
             model = fitted.expansions([basis.size])[0]
             return Y - to_numpy(model.predict(problem.X, self._workers))
 
@@ -178,12 +193,14 @@ class _Sparse(KernelMachine):
         kernel: Kernel,
         alpha: float,
         basis: Basis,
+        centre_of: Any | None,
     ) -> Pruner:
         if self.prune == "improved":
-            return ImprovedPruner(problem, kernel, basis, alpha, self._workers)
+            ridge = float(problem.ridge(alpha))
+            return ImprovedPruner(problem, kernel, basis, ridge, self._workers, centre_of)
 
         def tune(rows: Any) -> tuple[Kernel, float]:
-            part = restricted(problem, rows)
+            part = problem.rows(rows)
             weight = task.weight_of(rows)
             sub = replace(task, X=part.X, y=task.y[rows], sample_weight=weight)
             alphas = check_alphas(DEFAULT_ALPHAS if self.alphas is None else self.alphas, "alphas")
@@ -192,7 +209,8 @@ class _Sparse(KernelMachine):
             if fewest < 2 * _RETUNE_FOLDS or (len(kernels) == 1 and alphas.size == 1):
                 return kernel, alpha
             splitter = KFold if task.classes is None else StratifiedKFold
-            folds = make_splits(splitter(_RETUNE_FOLDS, shuffle=True, random_state=0), len(rows), sub.y)
+            cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=0)
+            folds = make_splits(cv, sub.y, sub.y, n=len(rows))
             found = search_grid(
                 Exact(), kernels, widths, alphas, part, criterion, folds, sub,
                 workers=self._workers, callback=_unheard,
@@ -202,12 +220,19 @@ class _Sparse(KernelMachine):
         return SuykensPruner(problem, tune, self._workers)
 
     def _follow(
-        self, pruner: Pruner, splits: Splits, task: Task, criterion: HeldoutCriterion, start: int
-    ) -> None:
+        self,
+        pruner: Pruner,
+        splits: Splits,
+        task: Task,
+        criterion: HeldoutCriterion,
+        start: int,
+        offset: Any | None,
+    ) -> Expansion:
         """Score every size, choose one, and fit it on all rows."""
         stop = _FEWEST if self.n_centres is None else self.n_centres
         sizes = prune_sizes(start, min(stop, start), self.drop)
-        predictions = pruner.heldout(splits, sizes)
+        shift = 0.0 if offset is None else offset
+        predictions = [values + shift for values in pruner.heldout(splits, sizes)]
         scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
         self.path_ = {
             "n_centres": np.array(sizes),
@@ -222,15 +247,27 @@ class _Sparse(KernelMachine):
             chosen = knee(scores)
         self.best_score_ = float(mean[chosen])
         self.n_centres_ = sizes[chosen]
-        self.expansion_ = pruner.expansions(sizes[: chosen + 1])[-1]
+        expansion = pruner.expansions(sizes[: chosen + 1])[-1]
         self.approximation_ = {
             "name": "sparse",
             "prune": self.prune,
             "first_centres": start,
-            "centres": self.expansion_.n_centres,
+            "centres": expansion.n_centres,
             "chosen_by": "n_centres" if self.n_centres is not None
             else "tolerance" if self.tolerance is not None else "knee",
         }  # fmt: skip
+        return expansion
+
+
+def distinct_rows(X: Any) -> tuple[Any, Any]:
+    """The first row of each kind, in order, and for every row the position of its kind."""
+    # Sparse rows: equal ones have equal products with a vector, others differ almost surely.
+    keys = X @ np.random.default_rng(0).random((X.shape[1], 2)) if is_sparse(X) else to_numpy(X)
+    _, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order], place[kind.reshape(-1)]
 
 
 def within(scores: Any, tolerance: float) -> int:

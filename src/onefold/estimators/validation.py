@@ -10,8 +10,6 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from onefold.arrays import all_finite, is_foreign, namespace, to_numpy
 from onefold.kernels import Kernel, Precomputed
 
-_SMALLEST_WEIGHT = 1e-12  # of the largest: a row of no weight still gets a held-out prediction
-
 
 def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
     """X as a finite two-dimensional float array or CSR matrix, in its own array library."""
@@ -75,6 +73,11 @@ def check_targets(y: Any, n: int) -> Any:
     return y
 
 
+def as_labels(y: Any) -> Any:
+    """Y as a splitter may see it: as it was given, or in host memory."""
+    return to_numpy(y) if is_foreign(y) else y
+
+
 def check_length(y: Any, n: int) -> None:
     """Raise unless y has a value for each of the n rows."""
     if y.shape[0] != n:
@@ -91,9 +94,10 @@ def check_weights(sample_weight: Any, n: int) -> Any | None:
     return weight
 
 
-def root_weights(weight: Any) -> Any:
-    """√weights, none of them 0."""
-    return np.sqrt(np.maximum(weight, _SMALLEST_WEIGHT * weight.max()))
+def mean_weight(weight: Any) -> float:
+    """The mean of positive weights; exactly the weight where all are equal."""
+    largest = float(weight.max())
+    return largest * float(np.mean(weight / largest))
 
 
 def check_alphas(values: Any, name: str) -> Any:

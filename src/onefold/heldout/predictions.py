@@ -11,18 +11,23 @@ from onefold.arrays import Array, to_numpy
 from onefold.heldout.splits import Splits
 
 
-def heldout_predictions(model: Model, splits: Splits, alphas: Any) -> list[Any]:
+def heldout_predictions(
+    model: Model, splits: Splits, alphas: Any, offset: Any | None = None
+) -> list[Any]:
     """f(x) for the rows of each score, from a model that was not trained on them.
+
+    `offset` (targets,) is added: what was subtracted from the targets before.
 
     Returns
     -------
     list of NumPy arrays (μ, rows, targets), one per entry of ``splits.scored_rows()``.
     """
+    shift = 0.0 if offset is None else offset
     if splits.leave_one_out:
-        values = to_numpy(model.leave_one_out(alphas))
+        values = to_numpy(model.leave_one_out(alphas)) + shift
         return [values] if splits.pooled else [values[:, rows] for rows in splits.tests]
     return [
-        to_numpy(values)[:, np.searchsorted(rows, test)]
+        to_numpy(values)[:, np.searchsorted(rows, test)] + shift
         for values, rows, test in zip(
             model.heldout(splits.left_out, alphas), splits.left_out, splits.tests
         )

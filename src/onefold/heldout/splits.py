@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ class Splits:
         Each row alone, in order: there is a closed form that needs no blocks.
     pooled : bool
         Score all test rows together rather than split by split.
+    aside : list of int arrays
+        The test rows of each split that are not in the problem, in the user's numbering; an empty list
+        where the problem has every row.
     """
 
     n: int
@@ -34,6 +37,7 @@ class Splits:
     left_out: list[Any]
     leave_one_out: bool
     pooled: bool
+    aside: list[Any] = field(default_factory=list)
 
     def __len__(self) -> int:
         return 1 if self.pooled else len(self.tests)
@@ -49,11 +53,13 @@ class Splits:
 
 def make_splits(
     cv: Any,
-    n: int,
+    X: Any,
     y: Any,
     *,
-    classes: Callable[[Any], Any] | None = None,
+    n: int,
+    labels: Any | None = None,
     groups: Any = None,
+    kept: Any | None = None,
 ) -> Splits:
     """Resolve `cv` for `n` rows.
 
@@ -62,70 +68,109 @@ def make_splits(
     cv : int, "loo", splitter or iterable of (train, test)
         An integer is stratified for a classifier, as in scikit-learn. ``"loo"`` scores all
         held-out predictions together; ``LeaveOneOut()`` scores row by row.
-    y : array
-        Labels or targets, for splitters that look at them.
-    classes : function, optional
-        For a classifier: labels of the given rows; training parts with one class are refused.
+    X, y : as the user gave them
+        For splitters that look at them.
+    labels : NumPy array, optional
+        For a classifier: the label of each row that is kept; training parts with one class are refused.
     groups : array, optional
         For grouped splitters.
+    kept : NumPy array, optional
+        Numbers of the rows that the problem keeps, of the `n` that the splitter sees: the splits are
+        those of all rows, with the others taken out.
     """
+    rows = np.arange(n) if kept is None else kept
     if isinstance(cv, str):
         if cv != "loo":
             raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
-        return _leave_one_out(n, y, classes, pooled=True)
+        return _leave_one_out(rows.size, labels, pooled=True)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
             'use fewer folds or cv="loo".'
         )
-    splitter = check_cv(cv, y, classifier=classes is not None)
+    splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
-        return _leave_one_out(n, y, classes, pooled=False)
-    tests, left_out = [], []
-    for number, (train, test) in enumerate(splitter.split(np.zeros((n, 1)), y, groups)):
-        train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
-        inside = np.zeros(n, dtype=bool)
-        inside[train] = True
-        if inside.sum() != train.size:
-            raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
-        if inside[test].any():
-            raise ValueError(f"split {number} tests rows that it trains on.")
-        if not train.size or not test.size:
-            raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
-        _check_classes(classes, train, number)
+        return _leave_one_out(rows.size, labels, pooled=False)
+    place = np.full(n, -1)
+    place[rows] = np.arange(rows.size)
+    tests, left_out, aside, empty = [], [], [], []
+    for number, (train, test) in enumerate(splitter.split(X, y, groups)):
+        train, test = _check_split(train, test, n, number)
+        without = test[place[test] < 0]
+        train, test = place[train], place[test]
+        train, test = train[train >= 0], test[test >= 0]
+        if not train.size:
+            raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
+        _check_classes(labels, train, number)
+        if not test.size:
+            empty.append(number)
+            continue
         tests.append(test)
-        left_out.append(np.flatnonzero(~inside))
+        left_out.append(np.setdiff1d(np.arange(rows.size), train))
+        aside.append(without)
     if not tests:
-        raise ValueError("the cross-validation gave no split at all.")
-    return Splits(n, tests, left_out, leave_one_out=False, pooled=False)
+        raise ValueError("the cross-validation gave no split with rows to test.")
+    if empty:
+        warnings.warn(
+            f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
+            "the mean is that of the other splits.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Splits(
+        rows.size,
+        tests,
+        left_out,
+        leave_one_out=False,
+        pooled=False,
+        aside=[] if kept is None else aside,
+    )
 
 
-def _leave_one_out(n: int, y: Any, classes: Any, *, pooled: bool) -> Splits:
+def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any]:
+    """The row numbers of a split; raise unless it can be trained and tested."""
+    train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
+    inside = np.zeros(n, dtype=bool)
+    inside[train] = True
+    if inside.sum() != train.size:
+        raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
+    if inside[test].any():
+        raise ValueError(f"split {number} tests rows that it trains on.")
+    if not train.size or not test.size:
+        raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
+    return train, test
+
+
+def _leave_one_out(n: int, labels: Any | None, *, pooled: bool) -> Splits:
     if n < 2:
         raise ValueError(f"leave-one-out needs at least 2 rows; there is {n}.")
-    if classes is not None:
-        values, counts = np.unique(classes(np.arange(n)), return_counts=True)
+    if labels is not None:
+        values, counts = np.unique(labels, return_counts=True)
         if values.size == 2 and counts.min() == 1:
-            number = int(np.flatnonzero(classes(np.arange(n)) == values[counts.argmin()])[0])
-            _check_classes(classes, np.delete(np.arange(n), number), number)
+            number = int(np.flatnonzero(labels == values[counts.argmin()])[0])
+            _check_classes(labels, np.delete(np.arange(n), number), number)
     # Scored together, the rows need no lists of their own, which would cost more than the solve.
     rows = [] if pooled else list(np.arange(n)[:, None])
     return Splits(n, rows, rows, leave_one_out=True, pooled=pooled)
 
 
 def _as_rows(index: Any, n: int, number: int, what: str) -> Any:
-    rows = np.asarray(index)
+    rows = np.asarray(index).reshape(-1)
     if rows.dtype == bool:
+        if rows.size != n:
+            raise ValueError(f"split {number}: the {what} mask has {rows.size} entries for {n} rows.")
         rows = np.flatnonzero(rows)
+    if rows.size and rows.dtype.kind not in "iu":
+        raise ValueError(f"split {number}: the {what} rows must be whole numbers; got {rows.dtype}.")
     if rows.size and (rows.min() < -n or rows.max() >= n):
         raise ValueError(f"split {number}: the {what} rows reach beyond the {n} rows of X.")
     return np.asarray(rows % n if rows.size else rows, dtype=np.intp)
 
 
-def _check_classes(classes: Callable[[Any], Any] | None, train: Any, number: int) -> None:
-    if classes is None:
+def _check_classes(labels: Any | None, train: Any, number: int) -> None:
+    if labels is None:
         return
-    present = np.unique(classes(train))
+    present = np.unique(labels[train])
     if present.size < 2:
         raise ValueError(
             f"the training part of split {number} has one class only ({present[0].item()!r}); "

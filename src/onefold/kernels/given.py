@@ -35,6 +35,7 @@ class CallableKernel(Kernel):
 
     def __call__(self, A: Array, B: Array) -> Array:
         tile = self.function(A, B)
+        tile = tile.toarray() if is_sparse(tile) else tile
         shape = getattr(tile, "shape", ())
         if tuple(shape) != (A.shape[0], B.shape[0]):
             raise ValueError(
@@ -43,7 +44,9 @@ class CallableKernel(Kernel):
                 "values (wrap a function f of two rows as "
                 "lambda A, B: sklearn.metrics.pairwise.pairwise_kernels(A, B, metric=f))."
             )
-        return tile.toarray() if is_sparse(tile) else tile
+        # A copy: what the function returns is the user's, and tiles are worked on in place.
+        xp = namespace(tile)
+        return xp.asarray(tile, dtype=xp.float64, copy=True)
 
     def diagonal(self, A: Array) -> Array:
         xp = namespace(A)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
 from onefold.kernels import Kernel
 from onefold.search.results import best_cell
+from onefold.smoothers.base import UnsolvableError
 from onefold.threads import map_threads
 
 _SIDE_BY_SIDE = 2**30  # bytes that models running side by side may take together
@@ -83,6 +84,7 @@ class _Outcome:
     report: dict[str, Any]
     model: Model | None
     seconds: float
+    why: str | None = None
 
 
 def search_grid(
@@ -103,7 +105,7 @@ def search_grid(
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
     after the other with all threads inside each.
     """
-    held_out = isinstance(criterion, HeldoutCriterion)
+    held_out, ridges = isinstance(criterion, HeldoutCriterion), problem.ridge(alphas)
     parts = splits.parts() if held_out else None
     candidates = _candidates(approximation, kernels, widths, problem, parts)
     side_by_side = min(workers, len(candidates), _models_that_fit(approximation, problem))
@@ -112,26 +114,31 @@ def search_grid(
     def evaluate(index: int) -> _Outcome:
         start = time.perf_counter()
         candidate = candidates[index]
-        model = candidate.approximation.model(
-            candidate.kernel, problem, n_alphas=len(alphas), need="heldout", workers=inner
-        )
-        usable = model.usable(parts, alphas)
-        direct = values = None
-        if usable.any() and isinstance(criterion, HeldoutCriterion):
-            direct = criterion.score_model(model, splits, alphas[usable])
-            if direct is None:
-                values = heldout_predictions(model, splits, alphas[usable])
-        elif usable.any():
-            direct = criterion.score(model, problem, alphas[usable])[:, None]
+        unsolved = _Outcome(index, np.zeros(len(alphas), dtype=bool), None, None, {}, None, 0.0)
+        try:
+            model = candidate.approximation.model(
+                candidate.kernel, problem, n_alphas=len(alphas), need="heldout", workers=inner
+            )
+        except UnsolvableError as error:
+            return replace(unsolved, why=str(error), seconds=time.perf_counter() - start)
+        usable = model.usable(parts, ridges)
+        why: str | None = None
+        try:
+            direct, values = _answers(model, problem, criterion, splits, ridges[usable])
+        except UnsolvableError as error:
+            # The factorisation at one of the ridges found out what it could not know before.
+            usable, why = model.usable(parts, ridges), str(error)
+            direct, values = _answers(model, problem, criterion, splits, ridges[usable])
+        usable, direct, values = _finite(usable, direct, values)
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         kept_model = model if model.keep else None
         spent = time.perf_counter() - start
-        return _Outcome(index, usable, direct, values, model.report, kept_model, spent)
+        return _Outcome(index, usable, direct, values, model.report, kept_model, spent, why)
 
     n_scores = len(splits) if held_out else 1
     scores = np.full((len(candidates), len(alphas), n_scores), np.nan)
     seconds = np.zeros(len(candidates))
-    kept: dict[int, Any] = {}
+    kept: dict[int, tuple[int, Any]] = {}
     reports: dict[int, dict[str, Any]] = {}
     history: list[dict[str, Any]] = []
     best: tuple[int, Model] | None = None
@@ -146,7 +153,8 @@ def search_grid(
             means = scores[index, usable].mean(axis=1)
             if np.isfinite(means).any():
                 _, ridge = best_cell(means[None], [0], alphas[usable])
-                kept[index] = gather([values[ridge] for values in outcome.values], splits)
+                heldout = gather([values[ridge] for values in outcome.values], splits)
+                kept[index] = int(np.flatnonzero(usable)[ridge]), heldout
         seconds[index], reports[index] = outcome.seconds, outcome.report
         if model is not None and np.isfinite(scores[index].mean(axis=1)).any():
             leader, _ = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
@@ -158,6 +166,7 @@ def search_grid(
                 "alphas": [float(a) for a in alphas],
                 "scores": scores[index].mean(axis=1).tolist(),
                 "unsolved": int(np.count_nonzero(~usable)),
+                "why": outcome.why,
                 "seconds": outcome.seconds,
             }
         )
@@ -167,11 +176,49 @@ def search_grid(
     chosen = candidates[index]
     report = reports[index] | chosen.approximation.diagnose(chosen.kernel, problem)
     final = best[1] if best is not None and best[0] == index else None
-    heldout = kept.get(index)
-    if heldout is None and final is not None and isinstance(criterion, HeldoutCriterion):
-        predictions = heldout_predictions(final, splits, alphas[[ridge]])
-        heldout = gather([values[0] for values in predictions], splits)
+    heldout = None
+    if isinstance(criterion, HeldoutCriterion):
+        at, heldout = kept.get(index, (None, None))
+        if at != ridge:  # scores came without predictions, or the tie was broken over all kernels
+            model = (
+                final
+                if final is not None
+                else chosen.approximation.model(
+                    chosen.kernel, problem, n_alphas=1, need="heldout", workers=workers
+                )
+            )
+            predictions = heldout_predictions(model, splits, ridges[[ridge]], problem.offset)
+            heldout = gather([values[0] for values in predictions], splits)
     return SearchResult(candidates, scores, seconds, index, ridge, heldout, history, report, final)
+
+
+def _answers(
+    model: Model, problem: Problem, criterion: Criterion, splits: Splits, ridges: Any
+) -> tuple[Any, Any]:
+    """Scores (μ, splits) where the criterion has them at once, else held-out predictions."""
+    if not ridges.size:
+        return None, None
+    if not isinstance(criterion, HeldoutCriterion):
+        return criterion.score(model, problem, ridges)[:, None], None
+    direct = criterion.score_model(model, splits, ridges)
+    if direct is not None:
+        return direct, None
+    return None, heldout_predictions(model, splits, ridges, problem.offset)
+
+
+def _finite(usable: Any, direct: Any, values: Any) -> tuple[Any, Any, Any]:
+    """The same without the ridges whose predictions or scores are not finite."""
+    if not usable.any():
+        return usable, None, None
+    if direct is None:
+        finite = np.all([np.isfinite(part).all(axis=(1, 2)) for part in values], axis=0)
+        values = values if finite.all() else [part[finite] for part in values]
+    else:
+        finite = np.isfinite(direct).all(axis=1)
+        direct = direct[finite]
+    usable = usable.copy()
+    usable[usable] = finite
+    return usable, direct, values
 
 
 def _candidates(
@@ -196,15 +243,20 @@ def _candidates(
 
 
 def _tell_unsolved(history: list[dict[str, Any]], n_alphas: int) -> None:
-    """Say how many candidates have no score; raise if none has."""
+    """Say how many candidates have no score, and why; raise if none has."""
     unsolved, total = sum(entry["unsolved"] for entry in history), len(history) * n_alphas
     if not unsolved:
         return
-    text = (
-        f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN), because their "
-        'matrix plus alpha is not positive definite; use larger alphas or gammas, or negative="clip" '
-        "in the approximation."
+    reasons = [entry["why"] for entry in history if entry["unsolved"] and entry["why"]]
+    reason = (
+        reasons[0]
+        if reasons
+        else (
+            "their matrix plus alpha is not positive definite; use larger alphas or gammas, or "
+            'negative="clip" in the approximation.'
+        )
     )
+    text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): {reason}"
     if unsolved == total:
         raise ValueError(text)
     warnings.warn(text, UserWarning, stacklevel=4)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-_TIE = 1e-10  # scores closer than this, relative to their size, count as equal
+_TIE = 1e-10  # of the scores' spread: closer ones count as equal
+_ROUNDING = 1e-12  # of the best score's size: what is left of its digits after summing over rows
 
 
 def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
@@ -15,21 +16,29 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
 
     Ties go to the largest width gamma, then to the largest ridge alpha, never to grid order: among
     models that the criterion cannot tell apart, the most local and the most regularised one. Where
-    a width comes in several variants, the first of those that are still tied is taken.
+    a width comes in several variants, the first of those that are still tied is taken. What counts as
+    a tie follows the scores' own spread: the choice is that of the scores times any constant.
     """
     if not np.isfinite(scores).any():
         raise ValueError("every candidate has an undefined score; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
     widths, ridges = np.asarray(widths, dtype=float), np.asarray(ridges, dtype=float)
-    columns = _tied(comparable.max(axis=1))
+    tied = comparable >= comparable.max() - tie_tolerance(scores)
+    columns = np.flatnonzero(tied.any(axis=1))
     columns = columns[widths[columns] == widths[columns].max()]
-    cells = [(int(c), int(r)) for c in columns for r in _tied(comparable[c])]
+    cells = [(int(c), int(r)) for c in columns for r in np.flatnonzero(tied[c])]
     return max(cells, key=lambda cell: ridges[cell[1]])  # the first of equals
 
 
-def _tied(scores: Any) -> Any:
-    best = scores.max()
-    return np.flatnonzero(scores >= best - _TIE * max(1.0, abs(best)))
+def tie_tolerance(scores: Any) -> float:
+    """How far below the best a score may lie and still be tied with it.
+
+    The spread is that of the best tenth of the table: hopeless candidates, whose scores know no
+    bounds, have no say in it.
+    """
+    finite = np.asarray(scores)[np.isfinite(scores)]
+    best = float(finite.max())
+    return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
 def cv_results(

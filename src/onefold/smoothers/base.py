@@ -26,6 +26,10 @@ import numpy as np
 from onefold.arrays import Array, like, namespace, take_rows, to_numpy
 
 
+class UnsolvableError(ValueError):
+    """The system of a kernel and a ridge has no solution that least squares could mean."""
+
+
 class Smoother(ABC):
     """R_b(μ) for any vector of μ; `border` is None for a model without an intercept."""
 

@@ -3,7 +3,11 @@ r"""R(μ) from one Cholesky factorisation K + μI = L Lᵀ per μ.
     R = μ L⁻ᵀL⁻¹,   diag R = μ · column sums of (L⁻¹)²,   R_JJ = μ (L⁻¹)_{:,J}ᵀ (L⁻¹)_{:,J}
 
 n³/3 operations per μ for the coefficients alone and as much again for the diagonal and blocks:
-cheaper than an eigendecomposition for a few μ. Holds K and one factor, two arrays of n × n.
+cheaper than an eigendecomposition for a few μ. Holds K and one factor, two arrays of n × n. The
+rounding of entry (i, j) is relative to √(k_ii k_jj): rows of any size keep their digits, which is
+what weights of very different size need.
+
+A matrix that rounding leaves indefinite at a small μ is decomposed instead.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from onefold.arrays import (
     cholesky_solve,
     copied,
     invert_lower,
+    is_numpy,
     namespace,
     take_rows,
 )
 from onefold.smoothers.dense import DenseSmoother, Operator
-from onefold.smoothers.spectral import not_psd_message
+from onefold.smoothers.spectral import GIVEN, Rounding, SpectralSmoother
 
 _STRIP = 256
 
@@ -40,22 +45,51 @@ class CholeskySmoother(DenseSmoother):
         s of the intercept.
     overwrite : bool
         Factorise over K: one array of n × n, but the smoother serves a single call with one μ.
+    rounding : Rounding
+        Which negative eigenvalues are rounding.
     """
 
-    def __init__(self, K: Array, border: Array | None, *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        K: Array,
+        border: Array | None,
+        *,
+        overwrite: bool = False,
+        rounding: Rounding = GIVEN,
+    ) -> None:
         super().__init__(K.shape[0], border)
         self._K = K
-        self._overwrite = overwrite
+        self._overwrite, self._rounding = overwrite, rounding
         self._buffer: Array | None = None
+        self._decomposed: SpectralSmoother | None = None
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        return 0.0 if self._decomposed is None else self._decomposed.smallest_eigenvalue
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
-            yield _Factorised(self._shifted(float(alpha)), float(alpha))
+            yield self._operator(float(alpha))
+
+    def _operator(self, alpha: float) -> Operator:
+        if self._K is None:
+            raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
+        diagonal = namespace(self._K).linalg.diagonal(self._K) + 0.0
+        shifted = self._shifted(alpha)
+        try:
+            return _Factorised(shifted, alpha)
+        except np.linalg.LinAlgError:
+            K = self._K if self._K is not None else _unfactorised(shifted, diagonal, alpha)
+            return next(self._by_eigenvalues(K).operators([alpha]))
+
+    def _by_eigenvalues(self, K: Array) -> SpectralSmoother:
+        if self._decomposed is None:
+            copy = namespace(K).asarray(K, copy=True)
+            self._decomposed = SpectralSmoother(copy, self.border, rounding=self._rounding)
+        return self._decomposed
 
     def _shifted(self, alpha: float) -> Array:
         """K + μI, to be factorised in place."""
-        if self._K is None:
-            raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
         if self._overwrite:
             K, self._K = self._K, None
             return add_to_diagonal(K, alpha)
@@ -69,10 +103,7 @@ class _Factorised(Operator):
 
     def __init__(self, G: Array, alpha: float) -> None:
         self._alpha = alpha
-        try:
-            self._factor = cholesky(G, overwrite=True)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(not_psd_message(-alpha)) from error
+        self._factor = cholesky(G, overwrite=True)
         xp = namespace(G)
         self._logdet = 2 * float(xp.sum(xp.log(xp.linalg.diagonal(self._factor))))
         self._inverted = False
@@ -101,3 +132,13 @@ class _Factorised(Operator):
 
     def logdet(self) -> float:
         return self._logdet
+
+
+def _unfactorised(G: Array, diagonal: Array, alpha: float) -> Array:
+    """K from what a failed factorisation in place left of K + μI: one triangle, and K's diagonal."""
+    if not is_numpy(G):  # other libraries factorise a copy
+        return add_to_diagonal(G, -alpha)
+    K = np.tril(G, -1)
+    K += K.T
+    K.flat[:: K.shape[0] + 1] = diagonal
+    return K

@@ -39,6 +39,15 @@ class DenseSmoother(Smoother):
     def operators(self, alphas: Any) -> Iterator[Operator]:
         """R at each μ; an operator is used up before the next one is asked for."""
 
+    @property
+    def smallest_eigenvalue(self) -> float:
+        """Of K, as far as the factorisation knows it: 0 unless it found a negative one."""
+        return 0.0
+
+    def solvable(self, alphas: Any) -> Any:
+        """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) + self.smallest_eigenvalue > 0
+
     def _first(self, operator: Operator, Y: Array) -> tuple[Array, BorderCorrection | None]:
         """R_b Y, and the border's correction, from one application of R."""
         if self.border is None:

@@ -1,6 +1,6 @@
 r"""R(μ) of a matrix whose numerical rank r is far below n, from a pivoted Cholesky factorisation.
 
-    K = L Lᵀ + E,   LᵀL = V Λ Vᵀ,   B = L V   ⇒   R = I − B [1/(λ+μ)] Bᵀ
+    K = L Lᵀ + E,   L = U Σ Vᵀ,   λ = σ²   ⇒   R = I − U [λ/(λ+μ)] Uᵀ
 
 LAPACK's pivoted factorisation stops when what is left, E, is as small as the rounding of K itself
 (tr E ≤ 32 eps · n · max k_ii), which is also the backward error of an eigendecomposition: the
@@ -22,14 +22,16 @@ from onefold.smoothers.dense import DenseSmoother, Operator
 
 _SMALLEST = 1000  # below this many rows a decomposition takes no time worth saving
 _PROBE = 400
+_STRIP = 256
 _LARGEST_SHARE = 3  # worth it while 3 r ≤ n
 _ROUNDING = 32 * float(np.finfo(np.float64).eps)
 
 
-def low_rank_factor(K: Array) -> Array | None:
+def low_rank_factor(K: Array, *, psd: bool = True) -> Array | None:
     """L of shape (n, r) with K = L Lᵀ to rounding, or None if r is not far below n.
 
-    A look at the spectrum of a few hundred rows decides first whether to try.
+    A look at the spectrum of a few hundred rows decides first whether to try. Where K need not be
+    positive semi-definite (`psd` false), what is left over is looked at entry by entry.
     """
     n = K.shape[0]
     if not is_numpy(K) or n < _SMALLEST:
@@ -44,7 +46,16 @@ def low_rank_factor(K: Array) -> Array | None:
         return None
     unpivoted = np.empty((n, rank))
     unpivoted[pivots - 1] = np.tril(factor[:, :rank])
-    return unpivoted
+    return unpivoted if psd or _reproduces(unpivoted, K, n * tolerance) else None
+
+
+def _reproduces(factor: Array, K: Array, tolerance: float) -> bool:
+    """Whether L Lᵀ is K, which small diagonal entries of the rest prove for PSD matrices only."""
+    for start in range(0, K.shape[0], _STRIP):
+        part = slice(start, start + _STRIP)
+        if np.abs(factor[part] @ factor.T - K[part]).max() > tolerance:
+            return False
+    return True
 
 
 class LowRankSmoother(DenseSmoother):
@@ -60,40 +71,40 @@ class LowRankSmoother(DenseSmoother):
 
     def __init__(self, factor: Array, border: Array | None) -> None:
         super().__init__(factor.shape[0], border)
-        self._values, vectors = np.linalg.eigh(factor.T @ factor)
-        self._columns = factor @ vectors
+        # The singular vectors of L, not the eigenvectors of LᵀL: these square its condition.
+        self._vectors, singular, _ = np.linalg.svd(factor, full_matrices=False)
+        self._values = singular**2
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
-            yield _Thin(self._columns, self._values, float(alpha))
+            yield _Thin(self._vectors, self._values, float(alpha))
 
 
 @dataclass(frozen=True)
 class _Thin(Operator):
-    """I − B [1/(λ+μ)] Bᵀ."""
+    """I − U [λ/(λ+μ)] Uᵀ."""
 
-    columns: Array
+    vectors: Array
     values: Array
     alpha: float
 
     @property
     def _weights(self) -> Array:
-        return 1.0 / (np.maximum(self.values, 0.0) + self.alpha)
+        return self.values / (self.values + self.alpha)
 
     def apply(self, Y: Array) -> Array:
-        return Y - self.columns @ (self._weights[:, None] * (self.columns.T @ Y))
+        return Y - self.vectors @ (self._weights[:, None] * (self.vectors.T @ Y))
 
     def block(self, rows: Any) -> Array:
-        factor = self.columns[rows] * np.sqrt(self._weights)[None, :]
+        factor = self.vectors[rows] * np.sqrt(self._weights)[None, :]
         block = factor @ factor.T
         np.negative(block, out=block)
         np.einsum("ii->i", block)[...] += 1.0
         return block
 
     def diagonal(self) -> Array:
-        return 1.0 - np.einsum("ij,ij,j->i", self.columns, self.columns, self._weights)
+        return 1.0 - np.einsum("ij,ij,j->i", self.vectors, self.vectors, self._weights)
 
     def logdet(self) -> float:
-        n, rank = self.columns.shape
-        shifted = np.maximum(self.values, 0.0) + self.alpha
-        return float(np.sum(np.log(shifted)) + (n - rank) * np.log(self.alpha))
+        n, rank = self.vectors.shape
+        return float(np.sum(np.log(self.values + self.alpha)) + (n - rank) * np.log(self.alpha))

@@ -9,18 +9,62 @@ rows alone) are their own eigenvectors and never enter the decomposition.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from onefold.arrays import Array, is_numpy, namespace, replace_rows, symmetric_eigh, take_rows, to_numpy
-from onefold.smoothers.base import BorderCorrection, as_vector, without_rows
+from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector, without_rows
 from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
 
 _STRIP = 256  # rows of U∘U formed at a time
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
+_FLOAT64_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    r"""Which negative eigenvalues of a kernel matrix are rounding.
+
+    The matrix that is decomposed may be centred, and then far smaller than the kernel matrix whose
+    rounding it carries: sizes are relative to max(|λ|_max, scale).
+
+    Attributes
+    ----------
+    tolerance : float
+        A matrix with eigenvalues further below 0 is indefinite; infinite for a kernel that is positive
+        semi-definite by construction, where every negative eigenvalue is rounding.
+    scale : float
+        Size of what was taken off before the decomposition.
+    """
+
+    tolerance: float
+    scale: float = 0.0
+
+    def settled(self, values: Array) -> Array:
+        """The eigenvalues with those at the rounding of float64 set to 0; raise if indefinite.
+
+        What lies between, as in a matrix that was computed in single precision, is kept: a ridge
+        must make up for it.
+        """
+        if values.shape[0] == 0:
+            return values
+        xp = namespace(values)
+        smallest = float(xp.min(values))
+        size = max(float(xp.max(xp.abs(values))), self.scale)
+        if smallest < 0 and smallest < -self.tolerance * size:
+            raise UnsolvableError(not_psd_message(smallest))
+        zero = _FLOAT64_ROUNDING * values.shape[0] * size
+        if math.isinf(self.tolerance):
+            zero = -min(smallest, 0.0)
+        return xp.where((values < 0) & (values >= -zero), xp.zeros_like(values), values)
+
+
+PSD = Rounding(math.inf)
+GIVEN = Rounding(ROUNDING)
 
 
 class SpectralSmoother(DenseSmoother):
@@ -36,8 +80,8 @@ class SpectralSmoother(DenseSmoother):
         Rows to leave out of the decomposition, from :func:`isolated_rows`.
     release_lock : bool
         Use the routine that scales over Python threads (and needs more memory).
-    tolerance : float
-        Negative eigenvalues up to this, relative to the largest, are rounding.
+    rounding : Rounding
+        Which negative eigenvalues are rounding, and count as 0.
     """
 
     def __init__(
@@ -47,20 +91,24 @@ class SpectralSmoother(DenseSmoother):
         *,
         alone: Any | None = None,
         release_lock: bool = False,
-        tolerance: float = ROUNDING,
+        rounding: Rounding = GIVEN,
     ) -> None:
         super().__init__(K.shape[0], border)
-        self._spectrum = decompose(K, alone, release_lock)
-        check_spectrum(self._spectrum.values, tolerance)
+        spectrum = decompose(K, alone, release_lock)
+        self._spectrum = replace(spectrum, values=rounding.settled(spectrum.values))
+
+    @property
+    def smallest_eigenvalue(self) -> float:
+        values = self._spectrum.values
+        return float(namespace(values).min(values)) if values.shape[0] else 0.0
 
     def _filter(self, alphas: Any) -> Array:
         """μ/(λ+μ) of shape (μ, n)."""
         values = self._spectrum.values
         mu = as_vector(alphas, values)[:, None]
-        shifted = values[None, :] + mu
-        if bool(namespace(shifted).any(shifted <= 0)):
-            raise ValueError(not_psd_message(float(namespace(values).min(values))))
-        return mu / shifted
+        if not self.solvable(alphas).all():
+            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
+        return mu / (values[None, :] + mu)
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
@@ -234,20 +282,7 @@ def isolated_rows(K: Array) -> Any | None:
 
 def check_spectrum(values: Array, tolerance: float = ROUNDING) -> None:
     """Raise if the eigenvalues are those of an indefinite matrix, beyond rounding."""
-    if values.shape[0] == 0:
-        return
-    xp = namespace(values)
-    smallest, largest = float(xp.min(values)), float(xp.max(xp.abs(values)))
-    if smallest < -tolerance * largest:
-        raise ValueError(not_psd_message(smallest))
-
-
-def not_psd_message(smallest: float) -> str:
-    """The sentence for an indefinite kernel."""
-    return (
-        f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); "
-        "use a positive semi-definite kernel, or add to the diagonal of a precomputed one."
-    )
+    Rounding(tolerance).settled(values)
 
 
 def psd_probe(K: Array, tolerance: float, size: int = 256) -> None:
@@ -259,3 +294,11 @@ def psd_probe(K: Array, tolerance: float, size: int = 256) -> None:
     pick = np.unique(np.linspace(0, n - 1, min(n, size)).astype(int))
     part = to_numpy(take_rows(K, pick))[:, pick]
     check_spectrum(np.linalg.eigvalsh(part), tolerance)
+
+
+def not_psd_message(smallest: float) -> str:
+    """The sentence for an indefinite kernel."""
+    return (
+        f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); use a "
+        "positive semi-definite kernel, a larger alpha, or add to the diagonal of a precomputed one."
+    )

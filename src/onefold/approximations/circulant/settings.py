@@ -41,11 +41,12 @@ class Circulant(Approximation):
     shape : tuple of int, optional
         The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
         chooses a balanced one. Cells beyond the rows carry no data.
-    spacing : "search", "data", float or tuple of float, default="search"
+    spacing : "data", "search", float or tuple of float, default="data"
         Spacings h of the grid, one per level or one for all. "data" takes the root mean square
         distance between rows that are neighbours along each level. "search" tries a third of it,
-        itself and three times it along each level by the search's own criterion; where nothing is
-        searched it means "data".
+        itself and three times it along each level by the search's own criterion, which takes nine
+        times as long and chose worse on most tables (docs/circulant.md); where nothing is searched
+        it means "data".
     order : {"given", "random", "principal"}, default="principal"
         Which row stands where: as they came, shuffled, or sorted along principal directions so
         that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
@@ -68,7 +69,7 @@ class Circulant(Approximation):
 
     levels: int = 2
     shape: tuple[int, ...] | None = None
-    spacing: Any = "search"
+    spacing: Any = "data"
     order: Order = "principal"
     validate: Literal["kernel", "matrix"] = "kernel"
     negative: Negative = "raise"

@@ -1,0 +1,72 @@
+"""Rows of weight 0: they leave the problem, exactly, and still get held-out predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations import Approximation, Problem
+from onefold.arrays import take_rows, to_numpy
+from onefold.criteria import Task
+from onefold.heldout import Splits
+from onefold.kernels import Kernel, Precomputed
+
+
+def part_of(problem: Problem, rows: Any, *, precomputed: bool) -> Problem:
+    """The problem of some of its rows, also where X is the kernel matrix."""
+    part = problem.rows(rows)
+    return replace(part, X=take_rows(part.X.T, rows).T) if precomputed else part
+
+
+def without_weightless(
+    problem: Problem, task: Task, weight: Any, *, precomputed: bool
+) -> tuple[Problem, Task, Any]:
+    """The problem, its task and its weights without the rows of weight 0."""
+    rows = np.flatnonzero(weight > 0)
+    left = part_of(problem, rows, precomputed=precomputed)
+    given = None if task.sample_weight is None else task.sample_weight[rows]
+    task = replace(task, X=left.X, y=task.y[rows], sample_weight=given)
+    if task.classes is not None and np.unique(task.y).size < 2:
+        raise ValueError(
+            f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
+            "needs at least two classes."
+        )
+    return left, task, weight[rows]
+
+
+def heldout_of_weightless(
+    approximation: Approximation,
+    kernel: Kernel,
+    ridge: float,
+    problem: Problem,
+    splits: Splits,
+    X: Any,
+    *,
+    workers: int,
+) -> Any:
+    """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others.
+
+    One fit per split that tests such rows: each is predicted by the models that a row of its fold is
+    predicted by, their mean where several splits test it.
+    """
+    n, precomputed = X.shape[0], isinstance(kernel, Precomputed)
+    total, count = np.zeros((n, problem.Y.shape[1])), np.zeros(n)
+    aside, left_out = splits.aside, splits.left_out
+    if splits.leave_one_out:  # no other row is left out with it
+        aside, left_out = [np.setdiff1d(np.arange(n), problem.kept)], [np.empty(0, dtype=np.intp)]
+    for rows, out in zip(aside, left_out):
+        if not rows.size:
+            continue
+        train = np.delete(np.arange(problem.n), out)
+        part = part_of(problem, train, precomputed=precomputed)
+        model = approximation.model(kernel, part, n_alphas=1, need="coefficients", workers=workers)
+        block = take_rows(X, rows)
+        if precomputed:
+            block = take_rows(block.T, part.kept).T
+        values = part.restore(model.expansion(ridge)).predict(block, workers)
+        np.add.at(total, rows, to_numpy(values))
+        np.add.at(count, rows, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return total / count[:, None]
