@@ -22,19 +22,23 @@ With several repeats (subsamples) the reported one is the upper median: half are
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import LeaveOneOut, check_cv
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Problem, resolve_approximation
 from onefold.arrays import take_rows, to_numpy
 from onefold.criteria import Task
 from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.kernels import Precomputed, resolve_gamma, resolve_kernel
+from onefold.search import GridEdgeWarning, tie_tolerance
 
 Verdict = Literal["applies", "doubtful", "does not apply"]
 
@@ -42,6 +46,7 @@ _ORDER: tuple[Verdict, ...] = ("applies", "doubtful", "does not apply")
 _NEAR = 2  # grid steps
 _TOO_FAR = 3.0  # times the tolerance
 _SHARE = 0.05  # of what there is to gain
+_ROUNDING = 1e-12  # of a constant prediction's loss
 _FACTORS = 4.0 ** np.arange(-3, 4)  # the grid around given hyper-parameters
 _SELECTING = {LSSVC: LSSVCCV, LSSVR: LSSVRCV, KernelRidge: KernelRidgeCV}
 
@@ -191,7 +196,7 @@ def trust(
     draws = []
     for _ in range(1 if whole else repeats):
         rows = np.arange(problem.n) if whole else _subsample(chooser, problem, task, size, generator)
-        draws.append(_compare(chooser, problem, task, rows, groups, generator))
+        draws.append(_compare(chooser, problem, task, rows, X, groups, generator))
     return TrustCheck(tuple(draws))
 
 
@@ -240,21 +245,26 @@ def _subsample(chooser: Any, problem: Problem, task: Task, size: int, generator:
     return np.sort(np.concatenate(picked))
 
 
-def _compare(chooser: Any, problem: Problem, task: Task, rows: Any, groups: Any, generator: Any) -> Draw:
+def _compare(
+    chooser: Any, problem: Problem, task: Task, rows: Any, table: Any, groups: Any, generator: Any
+) -> Draw:
+    """Both methods on some rows of the problem; `table` is X as the user gave it, for splitters."""
     X, y = _rows_of(chooser, problem.X, rows, rows), task.y[rows]
     weight = task.weight_of(rows)
-    groups = None if groups is None else np.asarray(groups)[rows]
-    cv = _same_splits(chooser.cv, y, task.classes is not None, groups)
+    cv = _same_splits(chooser.cv, table, y, _numbers_given(problem, rows), task, groups)
     same = _trains_approximately(chooser, problem)
     approximation = resolve_approximation(chooser.approximation).settle(problem)
     smaller = approximation.for_subsample(len(rows) / problem.n)
     exact = clone(chooser).set_params(approximation=Exact(), cv=cv, refit="same")
     other = clone(chooser).set_params(approximation=smaller, cv=cv, refit="same" if same else "exact")
-    exact.fit(X, y, sample_weight=weight)
-    other.fit(X, y, sample_weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)  # the fit itself will say so
+        exact.fit(X, y, sample_weight=weight)
+        other.fit(X, y, sample_weight=weight)
     scores = exact.cv_results_["mean_test_score"]
     best, chosen = exact.best_index_, _same_cell(exact.cv_results_["params"], other.best_params_)
     regret = float(scores[best] - scores[chosen])
+    regret = 0.0 if regret <= tie_tolerance(scores) else regret
     loss, loss_tolerance = None, None
     fresh = np.setdiff1d(np.arange(problem.n), rows)
     if same and fresh.size:
@@ -265,7 +275,7 @@ def _compare(chooser: Any, problem: Problem, task: Task, rows: Any, groups: Any,
         exact=exact.best_params_,
         approximate=other.best_params_,
         steps=_steps(exact.cv_results_["params"], best, chosen),
-        regret=max(regret if np.isfinite(regret) else np.inf, 0.0),
+        regret=regret if np.isfinite(regret) else np.inf,
         tolerance=_tolerance(exact.cv_results_, best),
         loss=loss,
         loss_tolerance=loss_tolerance,
@@ -280,17 +290,38 @@ def _rows_of(chooser: Any, X: Any, rows: Any, centres: Any) -> Any:
     return part
 
 
-def _same_splits(cv: Any, y: Any, classifier: bool, groups: Any) -> Any:
-    """One set of splits for both methods, also where a splitter shuffles."""
+def _numbers_given(problem: Problem, rows: Any) -> Any:
+    """Rows of the problem in the user's numbering, which counts rows of weight 0."""
+    return rows if problem.kept is None else problem.kept[rows]
+
+
+def _same_splits(cv: Any, table: Any, y: Any, given: Any, task: Task, groups: Any) -> Any:
+    """One set of splits of the subsample for both methods, also where a splitter shuffles.
+
+    Splits given as row numbers are those of all rows: what they have of the subsample is taken.
+    """
     if isinstance(cv, str | LeaveOneOut):
         return cv
-    if not isinstance(cv, int) and not hasattr(cv, "split"):
-        raise ValueError(
-            "the trust check draws subsamples, which fixed splits cannot follow; "
-            "give cv as a number of folds or a splitter."
-        )
-    splitter = check_cv(cv, y, classifier=classifier)
-    return list(splitter.split(np.zeros((len(y), 1)), y, groups))
+    if not isinstance(cv, numbers.Integral) and not hasattr(cv, "split"):
+        place = np.full(_num_samples(table), -1)
+        place[given] = np.arange(given.size)
+        parts = [[place[_row_numbers(part)] for part in split] for split in cv]
+        kept = [tuple(part[part >= 0] for part in split) for split in parts]
+        kept = [split for split in kept if all(part.size for part in split)]
+        if not kept:
+            raise ValueError(
+                "the subsample of the trust check leaves nothing of the given splits; use a larger "
+                "size, or give cv as a number of folds or a splitter."
+            )
+        return kept
+    splitter = check_cv(cv, y, classifier=task.classes is not None)
+    groups = None if groups is None else np.asarray(groups)[given]
+    return list(splitter.split(_safe_indexing(table, given), y, groups))
+
+
+def _row_numbers(part: Any) -> Any:
+    part = np.asarray(part)
+    return np.flatnonzero(part) if part.dtype == bool else part
 
 
 def _same_cell(params: list[dict[str, float]], choice: dict[str, Any]) -> int:
@@ -332,7 +363,9 @@ def _loss_on(
     difference = losses[1] - losses[0]
     noise = float(difference.std(ddof=1)) / np.sqrt(len(y)) if len(y) > 1 else 0.0
     gain = max(float(np.mean(losses[2] - losses[0])), 0.0)
-    return float(difference.mean()), max(noise, _SHARE * gain)
+    loss = float(difference.mean())
+    rounding = _ROUNDING * float(np.mean(losses[2]))
+    return (0.0 if abs(loss) <= rounding else loss), max(noise, _SHARE * gain)
 
 
 def _losses(predicted: Any, y: Any, labels: bool) -> Any:
@@ -343,7 +376,7 @@ def _losses(predicted: Any, y: Any, labels: bool) -> Any:
 
 
 def _ratio(value: float, tolerance: float) -> float:
-    if value <= 1e-12:
+    if value <= 0:
         return 0.0
     return value / tolerance if tolerance > 0 else np.inf
 

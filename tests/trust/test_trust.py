@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Approximation, Exact
+from onefold.approximations import Approximation, Circulant, Exact
 from onefold.trust_check import Draw, TrustCheck
 
 GAMMAS = 2.0 ** np.arange(-7, 8, 2)
@@ -210,8 +210,8 @@ def test_findings_read_as_a_sentence_and_as_json() -> None:
 
 def test_clear_refusals() -> None:
     X, y = wave(50)
-    with pytest.raises(ValueError, match="number of folds or a splitter"):
-        onefold.trust(LSSVRCV(cv=[(np.arange(40), np.arange(40, 50))]), X, y)
+    with pytest.raises(ValueError, match="leaves nothing of the given splits"):
+        onefold.trust(LSSVRCV(cv=[(np.arange(49), [49])]), X, y, size=2, random_state=0)
     with pytest.raises(ValueError, match="at least 2"):
         onefold.trust(LSSVRCV(), X, y, size=1)
 
@@ -224,7 +224,9 @@ def test_clear_refusals() -> None:
 
 def test_an_approximation_with_settings_of_its_own_is_compared_by_gamma_and_alpha() -> None:
     X, y = wave(150)
-    chooser = LSSVRCV(gammas=[0.1, 1.0, 10.0], alphas=[0.1, 1.0], approximation="circulant", cv=3)
+    chooser = LSSVRCV(
+        gammas=[0.1, 1.0, 10.0], alphas=[0.1, 1.0], approximation=Circulant(spacing="search"), cv=3
+    )
     found = onefold.trust(chooser, X, y, size=100, random_state=0)
     assert {"spacing_0", "spacing_1"} <= set(found.approximate)
     assert set(found.exact) == {"alpha", "gamma"}

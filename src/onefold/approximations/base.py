@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onefold.arrays import Array, like, take_rows
+from onefold.arrays import Array, like, take_rows, to_numpy
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel
 from onefold.smoothers import Smoother
@@ -66,6 +66,16 @@ class Problem:
         return replace(
             self, X=take_rows(self.X, rows), Y=take_rows(self.Y, rows), root_weight=root, kept=kept
         )
+
+    def about_its_mean(self) -> Problem:
+        """The same problem with targets about their weighted mean, where the intercept allows it."""
+        if not self.fit_intercept:
+            return self
+        Y = to_numpy(self.Y)
+        weight = np.ones(self.n) if self.root_weight is None else to_numpy(self.root_weight) ** 2
+        mean = (weight / weight.sum()) @ Y
+        offset = mean if self.offset is None else self.offset + mean
+        return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=offset)
 
     def ridge(self, alpha: Any) -> Any:
         """The problem's μ behind the user's alpha."""

@@ -78,7 +78,7 @@ def diagonal_means(kernel: Kernel, X: Any, workers: int = 1) -> Means:
     """Mean of each diagonal of K over all its entries: O(n²) kernel values, O(n) memory."""
     n = X.shape[0]
     origin = None if isinstance(kernel, Precomputed) else common_origin(kernel, X)
-    parts = list(spans(n, tile_side(workers)))
+    parts = list(spans(n, tile_side()))
 
     def strip(index: int) -> tuple[Any, float]:
         """Sums along the diagonals of the tiles right of the diagonal in one strip."""

@@ -17,10 +17,12 @@ from onefold.arrays import (
     all_finite,
     double,
     is_foreign,
+    like,
     namespace,
     on_accelerator,
     ones,
     take_rows,
+    to_numpy,
 )
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed
@@ -34,6 +36,7 @@ from onefold.smoothers.spectral import GIVEN, PSD, Rounding, isolated_rows, psd_
 from onefold.speed import Speed
 
 _STRIP = 256
+_OUTWEIGHED = 1e-6  # of the weight: a rest with less loses too many digits beside what it is left out of
 _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 
 
@@ -123,14 +126,52 @@ class ExactModel(SmoothingModel):
 
     def leave_one_out(self, alphas: Any) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
-        return self.problem.unscale(predictions)
+        predictions = self.problem.unscale(predictions)
+        root = self.problem.root_weight
+        if root is not None:
+            row = int(np.argmax(to_numpy(root)))
+            if self._outweighs([row]):
+                there = self._trained_without([row], alphas)
+                predictions = like(to_numpy(predictions), predictions)
+                predictions[:, row, :] = there[:, 0, :]
+        return predictions
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         n_alphas, targets = np.size(alphas), self.problem.Y.shape[1]
         if n_alphas * len(parts) * targets <= self.problem.n:
-            return self._heldout_by_duals(parts, alphas)
-        predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
-        return [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
+            found = self._heldout_by_duals(parts, alphas)
+        else:
+            predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
+            found = [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
+        return [
+            self._trained_without(rows, alphas) if self._outweighs(rows) else f
+            for f, rows in zip(found, parts)
+        ]
+
+    def _outweighs(self, rows: Any) -> bool:
+        """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
+        root = self.problem.root_weight
+        if root is None:
+            return False
+        weight = to_numpy(root) ** 2
+        rest = np.delete(weight, rows)
+        return bool(rest.sum() < _OUTWEIGHED * weight.sum())
+
+    def _trained_without(self, rows: Any, alphas: Any) -> Array:
+        """The rows predicted by models that are fitted without them, one factorisation for each μ."""
+        problem, kernel = self.problem, self._kernel
+        rest = np.delete(np.arange(problem.n), rows)
+        part, asked = problem.rows(rest), take_rows(problem.X, rows)
+        if isinstance(kernel, Precomputed):
+            part = replace(part, X=take_rows(part.X.T, rest).T)
+            asked = take_rows(asked.T, rest).T
+        part = replace(part, offset=None).about_its_mean()
+        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        model = ExactModel(
+            kernel, part, n_alphas=values.size, need="coefficients", workers=self._workers
+        )
+        models = [part.restore(model.expansion(mu)) for mu in values]
+        return namespace(problem.Y).stack([f.predict(asked, self._workers) for f in models])
 
     def _heldout_by_duals(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
@@ -212,7 +253,9 @@ def rounding_of(kernel: Kernel, X: Array) -> float:
 def check_matrix(K: Array, tolerance: float | None) -> None:
     """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD."""
     xp = namespace(K)
-    if not all_finite(xp.sum(K, axis=0)):  # a sum passes on what is not finite, without a second array
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
+    if not all_finite(sums):
         raise UnsolvableError(
             "the kernel matrix holds NaN or infinite values; scale the features, or check the kernel."
         )

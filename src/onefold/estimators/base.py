@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -34,6 +35,9 @@ from onefold.estimators.validation import (
 from onefold.estimators.weightless import without_weightless
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed, resolve_kernel
+from onefold.threads import count_workers, limit_blas
+
+_FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
 
 class KernelMachine(BaseEstimator):
@@ -71,23 +75,19 @@ class KernelMachine(BaseEstimator):
         task = replace(task, sample_weight=weight)
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
-        offset = self._offset(targets, weight)
-        problem = Problem(X, like(targets, X), None, self._fit_intercept, offset=offset)
-        if offset is not None:
-            problem = replace(problem, Y=problem.Y - like(offset, X)[None, :])
-        if weight is None:
-            return problem, task
-        if not np.all(weight > 0):
-            precomputed = isinstance(kernel, Precomputed)
-            problem, task, weight = without_weightless(problem, task, weight, precomputed=precomputed)
-        unit = mean_weight(weight)
-        equal = bool(np.all(weight == weight[0]))
-        root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), X)
-        return replace(problem, root_weight=root, alpha_unit=unit), task
-
-    def _offset(self, targets: Any, weight: Any | None) -> Any | None:
-        """What to subtract from the targets (n, t), where the model does not care."""
-        return None
+        problem = Problem(X, like(targets, X), None, self._fit_intercept)
+        if weight is not None:
+            if not np.all(weight > 0):
+                precomputed = isinstance(kernel, Precomputed)
+                problem, task, weight = without_weightless(
+                    problem, task, weight, precomputed=precomputed
+                )
+            unit = mean_weight(weight)
+            equal = bool(np.all(weight == weight[0]))
+            root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), X)
+            problem = replace(problem, root_weight=root, alpha_unit=unit)
+        # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
+        return (problem if task.classes is not None else problem.about_its_mean()), task
 
     def _finished(self, expansion: Expansion, problem: Problem, n: int) -> Expansion:
         """The fitted expansion in the user's units, for a table of `n` rows."""
@@ -102,6 +102,11 @@ class KernelMachine(BaseEstimator):
             coef[problem.kept] = to_numpy(expansion.coef)
             expansion = replace(expansion, coef=like(coef, expansion.coef))
         return expansion
+
+    def _blas(self, problem: Problem) -> AbstractContextManager[Any]:
+        """Hold BLAS to `n_jobs` threads; to one for few rows, so that no digit depends on `n_jobs`."""
+        few = problem.n <= _FEW_ROWS
+        return limit_blas(1 if few else None if self.n_jobs is None else count_workers(self.n_jobs))
 
     @abstractmethod
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
@@ -173,13 +178,6 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
     single_target_: bool
-
-    def _offset(self, targets: Any, weight: Any | None) -> Any | None:
-        """Their weighted mean: an intercept takes it back, and small differences keep their digits."""
-        if not self._fit_intercept:
-            return None
-        share = np.ones(targets.shape[0]) if weight is None else weight / weight.max()
-        return (share / share.sum()) @ targets
 
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
         y = check_targets(y, X.shape[0])

@@ -64,14 +64,15 @@ class _Given(KernelMachine):
             )
         approximation.check(kernel, problem)
         load = Workload(1, np.unique(alpha).size)
-        model = approximation.prepare(kernel, problem, load).model(
-            kernel,
-            problem,
-            n_alphas=np.unique(alpha).size,
-            need="coefficients",
-            workers=workers,
-        )
-        expansion = model.expansion(problem.ridge(alpha))
+        with self._blas(problem):
+            model = approximation.prepare(kernel, problem, load).model(
+                kernel,
+                problem,
+                n_alphas=np.unique(alpha).size,
+                need="coefficients",
+                workers=workers,
+            )
+            expansion = model.expansion(problem.ridge(alpha))
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = model.report | approximation.diagnose(kernel, problem)
         return self

@@ -33,6 +33,9 @@ class Pruner(Protocol):
     def expansions(self, sizes: list[int]) -> list[Expansion]:
         """The model on all rows at each size."""
 
+    def most_centres(self, splits: Splits) -> int:
+        """How many centres the training part with the fewest has before anything is dropped."""
+
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """For each split the predictions (sizes, rows, targets) of its test rows."""
 
@@ -73,6 +76,9 @@ class ImprovedPruner:
             Expansion(self.kernel, take_rows(self.basis.rows, index), like(coef, X), like(intercept, X))
             for index, coef, intercept in zip(path.centres, path.coef, path.intercept)
         ]
+
+    def most_centres(self, splits: Splits) -> int:
+        return min(len(self._candidates(rows)) for rows in splits.left_out)
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict."""
@@ -151,6 +157,9 @@ class SuykensPruner:
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:
         return self._fits(np.arange(self.problem.n), sizes)
+
+    def most_centres(self, splits: Splits) -> int:
+        return self.problem.n - max(len(rows) for rows in splits.left_out)
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         found = []

@@ -20,12 +20,25 @@ from onefold.approximations import (
 )
 from onefold.criteria import HeldoutCriterion, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
-from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_rows
+from onefold.estimators.validation import (
+    as_labels,
+    check_alphas,
+    check_kernel_matrix,
+    check_rows,
+    check_squares,
+)
 from onefold.estimators.weightless import heldout_of_weightless
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
-from onefold.search import Callback, SearchResult, cv_results, search_grid
-from onefold.threads import count_workers, limit_blas
+from onefold.search import (
+    Callback,
+    GridEdgeWarning,
+    SearchResult,
+    cv_results,
+    edges,
+    search_grid,
+)
+from onefold.threads import count_workers
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
@@ -91,6 +104,7 @@ class _Chosen(KernelMachine):
             raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
         workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
+        check_squares(problem.Y)
         kernels, widths = candidate_kernels(self, problem.X)
         for kernel in kernels:
             check_kernel_matrix(kernel, problem.X)
@@ -105,7 +119,7 @@ class _Chosen(KernelMachine):
         approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
         self._final_approximation(approximation, kernels[0], problem)
-        with limit_blas(None if self.n_jobs is None else workers):
+        with self._blas(problem):
             found = search_grid(
                 approximation,
                 kernels,
@@ -140,7 +154,20 @@ class _Chosen(KernelMachine):
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         if trust is not None:
             self.approximation_["trust"] = trust
+        self._warn_of_edges()
         return self
+
+    def _warn_of_edges(self) -> None:
+        """The grid ends where the scores still rise: say so."""
+        at_edge = edges(self.cv_results_, self.best_index_)
+        if at_edge:
+            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
+            warnings.warn(
+                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
+                f"rise there; wider {names} may find better.",
+                GridEdgeWarning,
+                stacklevel=3,
+            )
 
     def _all_heldout(
         self, found: SearchResult, problem: Problem, splits: Splits, X: Any, workers: int

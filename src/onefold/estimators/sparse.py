@@ -18,13 +18,18 @@ from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegre
 from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner
 from onefold.estimators.robust import settle_weights
 from onefold.estimators.selected import DEFAULT_ALPHAS, candidate_kernels
-from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix
+from onefold.estimators.validation import (
+    as_labels,
+    check_alphas,
+    check_kernel_matrix,
+    check_squares,
+)
 from onefold.expansion import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.search import search_grid
 from onefold.statistics.pruning import prune_sizes
-from onefold.threads import count_workers, limit_blas
+from onefold.threads import count_workers
 
 _RETUNE_FOLDS = 4  # as in cawley2002
 _FEWEST = 2
@@ -94,6 +99,9 @@ class _Sparse(KernelMachine):
                 'centres; use "mse", "error" or a scikit-learn scorer.'
             )
         problem, task = self._problem(X, y, sample_weight)
+        check_squares(problem.Y)
+        if problem.root_weight is not None:  # the loss that is minimised, class weights included
+            task = replace(task, sample_weight=to_numpy(problem.root_weight) ** 2)
         n = _num_samples(X)
         labels = task.y if classifier else None
         splits = make_splits(
@@ -102,7 +110,7 @@ class _Sparse(KernelMachine):
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
         self._workers = count_workers(self.n_jobs)
-        with limit_blas(None if self.n_jobs is None else self._workers):
+        with self._blas(problem):
             kernel, alpha = self._tune(problem, task, criterion, splits)
             basis, centre_of = self._first_basis(kernel, problem)
             if self.weights == "robust":
@@ -229,8 +237,11 @@ class _Sparse(KernelMachine):
         offset: Any | None,
     ) -> Expansion:
         """Score every size, choose one, and fit it on all rows."""
-        stop = _FEWEST if self.n_centres is None else self.n_centres
-        sizes = prune_sizes(start, min(stop, start), self.drop)
+        stop = min(_FEWEST if self.n_centres is None else self.n_centres, start)
+        # A training part has fewer centres to begin with: what it cannot prune it cannot judge.
+        most = pruner.most_centres(splits)
+        path = prune_sizes(start, stop, self.drop)
+        sizes = [size for size in path if size == start or size < most or size == self.n_centres]
         shift = 0.0 if offset is None else offset
         predictions = [values + shift for values in pruner.heldout(splits, sizes)]
         scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
@@ -345,8 +356,10 @@ class SparseLSSVC(KernelClassifier, _Sparse):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, cv, n_jobs, class_weight
+    kernel, gammas, alphas, degree, coef0, cv, n_jobs
         As in :class:`LSSVCCV`. One gamma and one alpha: nothing is tuned.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the weight of each row by that of its class, in the loss and in the scores.
     n_centres, tolerance, prune, weights, max_centres, drop, random_state
         As in :class:`SparseLSSVR`.
     criterion : str or scorer, default="error"

@@ -7,14 +7,35 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from onefold.arrays import all_finite, is_foreign, namespace, to_numpy
+from onefold.arrays import all_finite, double, is_foreign, is_sparse, namespace, to_numpy
 from onefold.kernels import Kernel, Precomputed
+
+_LARGEST = 1e150  # its square is a float64
+_LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
 
 
 def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
-    """X as a finite two-dimensional float array or CSR matrix, in its own array library."""
+    """X as a finite two-dimensional float array or CSR matrix, in its own array library.
+
+    Rows in single precision whose squares would overflow there are converted.
+    """
     if is_foreign(X):
-        return _check_foreign_rows(estimator, X, fitting)
+        X = _check_foreign_rows(estimator, X, fitting)
+    else:
+        X = _check_host_rows(estimator, X, sparse, fitting)
+    if isinstance(estimator._kernel_for_tags(), Precomputed):
+        return X
+    values, xp = (X.data if is_sparse(X) else X), namespace(X)
+    largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
+    if largest > _LARGEST:
+        raise ValueError(
+            f"X holds values as large as {largest:.3g}, whose squares overflow; scale the features, "
+            "for example with sklearn.preprocessing.StandardScaler."
+        )
+    return double(X) if largest > _LARGEST_SINGLE else X
+
+
+def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
     try:
         return validate_data(
             estimator,
@@ -76,6 +97,17 @@ def check_targets(y: Any, n: int) -> Any:
 def as_labels(y: Any) -> Any:
     """Y as a splitter may see it: as it was given, or in host memory."""
     return to_numpy(y) if is_foreign(y) else y
+
+
+def check_squares(Y: Any) -> None:
+    """Raise if squared errors of such targets would overflow, or vanish, in float64."""
+    xp = namespace(Y)
+    size = float(xp.max(xp.abs(Y)))
+    if size > _LARGEST or 0 < size < 1 / _LARGEST:
+        raise ValueError(
+            f"the targets vary by {size:.3g}, whose squares leave the range of float64; multiply y by "
+            "a constant."
+        )
 
 
 def check_length(y: Any, n: int) -> None:

@@ -60,7 +60,7 @@ def heldout_of_weightless(
         if not rows.size:
             continue
         train = np.delete(np.arange(problem.n), out)
-        part = part_of(problem, train, precomputed=precomputed)
+        part = part_of(problem, train, precomputed=precomputed).about_its_mean()
         model = approximation.model(kernel, part, n_alphas=1, need="coefficients", workers=workers)
         block = take_rows(X, rows)
         if precomputed:

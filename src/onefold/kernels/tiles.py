@@ -16,16 +16,27 @@ from sklearn import get_config
 from onefold.arrays import Array, double, is_numpy, is_sparse, namespace
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.threads import map_threads
+from onefold.threads import limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
-def tile_side(workers: int = 1) -> int:
-    """Side of a square float64 tile within the scratch limit."""
-    limit = get_config()["working_memory"] * 2**20 / (_TILES_ALIVE * workers)
-    return max(16, math.isqrt(int(min(limit, _CACHE_TILE) / 8)))
+def tile_side() -> int:
+    """Side of a square float64 tile within the scratch limit; the same for any number of threads.
+
+    Where a product is cut decides its last digits, which must not depend on `n_jobs`.
+    """
+    return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, _CACHE_TILE) / 8)))
+
+
+def tile_threads(workers: int) -> int:
+    """How many of the threads may work on tiles at once within the scratch limit."""
+    return max(1, min(workers, int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2))))
+
+
+def _scratch() -> float:
+    return float(get_config()["working_memory"]) * 2**20
 
 
 def spans(n: int, step: int) -> Iterator[slice]:
@@ -60,7 +71,7 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
     if not is_numpy(X):
         rows = _rows(X, slice(0, n), origin)
         return kernel(rows, rows)
-    side = tile_side(workers)
+    side = tile_side()
     parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
     K = np.empty((n, n))
 
@@ -73,10 +84,11 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
         K[j, i] = tile.T
 
     # A user's function may not be safe to run in several threads.
-    threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else workers
+    threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else tile_threads(workers)
     pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
-    for _ in map_threads(fill, pairs, threads):
-        pass
+    with limit_blas(1 if len(parts) > 1 else None):  # also with one worker: the same digits
+        for _ in map_threads(fill, pairs, threads):
+            pass
     return K
 
 
@@ -95,16 +107,18 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
         ]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
-    side = tile_side(workers)
+    side = tile_side()
     out = np.zeros((n, coef.shape[1]))
 
     def fill(part: slice) -> None:
         rows = _rows(X, part, origin)
-        for column in spans(m, side):
-            out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
+            for column in spans(m, side):
+                out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
 
     row_parts = list(spans(n, side))
     small = len(row_parts) == 1 or isinstance(kernel, CallableKernel)
-    for _ in map_threads(fill, row_parts, 1 if small else workers):
-        pass
+    with limit_blas(1 if len(row_parts) > 1 else None):
+        for _ in map_threads(fill, row_parts, 1 if small else tile_threads(workers)):
+            pass
     return out

@@ -1,6 +1,16 @@
 """Search: widths outside, ridges inside, a history, and the rule for ties."""
 
 from onefold.search.grid import Callback, Candidate, SearchResult, search_grid
-from onefold.search.results import best_cell, cv_results
+from onefold.search.results import GridEdgeWarning, best_cell, cv_results, edges, tie_tolerance
 
-__all__ = ["Callback", "Candidate", "SearchResult", "best_cell", "cv_results", "search_grid"]
+__all__ = [
+    "Callback",
+    "Candidate",
+    "GridEdgeWarning",
+    "SearchResult",
+    "best_cell",
+    "cv_results",
+    "edges",
+    "search_grid",
+    "tie_tolerance",
+]

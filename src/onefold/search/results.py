@@ -41,6 +41,30 @@ def tie_tolerance(scores: Any) -> float:
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
+class GridEdgeWarning(UserWarning):
+    """The best value is the last one tried: there may be better beyond."""
+
+
+def edges(results: dict[str, Any], best: int) -> list[str]:
+    """What the search chose at the end of its range, and for a reason: "smallest alpha", say.
+
+    A plateau that reaches the end is none: the next value inside must score worse, by more than a tie.
+    """
+    scores = results["mean_test_score"]
+    found = []
+    for name in ("gamma", "alpha"):
+        if f"param_{name}" not in results:
+            continue
+        values = np.asarray(results[f"param_{name}"], dtype=float)
+        tried, chosen = np.unique(values), values[best]
+        if tried.size < 3 or chosen not in (tried[0], tried[-1]):
+            continue
+        inside = scores[values == (tried[1] if chosen == tried[0] else tried[-2])]
+        if not np.any(inside >= scores[best] - tie_tolerance(scores)):
+            found.append(f"{'smallest' if chosen == tried[0] else 'largest'} {name}")
+    return found
+
+
 def cv_results(
     models: list[dict[str, Any]], alphas: Any, scores: Any, seconds: Any, splits: bool
 ) -> dict[str, Any]:

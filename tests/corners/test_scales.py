@@ -1,0 +1,196 @@
+"""Targets, scores and features of any size: the same choice, or a refusal that says why."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.kernel_ridge import KernelRidge as SklearnRidge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.preprocessing import scale
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
+from onefold.kernels import RBF, CallableKernel, Linear
+from onefold.search import GridEdgeWarning, best_cell, edges
+
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(120, 2))
+Y = np.sin(2 * X[:, 0]) + 0.05 * RNG.normal(size=120)
+
+
+@pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
+@pytest.mark.parametrize("factor", [1e-12, 1e-5, 1e5, 1e12])
+@pytest.mark.parametrize("kind", [KernelRidgeCV, LSSVRCV])
+def test_the_choice_does_not_depend_on_the_unit_of_the_targets(kind, factor) -> None:
+    one, two = kind().fit(X, Y), kind().fit(X, factor * Y)
+    assert one.best_params_ == two.best_params_
+    assert two.score(X, factor * Y) > 0.99
+    assert_allclose(two.predict(X), factor * one.predict(X), rtol=1e-7, atol=1e-7 * factor)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.floats(-120, 120),
+    st.floats(-3, 3),
+    st.integers(0, 6),
+)
+def test_the_best_cell_is_that_of_scaled_and_shifted_scores(seed, decades, shift, hopeless) -> None:
+    rng = np.random.default_rng(seed)
+    scores = np.round(rng.normal(size=(6, 5)), 1)  # rounded: with ties
+    scores.ravel()[rng.choice(30, hopeless, replace=False)] = -(10.0 ** rng.uniform(3, 12, hopeless))
+    widths, ridges = rng.permutation(6) + 1.0, rng.permutation(5) + 1.0
+    moved = (scores + shift) * 10.0**decades
+    assert best_cell(moved, widths, ridges) == best_cell(scores, widths, ridges)
+
+
+@pytest.mark.parametrize("kind", [LSSVR(gamma=0.5, alpha=0.01), LSSVRCV(), SparseLSSVR()])
+def test_an_intercept_takes_any_offset(kind) -> None:
+    steps = np.round(Y * 2**20) / 2**20  # digits that survive the offset
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        near = kind.fit(X, steps).predict(X)
+        far = kind.fit(X, steps + 1e8).predict(X)
+    assert_allclose(far - 1e8, near, atol=1e-6)
+
+
+def test_trust_does_not_depend_on_the_unit_of_the_targets() -> None:
+    chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.01, 1.0], approximation="nystroem")
+    verdicts = [onefold.trust(chooser, X, f * Y, size=60, random_state=0) for f in (1e-9, 1.0, 1e9)]
+    assert len({found.verdict for found in verdicts}) == 1
+    assert len({found.steps for found in verdicts}) == 1
+
+
+@pytest.mark.parametrize("kind", [LSSVR(), LSSVRCV(), SparseLSSVR(), KernelRidge("linear")])
+def test_features_whose_squares_overflow_are_refused(kind) -> None:
+    with pytest.raises(ValueError, match="squares overflow; scale the features"):
+        kind.fit(1e200 * X, Y)
+    if isinstance(kind, LSSVR | KernelRidge):
+        with pytest.raises(ValueError, match="squares overflow"):
+            kind.fit(X, Y).predict(1e200 * X)
+
+
+def test_large_features_in_single_precision_are_no_infinities() -> None:
+    single = (1e20 * X).astype(np.float32)
+    kernel = RBF(1e-40)
+    for approximation in ("exact", "nystroem"):
+        one = LSSVR(kernel, alpha=0.1, approximation=approximation).fit(single, Y)
+        two = LSSVR(RBF(1.0), alpha=0.1, approximation=approximation).fit(X, Y)
+        assert_allclose(one.predict(single), two.predict(X), atol=1e-4)
+
+
+def test_a_kernel_that_overflows_is_refused_or_left_out() -> None:
+    with pytest.raises(ValueError, match="NaN or infinite values; scale the features"):
+        LSSVR("polynomial", degree=9).fit(1e60 * X, Y)
+    with pytest.warns(UserWarning, match="have no score"):
+        found = LSSVRCV("polynomial", gammas=[1e-120, 1e60], alphas=[1.0], degree=3).fit(1e60 * X, Y)
+    assert found.gamma_ == 1e-120
+    with pytest.raises(ValueError, match="the kernel overflows on these rows"):
+        LSSVR("polynomial", degree=9).fit(X, Y).predict(1e60 * X)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+@pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV, SparseLSSVR])
+def test_targets_whose_squares_leave_float64_are_refused(kind, factor) -> None:
+    with pytest.raises(ValueError, match="multiply y by a constant"):
+        kind().fit(X, factor * Y)
+    assert LSSVR(alpha=0.01).fit(X, factor * Y).predict(X).max() > 0.5 * factor
+
+
+class TestRoundingIsNoIndefiniteness:
+    @pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
+    def test_polynomials_on_scaled_tables(self) -> None:
+        rows, labels = load_iris(return_X_y=True)
+        assert LSSVCCV("polynomial").fit(scale(rows), labels).best_score_ > -0.05
+        rows, numbers = load_diabetes(return_X_y=True)
+        for table in (rows, scale(rows)):
+            found = LSSVRCV("polynomial").fit(table, numbers)
+            assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+            assert found.best_score_ > -3100
+
+    @pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
+    def test_rows_close_together_and_far_from_the_origin(self) -> None:
+        assert np.isfinite(LSSVRCV().fit(1e-3 * X, Y).cv_results_["mean_test_score"]).all()
+        near, far = LSSVRCV("linear").fit(X, Y), LSSVRCV("linear").fit(X + 1e5, Y)
+        assert far.best_score_ == pytest.approx(near.best_score_, rel=1e-3)
+        assert np.isfinite(LSSVR("linear", alpha=2.0**-15).fit(X + 1e5, Y).predict(X + 1e5)).all()
+
+    def test_the_whole_grid_is_scored_as_gridsearch_scores_it(self) -> None:
+        rows, numbers = load_diabetes(return_X_y=True)
+        rows, numbers = scale(rows)[:150], numbers[:150]
+        grid = {"gamma": [2.0**-9, 2.0**-5, 0.5], "alpha": [2.0**-3, 2.0, 32.0]}
+        peer = GridSearchCV(
+            SklearnRidge(kernel="polynomial"), grid, cv=KFold(4), scoring="neg_mean_squared_error"
+        ).fit(rows, numbers)
+        ours = KernelRidgeCV("polynomial", gammas=grid["gamma"], alphas=grid["alpha"], cv=KFold(4)).fit(
+            rows, numbers
+        )
+        assert_allclose(
+            ours.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"], rtol=1e-6
+        )
+
+    def test_a_kernel_that_truly_cannot_be_solved_does_not_end_the_search(self) -> None:
+        class Turning(type(RBF())):
+            always_psd = False
+
+            def __call__(self, A, B):
+                tile = super().__call__(A, B)
+                return tile if self.gamma < 1 else -tile
+
+        with pytest.warns(UserWarning, match=r"2 of 4 combinations .* not positive semi-definite"):
+            found = LSSVRCV(Turning(1.0), gammas=[0.5, 2.0], alphas=[0.1, 1.0]).fit(X, Y)
+        assert found.gamma_ == 0.5
+        assert np.isnan(found.cv_results_["mean_test_score"]).sum() == 2
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            LSSVRCV(Turning(1.0), gammas=[2.0], alphas=[0.1, 1.0]).fit(X, Y)
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            LSSVC(Turning(2.0)).fit(X, Y > 0)
+
+
+def test_what_a_users_function_returns_is_left_alone() -> None:
+    kept = {}
+
+    def linear(A, B):
+        key = (A.tobytes(), B.tobytes())
+        kept.setdefault(key, A @ B.T)
+        return kept[key]
+
+    for kernel in (CallableKernel(linear) + RBF(0.5), CallableKernel(linear) * RBF(0.5)):
+        before = {key: tile.copy() for key, tile in kept.items()}
+        first = LSSVR(kernel, alpha=0.1).fit(X, Y, np.arange(120) + 1.0).predict(X)
+        assert all(np.array_equal(kept[key], tile) for key, tile in before.items())
+        again = LSSVR(kernel, alpha=0.1).fit(X, Y, np.arange(120) + 1.0).predict(X)
+        assert_allclose(again, first, rtol=1e-12)
+    whole = LSSVR(lambda A, B: (A @ B.T).astype(np.float32) + RBF(0.5)(A, B), alpha=0.1)
+    plain = LSSVR(Linear() + RBF(0.5), alpha=0.1)
+    assert_allclose(whole.fit(X, Y).predict(X), plain.fit(X, Y).predict(X), atol=1e-4)
+
+
+class TestEdges:
+    def test_a_choice_at_the_end_of_its_range_is_said(self) -> None:
+        with pytest.warns(
+            GridEdgeWarning, match="the largest gamma .* wider gammas and alphas may find better"
+        ):
+            LSSVRCV(gammas=[1e-4, 1e-3, 1e-2], alphas=[1e-3, 0.01, 100.0]).fit(X, Y)
+
+    @pytest.mark.parametrize("grid", [{}, {"gammas": [0.01, 0.1, 1.0, 10.0], "alphas": [1e-3, 0.1]}])
+    def test_an_inner_choice_or_two_values_are_not(self, grid) -> None:
+        noisy = Y + RNG.normal(size=120)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GridEdgeWarning)
+            LSSVRCV(**grid).fit(X, noisy)
+
+    def test_a_plateau_is_no_edge(self) -> None:
+        results = {
+            "param_gamma": np.array([1.0, 2.0, 3.0]),
+            "param_alpha": np.ones(3),
+            "mean_test_score": np.array([0.1, 0.5, 0.5]),
+        }
+        assert edges(results, 2) == []
+        results["mean_test_score"] = np.array([0.1, 0.4, 0.5])
+        assert edges(results, 2) == ["largest gamma"]

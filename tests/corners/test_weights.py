@@ -1,0 +1,168 @@
+"""Weights of any size, against two hundred digits and against the rows left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from precise_machine import fit_predict
+from sklearn.model_selection import KFold
+
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC
+from onefold.approximations import Nystroem
+
+RNG = np.random.default_rng(11)
+N = 18
+X = RNG.normal(size=(N, 2))
+Y = np.sin(2 * X[:, 0]) + 0.05 * RNG.normal(size=N)
+LABELS = np.where(np.median(Y) < Y, "b", "a")
+FOLDS = list(KFold(3).split(X))
+PAIRS = [(LSSVR, LSSVRCV, True), (KernelRidge, KernelRidgeCV, False)]
+
+
+def uneven(decades, zeros=False):
+    weight = 10.0 ** np.random.default_rng(decades).uniform(-decades, decades, size=N)
+    if zeros:
+        weight[::5] = 0.0
+    return weight
+
+
+@pytest.mark.parametrize("decades", [0, 2, 8, 12, 30])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("fixed", "chosen", "intercept"), PAIRS)
+def test_fit_folds_and_leave_one_out_in_two_hundred_digits(
+    decades, zeros, fixed, chosen, intercept
+) -> None:
+    weight, gamma, alpha = uneven(decades, zeros), 0.5, 2.0**-13
+    fitted = fixed(gamma=gamma, alpha=alpha).fit(X, Y, weight)
+    wanted = fit_predict(X, Y, weight, gamma, alpha, X, intercept=intercept)
+    assert_allclose(fitted.predict(X), wanted, atol=1e-9)
+    folds = chosen(gammas=[gamma], alphas=[alpha], cv=FOLDS).fit(X, Y, weight)
+    for train, test in FOLDS:
+        wanted = fit_predict(
+            X[train], Y[train], weight[train], gamma, alpha, X[test], intercept=intercept
+        )
+        assert_allclose(folds.heldout_prediction_[test], wanted, atol=1e-9)
+    alone = chosen(gammas=[gamma], alphas=[alpha], cv="loo").fit(X, Y, weight)
+    rest = np.arange(N) != 3
+    wanted = fit_predict(X[rest], Y[rest], weight[rest], gamma, alpha, X[3:4], intercept=intercept)
+    assert_allclose(alone.heldout_prediction_[3], wanted[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("decades", [0, 8])
+def test_every_ridge_of_a_search(decades) -> None:
+    """Many ridges take another path through the folds than one does."""
+    weight, alphas = uneven(decades), 2.0 ** np.arange(-15, 6, 2)
+    found = LSSVRCV(gammas=[0.5], alphas=alphas, cv=FOLDS).fit(X, Y, weight)
+    for index in (0, 5):
+        scores = []
+        for train, test in FOLDS:
+            values = fit_predict(
+                X[train], Y[train], weight[train], 0.5, alphas[index], X[test], intercept=True
+            )
+            scores.append(-np.average((values - Y[test]) ** 2, weights=weight[test]))
+        assert found.cv_results_["mean_test_score"][index] == pytest.approx(np.mean(scores), rel=1e-9)
+
+
+@pytest.mark.parametrize("heavy", [1e6, 1e12, 1e15])
+@pytest.mark.parametrize("cv", ["loo", FOLDS])
+def test_a_row_that_outweighs_all_others_can_be_held_out(heavy, cv) -> None:
+    weight = np.ones(N)
+    weight[7] = heavy
+    found = LSSVRCV(gammas=[0.5], alphas=[0.01], cv=cv).fit(X, Y, weight)
+    train = np.delete(np.arange(N), 7) if cv == "loo" else next(t for t, s in FOLDS if 7 in s)
+    wanted = fit_predict(X[train], Y[train], weight[train], 0.5, 0.01, X[7:8], intercept=True)
+    assert_allclose(found.heldout_prediction_[7], wanted[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("approximation", ["exact", Nystroem(8, "uniform"), "grid"])
+@pytest.mark.parametrize("factor", [1e-18, 1e12])
+def test_only_alpha_over_the_weights_counts(approximation, factor) -> None:
+    weight = uneven(0) * RNG.integers(1, 4, N)
+    one = LSSVR(gamma=0.5, alpha=0.01, approximation=approximation).fit(X, Y, weight)
+    two = LSSVR(gamma=0.5, alpha=0.01 * factor, approximation=approximation).fit(X, Y, weight * factor)
+    assert_allclose(two.predict(X), one.predict(X), atol=1e-9)
+    single = LSSVR(gamma=0.5, alpha=1e-20, approximation=approximation).fit(X, Y, np.full(N, 1e-18))
+    plain = LSSVR(gamma=0.5, alpha=1e-2, approximation=approximation).fit(X, Y)
+    assert_allclose(single.predict(X), plain.predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_rows_of_weight_zero_are_as_good_as_absent(kernel) -> None:
+    weight = np.ones(N)
+    weight[[0, 5, 11]] = 0.0
+    kept = weight > 0
+    spoiled = np.where(kept, Y, 1e12)
+    rows = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1)) if kernel == "precomputed" else X
+    inner = rows[kept][:, kept] if kernel == "precomputed" else X[kept]
+    after = rows[:, kept] if kernel == "precomputed" else X
+    one = LSSVR(kernel, alpha=0.01).fit(rows, spoiled, weight)
+    assert_allclose(one.predict(rows), LSSVR(kernel, alpha=0.01).fit(inner, Y[kept]).predict(after))
+    grid = {"alphas": [0.01, 1.0], "cv": KFold(3)}
+    two = LSSVRCV(kernel, **grid).fit(rows, spoiled, weight)
+    place = np.cumsum(kept) - 1
+    inside = [(place[t[kept[t]]], place[s[kept[s]]]) for t, s in KFold(3).split(X)]
+    three = LSSVRCV(kernel, **grid | {"cv": inside}).fit(inner, Y[kept])
+    assert two.best_params_ == three.best_params_
+    assert_allclose(two.cv_results_["mean_test_score"], three.cv_results_["mean_test_score"])
+    assert_allclose(two.heldout_prediction_[kept], three.heldout_prediction_)
+    assert np.isfinite(two.heldout_prediction_).all()
+    for train, test in KFold(3).split(X):
+        train = train[kept[train]]
+        part = rows[np.ix_(train, train)] if kernel == "precomputed" else X[train]
+        fold = LSSVR(kernel, alpha=two.alpha_, gamma=two.gamma_ or 1.0).fit(part, Y[train])
+        aside = test[~kept[test]]
+        if not aside.size:
+            continue
+        asked = rows[np.ix_(aside, train)] if kernel == "precomputed" else X[aside]
+        assert_allclose(two.heldout_prediction_[aside], fold.predict(asked))
+
+
+def test_leave_one_out_of_a_row_without_weight_is_the_fitted_model() -> None:
+    weight = np.r_[0.0, np.ones(N - 1)]
+    found = LSSVRCV(gammas=[0.5], alphas=[0.1], cv="loo").fit(X, Y, weight)
+    assert_allclose(found.heldout_prediction_[0], found.predict(X[:1])[0])
+
+
+def test_a_fold_of_weight_zero_has_no_score_and_says_so() -> None:
+    weight = np.ones(N)
+    weight[FOLDS[1][1]] = 0.0
+    with pytest.warns(UserWarning, match="split 1 tests rows of weight 0 only"):
+        found = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=FOLDS).fit(X, Y, weight)
+    assert sum(key.startswith("split") for key in found.cv_results_) == 2
+    weight = np.zeros(N)
+    weight[FOLDS[1][1]] = 1.0
+    with pytest.raises(ValueError, match="split 1 trains on rows of weight 0 only"):
+        LSSVRCV(gammas=[0.5], alphas=[0.1], cv=FOLDS).fit(X, Y, weight)
+
+
+@pytest.mark.parametrize("estimator", [LSSVC(), LSSVCCV(), SparseLSSVC(), LSSVC(class_weight={"a": 0})])
+def test_one_class_with_weight_is_refused(estimator) -> None:
+    weight = None if estimator.class_weight else (LABELS == "b").astype(float)
+    with pytest.raises(ValueError, match="only one class"):
+        estimator.fit(X, LABELS, weight)
+
+
+def test_press_counts_rows_by_their_weight() -> None:
+    weight = uneven(1)
+    settings = {"gammas": [0.5, 2.0], "alphas": [0.01, 1.0], "cv": "loo"}
+    press = LSSVRCV(**settings, criterion="press").fit(X, Y, weight)
+    loo = LSSVRCV(**settings, criterion="mse").fit(X, Y, weight)
+    assert_allclose(press.cv_results_["mean_test_score"], loo.cv_results_["mean_test_score"])
+    equal = LSSVRCV(**settings, criterion="press").fit(X, Y, 7.0 * weight)
+    rescaled = LSSVRCV(**settings | {"alphas": [0.07, 7.0]}, criterion="press").fit(X, Y, 7.0 * weight)
+    assert_allclose(rescaled.cv_results_["mean_test_score"], press.cv_results_["mean_test_score"])
+    assert not np.allclose(equal.cv_results_["mean_test_score"], press.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("criterion", ["gcv", "cost", "evidence", "press"])
+def test_closed_criteria_do_not_depend_on_the_unit_of_the_weights(criterion) -> None:
+    weight = uneven(1)
+    one = LSSVRCV(gammas=[0.5], alphas=[0.01, 1.0], criterion=criterion).fit(X, Y, weight)
+    two = LSSVRCV(gammas=[0.5], alphas=[1e4, 1e6], criterion=criterion).fit(X, Y, 1e6 * weight)
+    assert_allclose(two.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"], rtol=1e-9)
+
+
+def test_weights_beyond_float64_are_refused() -> None:
+    with pytest.raises(ValueError, match="leaves the range"):
+        LSSVR(alpha=1e-200).fit(X, Y, np.full(N, 1e200))
