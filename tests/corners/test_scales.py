@@ -94,7 +94,19 @@ def test_a_kernel_that_overflows_is_refused_or_left_out() -> None:
         LSSVR("polynomial", degree=9).fit(X, Y).predict(1e60 * X)
 
 
-@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_a_likelihood_lost_to_rounding_is_none() -> None:
+    settings = {"gammas": [0.3, 1.0, 4.0], "alphas": [0.02, 0.3, 2.0], "criterion": "evidence"}
+    near = LSSVRCV(**settings).fit(X, Y)
+    far = LSSVRCV(**settings).fit(X, Y + 1e8)
+    assert near.best_params_ == far.best_params_
+    assert_allclose(near.cv_results_["mean_test_score"], far.cv_results_["mean_test_score"], rtol=1e-5)
+    exact = LSSVRCV("linear", alphas=[1e-30, 1.0], criterion="evidence")
+    with pytest.warns(UserWarning, match="1 of 2 combinations"):
+        assert exact.fit(X, X[:, 0]).alpha_ == 1.0
+    assert np.isfinite(LSSVRCV(**settings).fit(X, np.full(120, 3.0)).best_score_)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-76, 1e76, 1e200])
 @pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV, SparseLSSVR])
 def test_targets_whose_squares_leave_float64_are_refused(kind, factor) -> None:
     with pytest.raises(ValueError, match="multiply y by a constant"):

@@ -29,6 +29,7 @@ from onefold.arrays import to_numpy
 from onefold.criteria.base import ModelCriterion
 
 _NOISE_ROWS = 2000
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def _smoothing(model: Model, name: str) -> SmoothingModel:
@@ -102,6 +103,9 @@ class Evidence(ModelCriterion):
         logdet = smoother.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
-        # A target that the intercept fits exactly has no likelihood to maximise.
-        fit = np.maximum(fit, np.finfo(float).tiny)
+        # What is left of yᵀR_b y after cancellation is no likelihood; nor has a target any that the
+        # intercept fits exactly, but there every kernel is as good as any other.
+        size = np.sum(to_numpy(Y) ** 2, axis=0)
+        lost = fit * np.asarray(alphas, dtype=float)[:, None] <= problem.n * _EPS * size
+        fit = np.where(lost, np.where(size > 0, np.nan, 1.0), fit)
         return np.sum(-0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi))), axis=1)

@@ -11,6 +11,7 @@ from onefold.arrays import all_finite, double, is_foreign, is_sparse, namespace,
 from onefold.kernels import Kernel, Precomputed
 
 _LARGEST = 1e150  # its square is a float64
+_LARGEST_TARGET = 1e75  # the square of its square is a float64: scores have a standard deviation
 _LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
 
 
@@ -103,10 +104,10 @@ def check_squares(Y: Any) -> None:
     """Raise if squared errors of such targets would overflow, or vanish, in float64."""
     xp = namespace(Y)
     size = float(xp.max(xp.abs(Y)))
-    if size > _LARGEST or 0 < size < 1 / _LARGEST:
+    if size > _LARGEST_TARGET or 0 < size < 1 / _LARGEST_TARGET:
         raise ValueError(
-            f"the targets vary by {size:.3g}, whose squares leave the range of float64; multiply y by "
-            "a constant."
+            f"the targets vary by {size:.3g}: squared errors and their spread leave the range of "
+            "float64; multiply y by a constant."
         )
 
 
