@@ -74,7 +74,7 @@ class Problem:
         Y = to_numpy(self.Y)
         weight = np.ones(self.n) if self.root_weight is None else to_numpy(self.root_weight) ** 2
         mean = (weight / weight.sum()) @ Y
-        mean = np.where(np.all(Y == Y[:1], axis=0), Y[0], mean)  # of equal numbers: exactly
+        mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
         offset = mean if self.offset is None else self.offset + mean
         return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=offset)
 
