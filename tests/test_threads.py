@@ -1,42 +1,343 @@
-"""Threads: how many there may be, and that nobody gets more than they were given."""
+"""Threads: how many there may be, that nobody gets more than they were given, and that they stop."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV
 
-from onefold.threads import _controller, count_workers, limit_blas, map_threads
+import onefold.threads as threads
+from onefold import LSSVR, LSSVRCV
+from onefold.approximations import Nystroem
+from onefold.blas import _controller, _libraries, limit_blas
+from onefold.smoothers.spectral import SpectralSmoother
+from onefold.threads import check_stop, count_workers, map_threads
 
 
 def _now() -> int:
-    return max(library.num_threads for library in _controller().lib_controllers)
+    return max(library.num_threads for library in _libraries("blas"))
+
+
+@pytest.fixture
+def four_blas_threads():
+    """BLAS with four threads, whatever the machine and its environment say."""
+    before = [(library, library.num_threads) for library in _controller().lib_controllers]
+    for library, _ in before:
+        library.set_num_threads(4)
+    if _now() != 4:
+        pytest.skip("this BLAS was built without threads")
+    yield
+    for library, number in before:
+        library.set_num_threads(number)
+
+
+# -- how many ------------------------------------------------------------------------------------------
 
 
 def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert count_workers(None) == count_workers(-1) == 1
-    assert count_workers(3) == 3  # asked for by name
-    for nonsense in ("", "0", "many", "-2"):
+    monkeypatch.setattr(threads, "cpu_count", lambda: 8)
+    monkeypatch.setattr(threads, "_quotas", lambda: iter(()))
+    for text, number in {"1": 1, "2,1": 2, " 3 , 2": 3, "16": 8}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert count_workers(None) == count_workers(-1) == number
+        assert count_workers(-2) == max(1, number - 1)
+        assert count_workers(3) == 3  # asked for by name
+    for nonsense in ("", "0", "many", "-2", "²", ",2", "0,4", "1.5"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert count_workers(None) >= 1
+        assert count_workers(None) == 8
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert count_workers(None) >= 1
-    with pytest.raises(ValueError, match="n_jobs=0"):
-        count_workers(0)
+    assert count_workers(None) == 8
+    assert count_workers(np.int64(2)) == 2
 
 
+@pytest.mark.parametrize("nonsense", [0, "2", 1.5, [1]])
+def test_a_number_of_jobs_that_is_none_is_refused(nonsense):
+    with pytest.raises(ValueError, match="n_jobs"):
+        count_workers(nonsense)
+
+
+def test_a_processor_quota_at_any_level_counts(tmp_path, monkeypatch):
+    tree, proc = tmp_path / "tree", tmp_path / "proc"
+    (tree / "slice" / "job").mkdir(parents=True)
+    proc.mkdir()
+    (proc / "cgroup").write_text("0::/slice/job\n")
+    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw,relatime - cgroup2 cgroup2 rw\n")
+    (tree / "slice" / "cpu.max").write_text("250000 100000\n")
+    (tree / "slice" / "job" / "cpu.max").write_text("max 100000\n")
+    assert list(threads._quotas(proc)) == [3]
+    (proc / "cgroup").write_text("4:cpu,cpuacct:/slice/job\n")
+    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw - cgroup cgroup rw,cpu,cpuacct\n")
+    assert list(threads._quotas(proc)) == []
+    for name, value in (("cpu.cfs_quota_us", 50000), ("cpu.cfs_period_us", 100000)):
+        (tree / "slice" / "job" / name).write_text(f"{value}\n")
+    (tree / "slice" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert list(threads._quotas(proc)) == [1]
+    assert list(threads._quotas(tmp_path / "nowhere")) == []
+    monkeypatch.setattr(threads, "_quotas", lambda: iter([1]))
+    monkeypatch.setattr(threads, "cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert count_workers(None) == 1
+
+
+# -- BLAS ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("four_blas_threads")
 def test_blas_is_never_given_more_threads_than_it_has():
-    np.ones((2, 2)) @ np.ones((2, 2))
-    before = _now()
+    with limit_blas(2):
+        assert _now() == 2
+        with limit_blas(1):
+            assert _now() == 1
+            with limit_blas(64):
+                assert _now() == 1
+            with limit_blas(None):
+                assert _now() == 1
+        assert _now() == 2
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+@given(st.lists(st.sampled_from([1, 2, 3, 8, None]), min_size=1, max_size=6), st.randoms())
+def test_contexts_that_overlap_in_any_order_leave_blas_as_it_was(limits, random):
+    contexts, held = [limit_blas(limit) for limit in limits], []
+    events = [*contexts, *contexts]
+    random.shuffle(events)
+    for context in events:  # the first time it comes it enters, the second time it leaves
+        if context in held:
+            context.__exit__(None, None, None)
+            held.remove(context)
+        else:
+            context.__enter__()
+            held.append(context)
+        assert _now() == min([4, *(c.threads for c in held if c.threads is not None)])
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_blas_is_as_before_when_something_raises_or_was_changed_inside():
+    with pytest.raises(KeyboardInterrupt), limit_blas(1):
+        raise KeyboardInterrupt
+    assert _now() == 4
+    with limit_blas(None):  # another library's race, such as that of two k-means
+        _controller().limit(limits=1, user_api="blas").__enter__()
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_concurrent_fits_share_blas_and_give_it_back():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y, seen, settings = X.sum(axis=1), [], {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
+
+    def fit(number):
+        approximation = Nystroem(20) if number % 2 else "exact"
+        target = y if number % 5 else np.full(150, np.nan)
+        model = LSSVRCV(**settings, approximation=approximation, n_jobs=1 + number % 3)
+        try:
+            return model.set_params(callback=lambda _: seen.append(_now())).fit(X, target).alpha_
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(fit, range(30)))
+    assert _now() == 4
+    assert found.count(None) == 6
+    assert max(seen) <= 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
+    program = """
+import os, threading
+import numpy as np
+from onefold.blas import _libraries, limit_blas
+def now(): return max(library.num_threads for library in _libraries("blas"))
+for library in _libraries("blas"): library.set_num_threads(2)
+entered, leave = threading.Event(), threading.Event()
+def other():
     with limit_blas(1):
-        assert _now() == 1
-        with limit_blas(64):
-            assert _now() == 1
-        with limit_blas(None):
-            assert _now() == 1
-    assert _now() == before
+        entered.set()
+        leave.wait()
+thread = threading.Thread(target=other)
+thread.start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    with limit_blas(1):
+        pass
+    os._exit(now())
+status = os.waitpid(child, 0)[1]
+leave.set()
+thread.join()
+print(os.waitstatus_to_exitcode(status), now())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "2"]
+
+
+def test_a_search_of_scikit_learn_over_processes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    grid = GridSearchCV(LSSVR(gamma=0.5), {"alpha": [0.1, 1.0]}, n_jobs=2, cv=3).fit(X, X[:, 0])
+    assert grid.best_params_ == {"alpha": 0.1}
+    nested = GridSearchCV(
+        LSSVRCV(gammas=[0.1, 1.0]), {"approximation": ["exact", Nystroem(10)]}, n_jobs=2, cv=2
+    )
+    assert np.isfinite(nested.fit(X, X[:, 0]).cv_results_["mean_test_score"]).all()
+
+
+# -- stopping ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_item_once(workers):
     assert sorted(map_threads(lambda i: i * i, range(20), workers)) == [i * i for i in range(20)]
+
+
+class Steps:
+    """Items of many steps that never end by themselves, and note each step."""
+
+    def __init__(self, expected: int) -> None:
+        self.started: list[int] = []
+        self.all_running = threading.Barrier(expected + 1)
+        self.ended: list[int] = []
+
+    def __call__(self, item: int) -> None:
+        self.started.append(item)
+        self.all_running.wait()
+        try:
+            while True:
+                check_stop()
+        finally:
+            self.ended.append(item)
+
+
+def _interrupt_when_running(steps: Steps, consumer) -> None:
+    """Run `consumer` in a thread of its own and have its wait interrupted once all items run."""
+    from unittest.mock import patch
+
+    def interrupted(*_, **__):
+        steps.all_running.wait()
+        raise KeyboardInterrupt
+
+    with patch.object(threads, "wait", interrupted), pytest.raises(KeyboardInterrupt):
+        consumer()
+
+
+def test_an_interrupt_ends_running_items_at_their_next_step_and_starts_no_other():
+    steps = Steps(2)
+    _interrupt_when_running(steps, lambda: list(map_threads(steps, range(50), 2)))
+    assert sorted(steps.started) == sorted(steps.ended) == [0, 1]
+    # The flag belongs to the call that was interrupted: the next one runs.
+    assert sorted(map_threads(lambda i: check_stop() or i, range(9), 2)) == list(range(9))
+    check_stop()
+
+
+def test_loops_within_loops_stop_too():
+    """Pools in a pool, and plain loops in those: all belong to the call that was interrupted."""
+    steps, real_wait = Steps(4), threads.wait
+    outer_thread = threading.current_thread()
+
+    def outer(number):
+        for _ in map_threads(lambda i: list(map_threads(steps, [10 * number + i], 1)), range(9), 2):
+            pass
+
+    def wait(*arguments, **settings):
+        if threading.current_thread() is not outer_thread:
+            return real_wait(*arguments, **settings)
+        steps.all_running.wait()
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threads, "wait", wait)
+        list(map_threads(outer, range(9), 2))
+    assert sorted(steps.started) == sorted(steps.ended) == [0, 1, 10, 11]
+
+
+def test_one_item_that_fails_ends_the_others_and_its_error_goes_on():
+    steps = Steps(1)
+
+    def work(item):
+        if item == 0:
+            steps.all_running.wait()
+            raise OSError("the reason")
+        steps(item)
+
+    with pytest.raises(OSError, match="the reason"):
+        list(map_threads(work, range(9), 2))
+    assert steps.started == steps.ended == [1]
+
+
+def test_a_consumer_that_leaves_early_ends_the_rest():
+    steps = Steps(1)
+    found = map_threads(lambda i: i if i == 0 else steps(i), range(9), 2)
+    assert next(found) == 0
+    # Item 2 was handed out before item 0 was yielded; it waits at the barrier with item 1.
+    threading.Thread(target=steps.all_running.wait).start()
+    found.close()
+    assert set(steps.ended) == set(steps.started) <= {1, 2}
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_a_search_that_is_interrupted_leaves_nothing_behind(monkeypatch):
+    """Between the eigendecomposition of a kernel and its folds: no further kernel, no further ridge."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    y = np.sin(X[:, 0])
+    decomposed, go_on, real = [], threading.Event(), SpectralSmoother.__init__
+
+    def init(self, *arguments, **settings):
+        real(self, *arguments, **settings)
+        decomposed.append(self)
+        if len(decomposed) == 2:
+            go_on.set()
+        ending.wait()
+
+    ending, served = threading.Event(), []
+    monkeypatch.setattr(SpectralSmoother, "__init__", init)
+    for name in ("heldout", "heldout_duals"):
+        monkeypatch.setattr(
+            SpectralSmoother,
+            name,
+            lambda self, Y, parts, alphas: [served.append(op) for op in self.operators(alphas)],
+        )
+
+    class Ending(threads._Call):
+        def end(self):
+            super().end()
+            ending.set()
+
+    def wait(*_, **__):
+        go_on.wait()
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threads, "_Call", Ending)
+        patch.setattr(threads, "wait", wait)
+        LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)
+    assert len(decomposed) == 2
+    assert served == []
+    assert _now() == 4
+    monkeypatch.undo()
+    assert LSSVRCV(approximation="exact", n_jobs=2).fit(X, y).score(X, y) > 0.9
+
+
+def test_every_long_loop_asks_whether_to_stop():
+    """The loops that run in threads of a search, found by what they loop over."""
+    root = Path(threads.__file__).parent
+    for name in (
+        "smoothers/cholesky.py", "smoothers/dense.py", "smoothers/spectral.py", "smoothers/lowrank.py",
+        "smoothers/circulant.py", "smoothers/circulant_parts.py", "smoothers/toeplitz/products.py",
+        "kernels/tiles.py", "kernels/symmetric.py", "statistics/design.py", "bases/pivoted.py",
+        "approximations/grid/shifted.py", "approximations/diagonals.py",
+    ):  # fmt: skip
+        assert "    check_stop()\n" in (root / name).read_text("utf-8"), name

@@ -25,6 +25,7 @@ from onefold.arrays import (
 )
 from onefold.smoothers.dense import DenseSmoother, Operator
 from onefold.smoothers.spectral import not_psd_message
+from onefold.threads import check_stop
 
 _STRIP = 256
 
@@ -50,6 +51,7 @@ class CholeskySmoother(DenseSmoother):
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
+            check_stop()
             yield _Factorised(self._shifted(float(alpha)), float(alpha))
 
     def _shifted(self, alpha: float) -> Array:
@@ -79,6 +81,7 @@ class _Factorised(Operator):
 
     def _inverse(self) -> Array:
         if not self._inverted:
+            check_stop()
             self._factor, self._inverted = invert_lower(self._factor), True
         return self._factor
 
