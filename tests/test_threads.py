@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,29 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
+import onefold.approximations.exact as exact
 import onefold.threads as threads
 from onefold import LSSVR, LSSVRCV
-from onefold.approximations import Nystroem
-from onefold.blas import _controller, _libraries, limit_blas
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz
+from onefold.blas import _controller, limit_blas, process_wide, set_process_wide
+from onefold.kernels import RBF
 from onefold.smoothers.spectral import SpectralSmoother
 from onefold.threads import check_stop, count_workers, map_threads
 
 
 def _now() -> int:
-    return max(library.num_threads for library in _libraries("blas"))
+    return max(library.num_threads for library in process_wide())
 
 
 @pytest.fixture
 def four_blas_threads():
     """BLAS with four threads, whatever the machine and its environment say."""
-    before = [(library, library.num_threads) for library in _controller().lib_controllers]
+    before = [(library, library.num_threads) for library in process_wide()]
+    if not before:
+        pytest.skip("this BLAS has a number of threads for each thread")
     for library, _ in before:
-        library.set_num_threads(4)
-    if _now() != 4:
-        pytest.skip("this BLAS was built without threads")
+        set_process_wide(library, 4)
     yield
     for library, number in before:
-        library.set_num_threads(number)
+        set_process_wide(library, number)
 
 
 # -- how many ------------------------------------------------------------------------------------------
@@ -135,23 +136,43 @@ def test_blas_is_as_before_when_something_raises_or_was_changed_inside():
 @pytest.mark.usefixtures("four_blas_threads")
 def test_concurrent_fits_share_blas_and_give_it_back():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 3))
+    X = rng.standard_normal((60, 3))
     y, seen, settings = X.sum(axis=1), [], {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
 
     def fit(number):
         approximation = Nystroem(20) if number % 2 else "exact"
-        target = y if number % 5 else np.full(150, np.nan)
+        target = y if number % 5 else np.full(60, np.nan)
         model = LSSVRCV(**settings, approximation=approximation, n_jobs=1 + number % 3)
         try:
             return model.set_params(callback=lambda _: seen.append(_now())).fit(X, target).alpha_
         except ValueError:
             return None
 
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(fit, range(30)))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(fit, range(15)))
     assert _now() == 4
-    assert found.count(None) == 6
+    assert found.count(None) == 3
     assert max(seen) <= 3
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_a_limit_holds_whichever_thread_asks_and_whichever_lifts_it():
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with limit_blas(1):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with limit_blas(2):
+        thread.start()
+        entered.wait()
+        assert _now() == 1
+    assert _now() == 1
+    leave.set()
+    thread.join()
+    assert _now() == 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -159,9 +180,9 @@ def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
     program = """
 import os, threading
 import numpy as np
-from onefold.blas import _libraries, limit_blas
-def now(): return max(library.num_threads for library in _libraries("blas"))
-for library in _libraries("blas"): library.set_num_threads(2)
+from onefold.blas import limit_blas, process_wide, set_process_wide
+def now(): return max(library.num_threads for library in process_wide())
+for library in process_wide(): set_process_wide(library, 2)
 entered, leave = threading.Event(), threading.Event()
 def other():
     with limit_blas(1):
@@ -221,44 +242,47 @@ class Steps:
             self.ended.append(item)
 
 
-def _interrupt_when_running(steps: Steps, consumer) -> None:
-    """Run `consumer` in a thread of its own and have its wait interrupted once all items run."""
-    from unittest.mock import patch
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A function that has this thread's wait for results interrupted when `ready` returns."""
+    here, real = threading.current_thread(), threads.wait
 
-    def interrupted(*_, **__):
-        steps.all_running.wait()
-        raise KeyboardInterrupt
+    def prepare(ready):
+        def wait(*arguments, **settings):
+            if threading.current_thread() is not here:
+                return real(*arguments, **settings)
+            ready()
+            raise KeyboardInterrupt
 
-    with patch.object(threads, "wait", interrupted), pytest.raises(KeyboardInterrupt):
-        consumer()
+        monkeypatch.setattr(threads, "wait", wait)
+
+    return prepare
 
 
-def test_an_interrupt_ends_running_items_at_their_next_step_and_starts_no_other():
+def test_an_interrupt_ends_running_items_at_their_next_step_and_starts_no_other(
+    interrupted, monkeypatch
+):
     steps = Steps(2)
-    _interrupt_when_running(steps, lambda: list(map_threads(steps, range(50), 2)))
+    interrupted(steps.all_running.wait)
+    with pytest.raises(KeyboardInterrupt):
+        list(map_threads(steps, range(50), 2))
     assert sorted(steps.started) == sorted(steps.ended) == [0, 1]
+    monkeypatch.undo()
     # The flag belongs to the call that was interrupted: the next one runs.
     assert sorted(map_threads(lambda i: check_stop() or i, range(9), 2)) == list(range(9))
     check_stop()
 
 
-def test_loops_within_loops_stop_too():
+def test_loops_within_loops_stop_too(interrupted):
     """Pools in a pool, and plain loops in those: all belong to the call that was interrupted."""
-    steps, real_wait = Steps(4), threads.wait
-    outer_thread = threading.current_thread()
+    steps = Steps(4)
 
     def outer(number):
         for _ in map_threads(lambda i: list(map_threads(steps, [10 * number + i], 1)), range(9), 2):
             pass
 
-    def wait(*arguments, **settings):
-        if threading.current_thread() is not outer_thread:
-            return real_wait(*arguments, **settings)
-        steps.all_running.wait()
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(threads, "wait", wait)
+    interrupted(steps.all_running.wait)
+    with pytest.raises(KeyboardInterrupt):
         list(map_threads(outer, range(9), 2))
     assert sorted(steps.started) == sorted(steps.ended) == [0, 1, 10, 11]
 
@@ -288,41 +312,34 @@ def test_a_consumer_that_leaves_early_ends_the_rest():
 
 
 @pytest.mark.usefixtures("four_blas_threads")
-def test_a_search_that_is_interrupted_leaves_nothing_behind(monkeypatch):
+def test_a_search_that_is_interrupted_leaves_nothing_behind(interrupted, monkeypatch):
     """Between the eigendecomposition of a kernel and its folds: no further kernel, no further ridge."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 2))
     y = np.sin(X[:, 0])
-    decomposed, go_on, real = [], threading.Event(), SpectralSmoother.__init__
+    decomposed, served, both, over = [], [], threading.Barrier(3), threading.Event()
 
-    def init(self, *arguments, **settings):
-        real(self, *arguments, **settings)
-        decomposed.append(self)
-        if len(decomposed) == 2:
-            go_on.set()
-        ending.wait()
+    class Slow(SpectralSmoother):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            decomposed.append(self)
+            both.wait()
+            over.wait()
 
-    ending, served = threading.Event(), []
-    monkeypatch.setattr(SpectralSmoother, "__init__", init)
-    for name in ("heldout", "heldout_duals"):
-        monkeypatch.setattr(
-            SpectralSmoother,
-            name,
-            lambda self, Y, parts, alphas: [served.append(op) for op in self.operators(alphas)],
-        )
+        def heldout_duals(self, Y, parts, alphas):
+            served.extend(self.operators(alphas))
 
-    class Ending(threads._Call):
+        heldout = heldout_duals
+
+    class Told(threads._Call):
         def end(self):
             super().end()
-            ending.set()
+            over.set()
 
-    def wait(*_, **__):
-        go_on.wait()
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(threads, "_Call", Ending)
-        patch.setattr(threads, "wait", wait)
+    monkeypatch.setattr(exact, "SpectralSmoother", Slow)
+    monkeypatch.setattr(threads, "_Call", Told)
+    interrupted(both.wait)
+    with pytest.raises(KeyboardInterrupt):
         LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)
     assert len(decomposed) == 2
     assert served == []
@@ -331,13 +348,37 @@ def test_a_search_that_is_interrupted_leaves_nothing_behind(monkeypatch):
     assert LSSVRCV(approximation="exact", n_jobs=2).fit(X, y).score(X, y) > 0.9
 
 
-def test_every_long_loop_asks_whether_to_stop():
-    """The loops that run in threads of a search, found by what they loop over."""
-    root = Path(threads.__file__).parent
-    for name in (
-        "smoothers/cholesky.py", "smoothers/dense.py", "smoothers/spectral.py", "smoothers/lowrank.py",
-        "smoothers/circulant.py", "smoothers/circulant_parts.py", "smoothers/toeplitz/products.py",
-        "kernels/tiles.py", "kernels/symmetric.py", "statistics/design.py", "bases/pivoted.py",
-        "approximations/grid/shifted.py", "approximations/diagonals.py",
-    ):  # fmt: skip
-        assert "    check_stop()\n" in (root / name).read_text("utf-8"), name
+@pytest.mark.parametrize(
+    ("approximation", "gamma", "n_alphas"),
+    [
+        (Exact(), 1.0, 11),
+        (Exact(), 1.0, 1),
+        (Exact(), 0.001, 11),  # a kernel of low rank
+        (Nystroem(60), 1.0, 11),
+        (Nystroem(60, method="rpcholesky"), 1.0, 11),
+        (Toeplitz(), 1.0, 11),
+        (Circulant(spacing="data"), 1.0, 11),
+        (Grid(), 1.0, 11),
+    ],
+)
+def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 2))
+    problem = Problem(X, X[:, :1] ** 2, None, True)
+    parts = [np.arange(start, 1200, 5) for start in range(5)]
+    alphas, settings = 2.0 ** np.arange(n_alphas), {"n_alphas": n_alphas, "need": "heldout"}
+
+    def model():
+        return approximation.model(RBF(gamma), problem, **settings, workers=1)
+
+    call = threads._Call()
+    earlier = threads._CALL.set(call)
+    try:
+        solved = model()
+        call.end()
+        with pytest.raises(threads.Stopped):
+            solved.heldout(parts, alphas)
+        with pytest.raises(threads.Stopped):
+            model().heldout(parts, alphas)
+    finally:
+        threads._CALL.reset(earlier)

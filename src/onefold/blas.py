@@ -1,4 +1,9 @@
-"""How many threads BLAS may use: one setting for the whole process, asked for by many of its threads."""
+"""How many threads BLAS may use, asked for by many threads of this process at once.
+
+OpenBLAS has one number for the whole process. threadpoolctl lets one Python thread alone change it, and
+ignores the others: a limit that one thread sets and another lifts would stay for good. Here all threads
+may, through a count that they share. Other libraries (MKL, OpenMP) have a number for each thread.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,22 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _libraries(kind: str) -> list[Any]:
-    return [library for library in _controller().lib_controllers if library.user_api == kind]
+def process_wide() -> list[Any]:
+    """The loaded libraries that have one number of threads for the whole process."""
+    return [library for library in _controller().lib_controllers if _is_process_wide(library)]
+
+
+def _thread_local() -> list[Any]:
+    return [library for library in _controller().lib_controllers if not _is_process_wide(library)]
+
+
+def _is_process_wide(library: Any) -> bool:
+    return library.internal_api == "openblas" and library.threading_layer != "openmp"
+
+
+def set_process_wide(library: Any, threads: int) -> None:
+    """Set the number of threads of OpenBLAS from whichever thread this is."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
 class _Shared:
@@ -36,7 +55,7 @@ class _Shared:
     def hold(self, limit: limit_blas) -> None:
         with self._lock:
             if not self._held:
-                self._before = [(library, library.num_threads) for library in _libraries("blas")]
+                self._before = [(library, library.num_threads) for library in process_wide()]
             self._held.append(limit)
             self._apply()
 
@@ -56,7 +75,7 @@ class _Shared:
         for library, before in self._before:
             wanted = before if lowest is None else min(before, lowest)
             if library.num_threads != wanted:
-                library.set_num_threads(wanted)
+                set_process_wide(library, wanted)
 
 
 _SHARED = _Shared()
@@ -67,23 +86,21 @@ if hasattr(os, "register_at_fork"):
 class limit_blas:
     """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone.
 
-    BLAS has one number of threads for the whole process: while several threads hold limits, the lowest
-    holds for all of them. When the last context ends, BLAS has what it had before the first, whatever
-    others (scikit-learn's k-means among them) have set meanwhile.
-
-    OpenMP's number, which k-means uses, belongs to the calling thread alone.
+    While several threads hold limits on a library with one number for the process, the lowest holds for
+    all of them. When the last context ends it has what it had before the first, whatever others
+    (scikit-learn's k-means among them) have set meanwhile.
     """
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads
-        self._openmp: list[tuple[Any, int]] = []
+        self._own: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
         try:
             _SHARED.hold(self)
             if self.threads is not None:
-                self._openmp = [(library, library.num_threads) for library in _libraries("openmp")]
-                for library, before in self._openmp:
+                self._own = [(library, library.num_threads) for library in _thread_local()]
+                for library, before in self._own:
                     library.set_num_threads(min(before, self.threads))
         except BaseException:  # an interrupt on the way in: nothing is left behind
             self._leave()
@@ -99,5 +116,5 @@ class limit_blas:
 
     def _leave(self) -> None:
         _SHARED.release(self)
-        for library, before in self._openmp:
+        for library, before in self._own:
             library.set_num_threads(before)

@@ -53,7 +53,7 @@ def _own_groups(proc: Path) -> dict[str, str]:
         lines = (proc / "cgroup").read_text("utf-8").splitlines()
     except OSError:
         return {}
-    found = {}
+    found: dict[str, str] = {}
     for line in lines:
         _, controllers, path = line.split(":", 2)
         found |= dict.fromkeys(controllers.split(","), path)

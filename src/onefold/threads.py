@@ -128,7 +128,8 @@ def map_threads(
     def work(item: Item) -> Result:
         _CALL.set(call)  # threads of a pool start without their caller's context
         check_stop()
-        return function(item)
+        with limit_blas(1):
+            return function(item)
 
     queue = iter(items)
     with limit_blas(1), ThreadPoolExecutor(workers) as pool:

@@ -42,11 +42,14 @@ def test_budget_and_memory_decide(monkeypatch):
 
 
 def test_estimates_grow_with_the_work():
-    small, large = (Nystroem(500).cost(n, 10, 1, Workload(13, 11, 5), FAST) for n in (10**4, 10**6))
-    assert large.seconds > small.seconds
-    assert large.bytes > small.bytes
-    one = Exact().cost(3000, 10, 1, Workload(1, 1, 0), FAST)
-    assert one.seconds < Exact().cost(3000, 10, 1, Workload(13, 11, 5), FAST).seconds
+    one, search = Workload(1, 1, 0), Workload(13, 11, 5)
+    for kind in (Exact(), Nystroem(500)):
+        small, large = (kind.duration(n, 10, 1, search, FAST) for n in (10**3, 10**6))
+        assert small < large
+        assert kind.duration(3000, 10, 1, one, FAST) < kind.duration(3000, 10, 1, search, FAST)
+        assert kind.memory(10**3, 10, 1, search) < kind.memory(10**6, 10, 1, search)
+        assert kind.memory(3000, 10, 1, one) < kind.memory(3000, 10, 1, search)
+        assert kind.memory(3000, 10, 1, search) < kind.memory(3000, 10, 500, search)
 
 
 def test_plan_of_a_given_approximation_and_its_words():

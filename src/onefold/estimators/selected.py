@@ -17,6 +17,7 @@ from onefold.approximations import (
     resolve_approximation,
 )
 from onefold.criteria import resolve_criterion
+from onefold.criteria.heldout import SquaredError
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
 from onefold.heldout import make_splits
@@ -94,7 +95,13 @@ class _Chosen(KernelMachine):
         trust = self._trust(X, y, sample_weight, groups) if self.check else None
         labels = (lambda rows: task.y[rows]) if classifier else None
         splits = make_splits(self.cv, problem.n, task.y, classes=labels, groups=groups)
-        load = Workload(len(kernels), alphas.size, 1 if splits.leave_one_out else len(splits.tests))
+        load = Workload(
+            len(kernels),
+            alphas.size,
+            1 if splits.leave_one_out else len(splits.tests),
+            workers,
+            predictions=splits.leave_one_out or not isinstance(criterion, SquaredError),
+        )
         approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
         self._final_approximation(approximation, kernels[0], problem)
