@@ -95,7 +95,7 @@ def main() -> None:
 
 def in_a_process(shape: Shape) -> dict[str, float]:
     """The measurement in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.plan_memory", "--one", json.dumps(asdict(shape))]
+    command = [sys.executable, str(Path(__file__)), "--one", json.dumps(asdict(shape))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

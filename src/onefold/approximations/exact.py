@@ -1,6 +1,7 @@
 r"""The kernel matrix itself: dense, n × n, no approximation.
 
-O(n³) time and at most three arrays of n × n, two where Cholesky serves, one for a single fit.
+O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an eigendecomposition
+(two above some thousand rows).
 """
 
 from __future__ import annotations

@@ -76,11 +76,12 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (2 * targets + (6 if load.folds else 1))
     collecting = (2 + max(1, folds) + 2 * workers) * square
-    solving = model + (folds + 3 if folds else 5) * square
-    stages = [_FREED * (kept + at_once * max(collecting, solving))]
+    solving = (folds + 3 if folds else 5) * square
+    # Models that run side by side hold what they keep at once, but seldom what they pass through.
+    held = kept + at_once * model
+    stages = [_FREED * max(held + solving, kept + at_once * collecting)]
     if load.folds:
-        predicting = _predicting(n, m, targets, load, workers)
-        stages.append(_FREED * (kept + at_once * model) + at_once * predicting)
+        stages.append(_FREED * held + _predicting(n, m, targets, load, workers))
     stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
     clustering = 12.0 * min(n, 20 * m) * d
     return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
