@@ -1,7 +1,7 @@
 r"""The kernel matrix itself: dense, n × n, no approximation.
 
-O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an eigendecomposition
-(two above some thousand rows).
+O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
+eigendecomposition (two to three above some thousand rows).
 """
 
 from __future__ import annotations
