@@ -1,42 +1,383 @@
-"""Threads: how many there may be, and that nobody gets more than they were given."""
+"""Threads: how many there may be, that nobody gets more than they were given, and that they stop."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV
 
-from onefold.threads import _controller, count_workers, limit_blas, map_threads
+import onefold.approximations.exact as exact
+import onefold.threads as threads
+from onefold import LSSVRCV
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz
+from onefold.blas import _controller, limit_blas, process_wide, set_process_wide
+from onefold.kernels import RBF
+from onefold.smoothers.spectral import SpectralSmoother
+from onefold.threads import check_stop, count_workers, map_threads
 
 
 def _now() -> int:
-    return max(library.num_threads for library in _controller().lib_controllers)
+    return max(library.num_threads for library in process_wide())
+
+
+@pytest.fixture
+def four_blas_threads():
+    """BLAS with four threads, whatever the machine and its environment say."""
+    before = [(library, library.num_threads) for library in process_wide()]
+    if not before:
+        pytest.skip("this BLAS has a number of threads for each thread")
+    for library, _ in before:
+        set_process_wide(library, 4)
+    yield
+    for library, number in before:
+        set_process_wide(library, number)
+
+
+# -- how many ------------------------------------------------------------------------------------------
 
 
 def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert count_workers(None) == count_workers(-1) == 1
-    assert count_workers(3) == 3  # asked for by name
-    for nonsense in ("", "0", "many", "-2"):
+    monkeypatch.setattr(threads, "cpu_count", lambda: 8)
+    monkeypatch.setattr(threads, "_quotas", lambda: iter(()))
+    for text, number in {"1": 1, "2,1": 2, " 3 , 2": 3, "16": 8}.items():
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert count_workers(None) == count_workers(-1) == number
+        assert count_workers(-2) == max(1, number - 1)
+        assert count_workers(3) == 3  # asked for by name
+    for nonsense in ("", "0", "many", "-2", "²", ",2", "0,4", "1.5"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert count_workers(None) >= 1
+        assert count_workers(None) == 8
     monkeypatch.delenv("OMP_NUM_THREADS")
-    assert count_workers(None) >= 1
-    with pytest.raises(ValueError, match="n_jobs=0"):
-        count_workers(0)
+    assert count_workers(None) == 8
+    assert count_workers(np.int64(2)) == 2
 
 
+@pytest.mark.parametrize("nonsense", [0, "2", 1.5, [1]])
+def test_a_number_of_jobs_that_is_none_is_refused(nonsense):
+    with pytest.raises(ValueError, match="n_jobs"):
+        count_workers(nonsense)
+
+
+def test_a_processor_quota_at_any_level_counts(tmp_path, monkeypatch):
+    tree, proc = tmp_path / "tree", tmp_path / "proc"
+    (tree / "slice" / "job").mkdir(parents=True)
+    proc.mkdir()
+    (proc / "cgroup").write_text("0::/slice/job\n")
+    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw,relatime - cgroup2 cgroup2 rw\n")
+    (tree / "slice" / "cpu.max").write_text("250000 100000\n")
+    (tree / "slice" / "job" / "cpu.max").write_text("max 100000\n")
+    assert list(threads._quotas(proc)) == [3]
+    (proc / "cgroup").write_text("4:cpu,cpuacct:/slice/job\n")
+    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw - cgroup cgroup rw,cpu,cpuacct\n")
+    assert list(threads._quotas(proc)) == []
+    for name, value in (("cpu.cfs_quota_us", 50000), ("cpu.cfs_period_us", 100000)):
+        (tree / "slice" / "job" / name).write_text(f"{value}\n")
+    (tree / "slice" / "cpu.cfs_quota_us").write_text("-1\n")
+    assert list(threads._quotas(proc)) == [1]
+    assert list(threads._quotas(tmp_path / "nowhere")) == []
+    monkeypatch.setattr(threads, "_quotas", lambda: iter([1]))
+    monkeypatch.setattr(threads, "cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert count_workers(None) == 1
+
+
+# -- BLAS ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("four_blas_threads")
 def test_blas_is_never_given_more_threads_than_it_has():
-    np.ones((2, 2)) @ np.ones((2, 2))
-    before = _now()
-    with limit_blas(1):
+    with limit_blas(2):
+        assert _now() == 2
+        with limit_blas(1):
+            assert _now() == 1
+            with limit_blas(64):
+                assert _now() == 1
+            with limit_blas(None):
+                assert _now() == 1
+        assert _now() == 2
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+@given(st.lists(st.sampled_from([1, 2, 3, 8, None]), min_size=1, max_size=6), st.randoms())
+def test_contexts_that_overlap_in_any_order_leave_blas_as_it_was(limits, random):
+    contexts, held = [limit_blas(limit) for limit in limits], []
+    events = [*contexts, *contexts]
+    random.shuffle(events)
+    for context in events:  # the first time it comes it enters, the second time it leaves
+        if context in held:
+            context.__exit__(None, None, None)
+            held.remove(context)
+        else:
+            context.__enter__()
+            held.append(context)
+        assert _now() == min([4, *(c.threads for c in held if c.threads is not None)])
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_blas_is_as_before_when_something_raises_or_was_changed_inside():
+    with pytest.raises(KeyboardInterrupt), limit_blas(1):
+        raise KeyboardInterrupt
+    assert _now() == 4
+    with limit_blas(None):  # another library's race, such as that of two k-means
+        _controller().limit(limits=1, user_api="blas").__enter__()
+    assert _now() == 4
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_concurrent_fits_share_blas_and_give_it_back():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y, seen, settings = X.sum(axis=1), [], {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
+
+    def fit(number):
+        approximation = Nystroem(20) if number % 2 else "exact"
+        target = y if number % 5 else np.full(60, np.nan)
+        model = LSSVRCV(**settings, approximation=approximation, n_jobs=1 + number % 3)
+        try:
+            return model.set_params(callback=lambda _: seen.append(_now())).fit(X, target).alpha_
+        except ValueError:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(fit, range(15)))
+    assert _now() == 4
+    assert found.count(None) == 3
+    assert max(seen) <= 3
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_a_limit_holds_whichever_thread_asks_and_whichever_lifts_it():
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with limit_blas(1):
+            entered.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    with limit_blas(2):
+        thread.start()
+        entered.wait()
         assert _now() == 1
-        with limit_blas(64):
-            assert _now() == 1
-        with limit_blas(None):
-            assert _now() == 1
-    assert _now() == before
+    assert _now() == 1
+    leave.set()
+    thread.join()
+    assert _now() == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
+    program = """
+import os, threading
+import numpy as np
+from onefold.blas import limit_blas, process_wide, set_process_wide
+def now(): return max(library.num_threads for library in process_wide())
+for library in process_wide(): set_process_wide(library, 2)
+entered, leave = threading.Event(), threading.Event()
+def other():
+    with limit_blas(1):
+        entered.set()
+        leave.wait()
+thread = threading.Thread(target=other)
+thread.start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    with limit_blas(1):
+        pass
+    os._exit(now())
+status = os.waitpid(child, 0)[1]
+leave.set()
+thread.join()
+print(os.waitstatus_to_exitcode(status), now())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "2"]
+
+
+def test_a_search_of_scikit_learn_over_processes():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    settings = {"gammas": [0.1, 1.0], "alphas": [0.1]}
+    candidates = {"approximation": ["exact", Nystroem(10)]}
+    found = GridSearchCV(LSSVRCV(**settings), candidates, n_jobs=2, cv=2).fit(X, X[:, 0])
+    alone = GridSearchCV(LSSVRCV(**settings), candidates, cv=2).fit(X, X[:, 0])
+    np.testing.assert_allclose(*(g.cv_results_["mean_test_score"] for g in (found, alone)))
+
+
+# -- stopping ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_item_once(workers):
     assert sorted(map_threads(lambda i: i * i, range(20), workers)) == [i * i for i in range(20)]
+
+
+class Steps:
+    """Items of many steps that never end by themselves, and note each step."""
+
+    def __init__(self, expected: int) -> None:
+        self.started: list[int] = []
+        self.all_running = threading.Barrier(expected + 1)
+        self.ended: list[int] = []
+
+    def __call__(self, item: int) -> None:
+        self.started.append(item)
+        self.all_running.wait()
+        try:
+            while True:
+                check_stop()
+        finally:
+            self.ended.append(item)
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A function that has this thread's wait for results interrupted when `ready` returns."""
+    here, real = threading.current_thread(), threads.wait
+
+    def prepare(ready):
+        def wait(*arguments, **settings):
+            if threading.current_thread() is not here:
+                return real(*arguments, **settings)
+            ready()
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(threads, "wait", wait)
+
+    return prepare
+
+
+def test_an_interrupt_ends_running_items_at_their_next_step_and_starts_no_other(
+    interrupted, monkeypatch
+):
+    steps = Steps(2)
+    interrupted(steps.all_running.wait)
+    with pytest.raises(KeyboardInterrupt):
+        list(map_threads(steps, range(50), 2))
+    assert sorted(steps.started) == sorted(steps.ended) == [0, 1]
+    monkeypatch.undo()
+    # The flag belongs to the call that was interrupted: the next one runs.
+    assert sorted(map_threads(lambda i: check_stop() or i, range(9), 2)) == list(range(9))
+    check_stop()
+
+
+def test_loops_within_loops_stop_too(interrupted):
+    """Pools in a pool, and plain loops in those: all belong to the call that was interrupted."""
+    steps = Steps(4)
+
+    def outer(number):
+        for _ in map_threads(lambda i: list(map_threads(steps, [10 * number + i], 1)), range(9), 2):
+            pass
+
+    interrupted(steps.all_running.wait)
+    with pytest.raises(KeyboardInterrupt):
+        list(map_threads(outer, range(9), 2))
+    assert sorted(steps.started) == sorted(steps.ended) == [0, 1, 10, 11]
+
+
+def test_one_item_that_fails_ends_the_others_and_its_error_goes_on():
+    steps = Steps(1)
+
+    def work(item):
+        if item == 0:
+            steps.all_running.wait()
+            raise OSError("the reason")
+        steps(item)
+
+    with pytest.raises(OSError, match="the reason"):
+        list(map_threads(work, range(9), 2))
+    assert steps.started == steps.ended == [1]
+
+
+def test_a_consumer_that_leaves_early_ends_the_rest():
+    steps = Steps(1)
+    found = map_threads(lambda i: i if i == 0 else steps(i), range(9), 2)
+    assert next(found) == 0
+    # Item 2 was handed out before item 0 was yielded; it waits at the barrier with item 1.
+    threading.Thread(target=steps.all_running.wait).start()
+    found.close()
+    assert set(steps.ended) == set(steps.started) <= {1, 2}
+
+
+@pytest.mark.usefixtures("four_blas_threads")
+def test_a_search_that_is_interrupted_leaves_nothing_behind(interrupted, monkeypatch):
+    """Between the eigendecomposition of a kernel and its folds: no further kernel, no further ridge."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    y = np.sin(X[:, 0])
+    decomposed, served, both, over = [], [], threading.Barrier(3), threading.Event()
+
+    class Slow(SpectralSmoother):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            decomposed.append(self)
+            both.wait()
+            over.wait()
+
+        def heldout_duals(self, Y, parts, alphas):
+            served.extend(self.operators(alphas))
+
+        heldout = heldout_duals
+
+    class Told(threads._Call):
+        def end(self):
+            super().end()
+            over.set()
+
+    monkeypatch.setattr(exact, "SpectralSmoother", Slow)
+    monkeypatch.setattr(threads, "_Call", Told)
+    interrupted(both.wait)
+    with pytest.raises(KeyboardInterrupt):
+        LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)
+    assert len(decomposed) == 2
+    assert served == []
+    assert _now() == 4
+    monkeypatch.undo()
+    assert LSSVRCV(approximation="exact", n_jobs=2).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("approximation", "gamma", "n_alphas"),
+    [
+        (Exact(), 1.0, 11),
+        (Exact(), 1.0, 1),
+        (Exact(), 0.001, 11),  # a kernel of low rank
+        (Nystroem(60), 1.0, 11),
+        (Nystroem(60, method="rpcholesky"), 1.0, 11),
+        (Toeplitz(), 1.0, 11),
+        (Circulant(spacing="data"), 1.0, 11),
+        (Grid(), 1.0, 11),
+    ],
+)
+def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 2))
+    problem = Problem(X, X[:, :1] ** 2, None, True)
+    parts = [np.arange(start, 1200, 5) for start in range(5)]
+    alphas, settings = 2.0 ** np.arange(n_alphas), {"n_alphas": n_alphas, "need": "heldout"}
+
+    def model():
+        return approximation.model(RBF(gamma), problem, **settings, workers=1)
+
+    call = threads._Call()
+    earlier = threads._CALL.set(call)
+    try:
+        solved = model()
+        call.end()
+        with pytest.raises(threads.Stopped):
+            solved.heldout(parts, alphas)
+        with pytest.raises(threads.Stopped):
+            model().heldout(parts, alphas)
+    finally:
+        threads._CALL.reset(earlier)

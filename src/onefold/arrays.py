@@ -160,7 +160,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
     NumPy's routine releases the interpreter lock, so it scales over Python threads, but needs
-    four arrays of n × n; the one used otherwise overwrites its input and stays within two.
+    five arrays of n × n; the one used otherwise overwrites its input and stays within two.
     """
     if not is_numpy(matrix):
         values, vectors = namespace(matrix).linalg.eigh(matrix)

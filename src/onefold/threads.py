@@ -8,16 +8,22 @@ Python threads and BLAS is held to one thread.
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from contextvars import ContextVar
 from itertools import islice
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from joblib import cpu_count
-from threadpoolctl import ThreadpoolController
+
+from onefold.blas import limit_blas
+from onefold.cgroups import cgroup_folders, read_number
+
+__all__ = ["check_stop", "count_workers", "limit_blas", "map_threads"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,29 +36,77 @@ def count_workers(n_jobs: int | None) -> int:
     is set: joblib sets it in its worker processes, so that a search inside a search does not start
     cores² threads.
     """
-    cores = cpu_count()
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    if limit.isdigit() and int(limit) > 0:
-        cores = min(cores, int(limit))
+    cores = min([cpu_count(), *_quotas(), *_omp_limit()])
     if n_jobs is None:
         return cores
-    if n_jobs == 0:
+    try:
+        number = operator.index(n_jobs)
+    except TypeError:
+        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
+    if number == 0:
         raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return number if number > 0 else max(1, cores + 1 + number)
 
 
-@cache
-def _controller() -> ThreadpoolController:
-    # Finding the loaded BLAS libraries takes milliseconds; they do not change afterwards.
-    return ThreadpoolController()
+def _omp_limit() -> Iterator[int]:
+    """OMP_NUM_THREADS, which may be a list: its first number is that of the outermost level."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if first.isascii() and first.isdigit() and int(first) > 0:
+        yield int(first)
 
 
-def limit_blas(threads: int | None) -> AbstractContextManager[Any]:
-    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone."""
-    if threads is None:
-        return nullcontext()
-    now = max((library.num_threads for library in _controller().lib_controllers), default=threads)
-    return _controller().limit(limits=min(threads, now))
+def _quotas(proc: Path = Path("/proc/self")) -> Iterator[int]:
+    """Cores that the processor quotas around this process come to, rounded up."""
+    for version, folder in cgroup_folders("cpu", proc):
+        if version == 2:
+            quota, period = _cpu_max(folder / "cpu.max")
+        else:
+            quota = read_number(folder / "cpu.cfs_quota_us")
+            period = read_number(folder / "cpu.cfs_period_us")
+        if quota and period and quota > 0:  # -1 is no quota
+            yield math.ceil(quota / period)
+
+
+def _cpu_max(path: Path) -> tuple[int | None, int | None]:
+    try:
+        quota, period = path.read_text("ascii").split()
+        return int(quota), int(period)
+    except (OSError, ValueError):  # not there, or "max" for no quota
+        return None, None
+
+
+class _Call:
+    """One call of `map_threads`, and the one inside which it was made."""
+
+    def __init__(self) -> None:
+        self._outer = _CALL.get()
+        self._over = False
+
+    def end(self) -> None:
+        self._over = True
+
+    @property
+    def over(self) -> bool:
+        return self._over or (self._outer is not None and self._outer.over)
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("onefold_call", default=None)
+
+
+class Stopped(BaseException):
+    """Ends a piece of work that nobody waits for; never seen outside its own thread."""
+
+
+def check_stop() -> None:
+    """Leave this piece of work if the call that it belongs to has failed or was interrupted.
+
+    Costs nothing and belongs between any two long steps, wherever they may run in a thread of
+    `map_threads`: between tiles, ridges, folds, and before a factorisation. In the calling thread
+    itself Python raises KeyboardInterrupt and nothing needs to be asked.
+    """
+    call = _CALL.get()
+    if call is not None and call.over:
+        raise Stopped
 
 
 def map_threads(
@@ -60,19 +114,32 @@ def map_threads(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` as each finishes, at most `workers` at a time.
 
-    With one worker the items run in the calling thread. An exception, also ``KeyboardInterrupt``,
-    stops the hand-out of further items at once.
+    With one worker the items run in the calling thread. An exception, also ``KeyboardInterrupt``, or
+    a consumer that leaves early, stops the hand-out of further items at once and ends those that run
+    at their next `check_stop`; all have ended when the exception goes on.
     """
     if workers <= 1:
         for item in items:
+            check_stop()
             yield function(item)
         return
+    call = _Call()
+
+    def work(item: Item) -> Result:
+        _CALL.set(call)  # threads of a pool start without their caller's context
+        check_stop()
+        with limit_blas(1):
+            return function(item)
+
     queue = iter(items)
     with limit_blas(1), ThreadPoolExecutor(workers) as pool:
-        running = {pool.submit(function, item) for item in islice(queue, workers)}
-        while running:
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            # Refill before yielding, so that the consumer's work does not leave a core idle.
-            running |= {pool.submit(function, item) for item in islice(queue, len(finished))}
-            for future in finished:
-                yield future.result()
+        try:
+            running = {pool.submit(work, item) for item in islice(queue, workers)}
+            while running:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                # Refill before yielding, so that the consumer's work does not leave a core idle.
+                running |= {pool.submit(work, item) for item in islice(queue, len(finished))}
+                for future in finished:
+                    yield future.result()
+        finally:
+            call.end()

@@ -1,4 +1,4 @@
-"""Peak memory of a basis fit does not grow with the number of rows, beyond the rows themselves."""
+"""Peak memory: as the plan forecasts it, and of a basis fit not growing with the number of rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks.plan_memory import Shape, in_a_process
 from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 
@@ -58,3 +59,22 @@ def test_memory_mapped_rows_give_the_same_numbers(tmp_path):
         one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
     )
     assert not isinstance(one.expansion_.centres, np.memmap)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Shape(300, 3),
+        Shape(4000, 5, fixed=True),
+        Shape(1200, 10, jobs=2, gammas=2),
+        Shape(1100, 5, classes=20, gammas=1),
+        Shape(8000, 5, "nystroem", landmarks=600, fixed=True),
+        Shape(15_000, 20, "nystroem", "float32", classes=12, landmarks=300, gammas=1, jobs=2),
+    ],
+    ids=Shape.words,
+)
+def test_the_plan_forecasts_the_peak_within_a_quarter(shape):
+    found = in_a_process(shape)
+    # 20 MB besides: of a small fit, what the interpreter loads and keeps on its way is most.
+    assert abs(found["forecast"] - found["measured"]) <= max(0.25 * found["measured"], 20e6)

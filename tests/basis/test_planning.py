@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import onefold.approximations.planning as planning
 from onefold import LSSVR, LSSVRCV, load, plan, trust
-from onefold.approximations import Auto, ConjugateGradients, Exact, Nystroem, Problem, Workload
+from onefold.approximations import (
+    Auto,
+    ConjugateGradients,
+    Exact,
+    Nystroem,
+    Problem,
+    Workload,
+    models_at_once,
+)
 from onefold.cli import main
 from onefold.speed import Speed, _read, machine_speed, measure
 
@@ -42,11 +52,14 @@ def test_budget_and_memory_decide(monkeypatch):
 
 
 def test_estimates_grow_with_the_work():
-    small, large = (Nystroem(500).cost(n, 10, 1, Workload(13, 11, 5), FAST) for n in (10**4, 10**6))
-    assert large.seconds > small.seconds
-    assert large.bytes > small.bytes
-    one = Exact().cost(3000, 10, 1, Workload(1, 1, 0), FAST)
-    assert one.seconds < Exact().cost(3000, 10, 1, Workload(13, 11, 5), FAST).seconds
+    one, search = Workload(1, 1, 0), Workload(13, 11, 5)
+    for kind in (Exact(), Nystroem(500)):
+        small, large = (kind.duration(n, 10, 1, search, FAST) for n in (10**3, 10**6))
+        assert small < large
+        assert kind.duration(3000, 10, 1, one, FAST) < kind.duration(3000, 10, 1, search, FAST)
+        assert kind.memory(10**3, 10, 1, search) < kind.memory(10**6, 10, 1, search)
+        assert kind.memory(3000, 10, 1, one) < kind.memory(3000, 10, 1, search)
+        assert kind.memory(3000, 10, 1, search) < kind.memory(3000, 10, 500, search)
 
 
 def test_plan_of_a_given_approximation_and_its_words():
@@ -58,8 +71,81 @@ def test_plan_of_a_given_approximation_and_its_words():
     too_much = plan((10**6, 2), approximation="exact")
     assert not too_much.fits
     assert "not enough" in str(too_much)
-    with pytest.raises(ValueError, match="rows"):
-        plan((0, 3))
+
+
+@pytest.mark.parametrize("nonsense", [5, None, "iris", (3,), (1, 2, 3), np.zeros(4), [1.0, 2.0]])
+def test_what_has_no_rows_and_features_is_refused(nonsense):
+    with pytest.raises(ValueError, match="plan needs an array of rows and features"):
+        plan(nonsense)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "word"),
+    [
+        ((0, 3), {}, "rows"),
+        ((10, 2.5), {}, "features"),
+        ((10, "2"), {}, "features"),
+        ((10, 2), {"n_gammas": 0}, "n_gammas"),
+        ((10, 2), {"n_alphas": True}, "n_alphas"),
+        ((10, 2), {"targets": 0}, "targets"),
+        ((10, 2), {"classes": -1}, "classes"),
+        ((10, 2), {"cv": "five"}, "cv"),
+        ((10, 2), {"n_jobs": 0}, "n_jobs"),
+        ((10, 2), {"seconds": 0}, "seconds"),
+        ((10, 2), {"approximation": "nystrom"}, "unknown approximation"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused_by_name(shape, settings, word):
+    with pytest.raises(ValueError, match=word):
+        plan(shape, **settings)
+
+
+def test_shapes_come_from_arrays_tables_and_lists():
+    for X in (np.zeros((7, 2)), [[1, 2]] * 7, csr_matrix((7, 2)), pd.DataFrame(np.zeros((7, 2)))):
+        found = plan(X)
+        assert (found.rows, found.features) == (7, 2)
+
+
+def test_classes_and_threads_count():
+    few, many = (plan((1500, 4), classes=classes).bytes for classes in (2, 26))
+    assert many > 1.3 * few
+    assert plan((1500, 4), n_jobs=2).bytes > 1.5 * plan((1500, 4), n_jobs=1).bytes
+    assert plan((1500, 4), cv="loo").bytes <= plan((1500, 4)).bytes
+    basis = {"approximation": Nystroem(100), "n_jobs": 1}
+    regression, labels = (plan((100_000, 4), classes=c, **basis).bytes for c in (0, 2))
+    assert labels > regression  # squared errors need no predictions of every ridge
+
+
+def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
+    monkeypatch.setattr(planning, "available_memory", lambda: 100 * 10**6)
+    monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda: 100 * 10**6)
+    found = plan((2000, 4))
+    assert isinstance(found.approximation, Nystroem)
+    assert "would need" in found.reason
+
+
+def test_models_run_side_by_side_only_where_memory_allows(monkeypatch):
+    for free, at_once in ((None, 2), (10**10, 2), (5 * 10**8, 1), (10, 1)):
+        monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda free=free: free)
+        assert models_at_once(Exact(), 2000, 2) == at_once
+
+
+def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
+    timed = []
+    monkeypatch.setattr(planning, "machine_speed", lambda: timed.append(1) or FAST)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 4))
+    LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X, X[:, 0])
+    Auto().settle(Problem(np.zeros((2000, 5)), np.zeros((2000, 1)), None, True))  # exact anyway
+    Auto().settle(Problem(np.zeros((10**6, 5)), np.zeros((10**6, 1)), None, True).rows(np.arange(10)))
+    assert plan((150, 4)).seconds < 1
+    plan((10**6, 5), approximation=ConjugateGradients())
+    assert not timed
+    plan((10_000, 5))
+    assert timed
+    timed.clear()
+    Auto().settle(Problem(np.zeros((6000, 5)), np.zeros((6000, 1)), None, True))
+    assert timed
 
 
 def test_fits_say_what_was_chosen_and_why(monkeypatch, tmp_path):
@@ -131,3 +217,34 @@ def test_command_knows_the_columns(tmp_path, capsys):
     for option in ("--target", "--drop"):
         assert main(["plan", str(table), option, "z"]) != 0
         assert f"{option}: t.csv has no column 'z'" in capsys.readouterr().err
+
+
+def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch):
+    table = tmp_path / "t.csv"
+    rows = "\n".join(f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
+    table.write_text(f"a,colour,constant,y\n{rows}\n")
+    asked = {}
+    monkeypatch.setattr("onefold.cli.plan.plan", lambda shape, **s: asked.update(s) or plan(shape, **s))
+    assert main(["plan", str(table), "--target", "y"]) == 0
+    assert "100 rows, 4 features" in capsys.readouterr().out  # a and three colours
+    assert asked["classes"] == 5
+    assert main(["plan", str(table), "--target", "a"]) == 0
+    assert asked["classes"] == 0
+    assert main(["plan", str(table), "--target", "y", "--targets", "7"]) == 0
+    assert asked["classes"] == 7
+    capsys.readouterr()
+
+
+def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b,y\n" + "\n".join(f"{i},{i % 7},{i % 3}" for i in range(300)) + "\n")
+    monkeypatch.setattr("onefold.cli.plan.larger_than_memory", lambda source: True)
+    asked = {}
+    monkeypatch.setattr("onefold.cli.plan.plan", lambda shape, **s: asked.update(s) or plan(shape, **s))
+    assert main(["plan", str(table), "--target", "y"]) == 0
+    assert asked["classes"] == 3
+    assert main(["plan", str(table), "--drop", "a"]) == 0
+    assert asked["classes"] == 0
+    out = capsys.readouterr().out
+    assert "300 rows, 2 features" in out
+    assert "300 rows, 1 features" in out

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Approximation, Circulant, Exact
+from onefold.approximations import Approximation, Circulant, Exact, Nystroem
 from onefold.trust_check import Draw, TrustCheck
 
 GAMMAS = 2.0 ** np.arange(-7, 8, 2)
@@ -234,3 +234,36 @@ def test_an_approximation_with_settings_of_its_own_is_compared_by_gamma_and_alph
     if all(found.exact[name] == found.approximate[name] for name in found.exact):
         assert found.steps == 0
         assert found.regret == 0
+
+
+def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
+    """Of 600 rows 150 are looked at: 80 landmarks for all of them are 20 for those."""
+    shares: list[float] = []
+    sizes: list[int] = []
+
+    @dataclass(frozen=True, eq=False)
+    class Watched(Nystroem):
+        def for_subsample(self, share: float) -> Approximation:
+            shares.append(share)
+            return super().for_subsample(share)
+
+        def prepare(self, kernel: Any, problem: Any, load: Any) -> Approximation:
+            sizes.append(self.n_components)
+            return super().prepare(kernel, problem, load)
+
+    X, y = wave(600)
+    chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation=Watched(80, rank=40))
+    found = onefold.trust(chooser, X, y, size=150, random_state=0)
+    assert found.typical.rows == 150
+    assert shares == [150 / 600]
+    assert sizes == [20]
+    assert Nystroem(80, rank=40).for_subsample(150 / 600) == Nystroem(20, rank=10)
+
+
+def test_a_check_on_all_rows_checks_the_approximation_as_it_is() -> None:
+    X, y = wave(90)
+    chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1], approximation=Nystroem(30), refit="exact")
+    found = onefold.trust(chooser, X, y, size=500)
+    direct = chooser.fit(X, y)
+    assert found.typical.rows == 90
+    assert found.approximate == direct.best_params_

@@ -7,6 +7,7 @@ from typing import Any
 from onefold.approximations.base import Approximation, Model, Problem, SmoothingModel, Workload
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
+from onefold.approximations.footprint import models_at_once
 from onefold.approximations.grid import Grid
 from onefold.approximations.iterative import ConjugateGradients
 from onefold.approximations.nystroem import Nystroem
@@ -30,6 +31,7 @@ __all__ = [
     "Toeplitz",
     "Workload",
     "exact_fit",
+    "models_at_once",
     "plan",
     "resolve_approximation",
 ]

@@ -14,12 +14,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onefold.arrays import Array, like, take_rows, to_numpy
+from onefold.arrays import Array, is_foreign, like, take_rows, to_numpy
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel
+from onefold.memory import require_memory
 from onefold.smoothers import Smoother
 from onefold.smoothers.route import Need
 from onefold.speed import Speed
+from onefold.threads import count_workers
 
 
 @dataclass(frozen=True)
@@ -110,19 +112,30 @@ class Problem:
 
 @dataclass(frozen=True)
 class Workload:
-    """How much a fit asks of an approximation: kernels, ridges for each, and folds (0 for none)."""
+    """How much a fit asks of an approximation.
+
+    Attributes
+    ----------
+    kernels, alphas : int
+        Kernels, and ridges for each.
+    folds : int
+        0 for none, 1 for leave-one-out.
+    workers : int or None
+        Threads; None for every core.
+    predictions : bool
+        Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
+    """
 
     kernels: int = 1
     alphas: int = 1
     folds: int = 0
+    workers: int | None = None
+    predictions: bool = True
 
-
-@dataclass(frozen=True)
-class Cost:
-    """An estimate: seconds, and bytes at the peak beyond the data."""
-
-    seconds: float
-    bytes: int
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return count_workers(self.workers)
 
 
 class Model(ABC):
@@ -171,6 +184,8 @@ class Approximation(ABC):
     """Whether the final model is best trained exactly, or with the approximation itself."""
 
     supports_weights: ClassVar[bool] = True
+    remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
+    """What helps where memory is short."""
 
     def settle(self, problem: Problem) -> Approximation:
         """What would run on this problem; differs from itself where the choice is left open."""
@@ -179,13 +194,25 @@ class Approximation(ABC):
     def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
         """The approximation with the work done that every kernel shares; called once per fit.
 
-        `kernel` is the first of those to come.
+        `kernel` is the first of those to come. Raises if the fit would not find the memory.
         """
+        self.require_memory(problem, load)
         return self
 
-    def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost | None:
-        """Estimated time and peak memory of a whole fit; None where there is no estimate."""
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
+        """Estimated time of a whole fit; None where there is no estimate."""
         return None
+
+    def memory(self, n: int, d: int, targets: int, load: Workload) -> int | None:
+        """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
+        return None
+
+    def require_memory(self, problem: Problem, load: Workload) -> None:
+        """Raise MemoryError if a fit of this size would not find what it needs."""
+        needed = self.memory(problem.n, problem.X.shape[1], problem.Y.shape[1], load)
+        if needed is not None and not is_foreign(problem.Y):
+            what = "a search" if load.folds else "a fit"
+            require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)
 
     def check(self, kernel: Kernel, problem: Problem) -> None:
         """Raise, before any long work, if this approximation cannot serve."""

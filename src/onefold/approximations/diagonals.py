@@ -14,7 +14,7 @@ import numpy as np
 from onefold.arrays import is_sparse
 from onefold.kernels import CallableKernel, Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, spans, tile_side
-from onefold.threads import map_threads
+from onefold.threads import check_stop, map_threads
 
 STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
 _PAIRS = 2**16  # kernel values computed at a time when sampling
@@ -86,6 +86,7 @@ def diagonal_means(kernel: Kernel, X: Any, workers: int = 1) -> Means:
         rows = parts[index]
         left = None if isinstance(kernel, Precomputed) else _rows(X, rows, origin)
         for columns in parts[index:]:
+            check_stop()
             if left is None:
                 tile = np.asarray(X[rows, columns], dtype=np.float64)
             else:

@@ -1,6 +1,7 @@
 r"""The kernel matrix itself: dense, n × n, no approximation.
 
-O(n³) time and at most three arrays of n × n, two where Cholesky serves, one for a single fit.
+O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
+eigendecomposition (two to three above some thousand rows).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Cost, Problem, SmoothingModel, Workload
+from onefold.approximations.base import Approximation, Problem, SmoothingModel, Workload
+from onefold.approximations.footprint import TYPICAL, exact_bytes, models_at_once
 from onefold.arrays import (
     Array,
     all_finite,
@@ -27,7 +29,6 @@ from onefold.arrays import (
 from onefold.expansion import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product, spans
-from onefold.memory import require_memory
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.base import UnsolvableError, without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
@@ -47,13 +48,10 @@ class Exact(Approximation):
     name = "exact"
     refit = "same"
 
+    remedy = 'use fewer rows, approximation="nystroem", or a machine with more memory'
+
     def check(self, kernel: Kernel, problem: Problem) -> None:
-        n = problem.n
-        require_memory(
-            3 * 8 * n * n,
-            f"the exact machine on {n} rows",
-            "use fewer rows, or a machine with more memory",
-        )
+        self.require_memory(problem, Workload())
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
@@ -61,15 +59,17 @@ class Exact(Approximation):
         return ExactModel(kernel, problem, n_alphas=n_alphas, need=need, workers=workers)
 
     def memory_per_model(self, n: int) -> int:
-        return 4 * 8 * n * n
+        return exact_bytes(n, 1, TYPICAL, at_once=1)
 
-    def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost:
+    def memory(self, n: int, d: int, targets: int, load: Workload) -> int:
+        return exact_bytes(n, targets, load, models_at_once(self, n, load.threads))
+
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
         route = choose_route(n, load.alphas, "heldout" if load.folds else "coefficients")
         work = min(route.eigen_cost, route.cholesky_cost) * float(n) ** 3 + float(n) ** 2 * d / 2
         matrix = float(n) ** 2 / (2 * speed.exponentials)
-        seconds = load.kernels * (work / speed.multiply_adds + matrix)
-        return Cost(seconds, (4 if load.folds else 2) * 8 * n * n)
+        return load.kernels * (work / speed.multiply_adds + matrix)
 
 
 class ExactModel(SmoothingModel):

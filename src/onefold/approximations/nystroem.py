@@ -14,18 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Cost, Problem, Workload
+from onefold.approximations.base import Approximation, Problem, Workload
 from onefold.approximations.basis import BasisModel
+from onefold.approximations.footprint import TYPICAL, basis_bytes, models_at_once
 from onefold.approximations.rows import RowsModel
 from onefold.arrays import is_sparse
 from onefold.bases import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.kernels import Kernel, Precomputed
-from onefold.memory import require_memory
 from onefold.smoothers.route import Need
 from onefold.speed import Speed
 from onefold.threads import count_workers, limit_blas
-
-_PIVOTED, _CLUSTERED = 4, 20  # rows per landmark that pivoting and clustering look at
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +54,7 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     refit = "same"
+    remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:
         if self.method not in ("auto", *BASES):
@@ -92,11 +91,7 @@ class Nystroem(Approximation):
         return self.method, self.rank, self.predict, self.random_state
 
     def check(self, kernel: Kernel, problem: Problem) -> None:
-        require_memory(
-            self.memory_per_model(problem.n),
-            f"a basis model of {self._size(problem.n)} landmarks on {problem.n} rows",
-            "use fewer landmarks (n_components)",
-        )
+        self.require_memory(problem, Workload())
         if isinstance(kernel, Precomputed):
             raise ValueError(
                 "Nystroem needs rows to compare with its landmarks, but a precomputed kernel matrix "
@@ -104,11 +99,14 @@ class Nystroem(Approximation):
             )
 
     def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
+        self.require_memory(problem, load)
         if not self._counts or self._method(problem) not in KERNEL_FREE:
             return self
+        with limit_blas(load.workers):
+            basis = self._basis(kernel, problem)
         return _Placed(
             self.n_components, self.method, self.rank, self.predict, self.random_state,
-            basis=self._basis(kernel, problem),
+            basis=basis,
         )  # fmt: skip
 
     def _method(self, problem: Problem) -> str:
@@ -143,10 +141,13 @@ class Nystroem(Approximation):
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
     def memory_per_model(self, n: int) -> int:
-        # Gram matrices of some ten groups, twice, and one prediction per row and ridge.
-        return 8 * (20 * self._size(n) ** 2 + 24 * n)
+        return basis_bytes(n, 1, 1, self._size(n), TYPICAL, at_once=1)
 
-    def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost:
+    def memory(self, n: int, d: int, targets: int, load: Workload) -> int:
+        at_once = models_at_once(self, n, load.threads)
+        return basis_bytes(n, d, targets, self._size(n), load, at_once)
+
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of
         a product, 8 m³ on one core per fold, and predictions n m t for every ridge.
         """
@@ -159,12 +160,7 @@ class Nystroem(Approximation):
         predict = n * m * targets * load.alphas * bool(load.folds) / one_core
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
-        groups = load.folds + 2 * workers + 4
-        kept = 8 * n * targets * (2 * load.alphas if load.folds else 1)
-        return Cost(
-            float(load.kernels * (tiles + gram + small + predict)),
-            int(12 * groups * m**2 + kept + 8 * _PIVOTED * m**2 + 12 * min(n, _CLUSTERED * m) * d),
-        )
+        return float(load.kernels * (tiles + gram + small + predict))
 
 
 @dataclass(frozen=True, eq=False)

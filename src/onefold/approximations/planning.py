@@ -7,22 +7,27 @@ with as many landmarks as they allow. Times come from operation counts and the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import numbers
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Cost, Model, Problem, Workload
+from onefold.approximations.base import Approximation, Model, Problem, Workload
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
 from onefold.kernels import Kernel, Precomputed
 from onefold.memory import available_memory
 from onefold.smoothers.route import Need
-from onefold.speed import machine_speed
+from onefold.speed import Speed, machine_speed
+from onefold.threads import count_workers
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
 _MEMORY_SHARE = 0.5
+_NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
+_CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
+_SHORT = 1.0  # seconds: a shorter time is told without measuring the machine for half a second
 
 
 @dataclass(frozen=True)
@@ -67,44 +72,62 @@ class Plan:
 
 
 def make_plan(
-    approximation: Approximation, n: int, d: int, targets: int, load: Workload, *, seconds: float
+    approximation: Approximation,
+    n: int,
+    d: int,
+    targets: int,
+    load: Workload,
+    *,
+    seconds: float,
+    asked: bool,
 ) -> Plan:
-    """The price of an approximation; for `Auto`, the choice first."""
+    """The price of an approximation; for `Auto`, the choice first.
+
+    Where nobody `asked` for the time, the machine is measured only if the choice depends on it.
+    """
     free = available_memory()
+
+    def price(what: Approximation, reason: str, timed: bool) -> Plan:
+        time = what.duration(n, d, targets, load, _NOMINAL)
+        if time is not None and timed:
+            time = what.duration(n, d, targets, load, machine_speed())
+        return Plan(what, n, d, time, what.memory(n, d, targets, load), free, reason)
+
+    def worth_timing(what: Approximation) -> bool:
+        rough = what.duration(n, d, targets, load, _NOMINAL) or 0.0
+        return (asked and rough > _SHORT) or seconds / _CLEARLY < rough < _CLEARLY * seconds
+
     if not isinstance(approximation, Auto):
-        cost = approximation.cost(n, d, targets, load, machine_speed())
-        return _priced(approximation, cost, n, d, free, "as asked for")
+        return price(approximation, "as asked for", asked and worth_timing(approximation))
     exact = Exact()
-    cost = exact.cost(n, d, targets, load, machine_speed())
     if n <= _ALWAYS_EXACT:
-        return _priced(exact, cost, n, d, free, f"at most {_ALWAYS_EXACT} rows: exact")
-    why_not = _objection(cost, free, seconds)
+        reason = f"at most {_ALWAYS_EXACT} rows: exact"
+        found = price(exact, reason, asked and worth_timing(exact))
+        if found.fits:
+            return found
+    found = price(exact, f"exact within {_duration(seconds)} and memory", worth_timing(exact))
+    why_not = _objection(found, seconds)
     if why_not is None:
-        return _priced(exact, cost, n, d, free, f"exact within {_duration(seconds)} and memory")
+        return found
     sizes = [m for m in _SIZES if 4 * m <= n] or [max(1, n // 4)]
     for m in sizes:
         basis = Nystroem(m, random_state=approximation.random_state)
-        price = basis.cost(n, d, targets, load, machine_speed())
-        short = _objection(price, free, seconds)
+        found = price(basis, "", worth_timing(basis))
+        short = _objection(found, seconds)
         if short is None or m == sizes[-1]:
-            reason = f"the exact machine {why_not}; {m} landmarks"
-            reason += " fit the budget" if short is None else f" still {short}"
-            return _priced(basis, price, n, d, free, reason)
-    raise AssertionError("unreachable: the last size always returns")
+            break
+    reason = f"the exact machine {why_not}; {m} landmarks"
+    reason += " fit the budget" if short is None else f" still {short}"
+    return replace(found, reason=reason)
 
 
-def _priced(
-    approximation: Approximation, cost: Cost | None, n: int, d: int, free: int | None, reason: str
-) -> Plan:
-    seconds, needed = (None, None) if cost is None else (cost.seconds, cost.bytes)
-    return Plan(approximation, n, d, seconds, needed, free, reason)
-
-
-def _objection(cost: Cost, free: int | None, seconds: float) -> str | None:
-    if free is not None and cost.bytes > _MEMORY_SHARE * free:
-        return f"would need {cost.bytes / 2**30:.1f} GiB of {free / 2**30:.1f} GiB free"
-    if cost.seconds > seconds:
-        return f"would take about {_duration(cost.seconds)}"
+def _objection(found: Plan, seconds: float) -> str | None:
+    if found.bytes is not None and found.free_bytes is not None:
+        needed, free = found.bytes / 2**30, found.free_bytes / 2**30
+        if needed > _MEMORY_SHARE * free:
+            return f"would need {needed:.1f} GiB of {free:.1f} GiB free"
+    if found.seconds is not None and found.seconds > seconds:
+        return f"would take about {_duration(found.seconds)}"
     return None
 
 
@@ -137,11 +160,11 @@ class Auto(Approximation):
 
     def _plan(self, problem: Problem, load: Workload) -> Plan:
         d, targets = problem.X.shape[1], problem.Y.shape[1]
-        return make_plan(self, problem.n, d, targets, load, seconds=self.seconds)
+        return make_plan(self, problem.n, d, targets, load, seconds=self.seconds, asked=False)
 
     def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
         if isinstance(kernel, Precomputed):
-            return Exact()
+            return Exact().prepare(kernel, problem, load)
         plan = self._plan(problem, load)
         plan.approximation.check(kernel, problem)
         chosen = plan.approximation.prepare(kernel, problem, load)
@@ -191,8 +214,10 @@ def plan(
     approximation: Any = "auto",
     n_gammas: int = 13,
     n_alphas: int = 11,
-    cv: int = 5,
+    cv: int | str = 5,
     targets: int = 1,
+    classes: int = 0,
+    n_jobs: int | None = None,
     seconds: float = 300.0,
 ) -> Plan:
     """Say what a search would run, the time and the memory it would take, without running it.
@@ -203,10 +228,14 @@ def plan(
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
     n_gammas, n_alphas : int, default=13, 11
         Size of the grid; the defaults are those of the estimators.
-    cv : int, default=5
-        Number of folds.
+    cv : int or "loo", default=5
+        Number of folds; 0 for a fit with given hyper-parameters.
     targets : int, default=1
-        Columns of y, or classes if there are more than two.
+        Columns of y.
+    classes : int, default=0
+        Number of classes where y holds labels: more than two are as many targets.
+    n_jobs : int or None, default=None
+        Threads; None and -1 use every core.
     seconds : float, default=300
         Time budget of ``"auto"``.
 
@@ -222,10 +251,32 @@ def plan(
     """
     from onefold.approximations import resolve_approximation
 
-    n, d = X if isinstance(X, tuple) else X.shape
+    n, d = _shape_of(X)
     chosen = resolve_approximation(approximation)
-    load = Workload(kernels=n_gammas, alphas=n_alphas, folds=cv)
-    for name, value in (("rows", n), ("features", d), ("n_gammas", n_gammas), ("n_alphas", n_alphas)):
-        if not np.isfinite(value) or value < 1:
-            raise ValueError(f"{name} must be at least 1; got {value!r}.")
-    return make_plan(chosen, int(n), int(d), targets, load, seconds=seconds)
+    least = {"rows": (n, 1), "features": (d, 1), "n_gammas": (n_gammas, 1), "n_alphas": (n_alphas, 1)}
+    least |= {"targets": (targets, 1), "classes": (classes, 0), "cv": (1 if cv == "loo" else cv, 0)}
+    for name, (value, lowest) in least.items():
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < lowest:
+            raise ValueError(f"{name} must be a whole number of at least {lowest}; got {value!r}.")
+    if not seconds > 0:
+        raise ValueError(f"seconds must be greater than 0; got {seconds!r}.")
+    folds = 1 if cv == "loo" else int(cv)
+    load = Workload(
+        n_gammas, n_alphas, folds, count_workers(n_jobs), predictions=classes > 0 or cv == "loo"
+    )
+    columns = classes if classes > 2 else targets
+    return make_plan(chosen, int(n), int(d), int(columns), load, seconds=seconds, asked=True)
+
+
+def _shape_of(X: Any) -> tuple[Any, Any]:
+    """Rows and features of an array, a table or a shape."""
+    shape = X if isinstance(X, tuple) else getattr(X, "shape", None)
+    if shape is None and isinstance(X, list):
+        shape = np.shape(X)
+    if shape is None or len(shape) != 2:
+        raise ValueError(
+            "plan needs an array of rows and features, or their numbers as in plan((1000, 20)); "
+            f"got {f'shape {tuple(shape)}' if shape is not None else repr(X)[:60]}."
+        )
+    rows, features = shape
+    return rows, features

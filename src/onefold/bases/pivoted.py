@@ -16,6 +16,7 @@ import scipy.linalg
 from onefold.arrays import Array, take_rows, to_numpy
 from onefold.bases.base import Basis, candidate_rows, centred, pick
 from onefold.kernels import Kernel
+from onefold.threads import check_stop
 
 _PER_LANDMARK = 4
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
@@ -44,6 +45,7 @@ def _pivots(
     chosen: list[int] = []
     block = int(np.clip(m // 8, 16, 256))
     while len(chosen) < m and residual.sum() > _NOTHING_LEFT * total:
+        check_stop()
         r, size = len(chosen), min(block, m - len(chosen))
         proposals = rng.choice(c, size, p=residual / residual.sum())
         part = take_rows(rows, proposals)

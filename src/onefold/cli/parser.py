@@ -134,7 +134,7 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Say beforehand what tune would run on a table, how long it would take on this machine and "
-        "how much memory it would need. Reads the table once, block by block, to count its rows."
+        "how much memory it would need beside the table. Reads the table once."
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=Path, help=_TABLES)
@@ -143,7 +143,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
-    add("--targets", type=values.positive_int, default=1, metavar="N", help="classes, if above two")
+    add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     add(
         "--seconds",
         type=values.positive_int,

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Collection
+
+import numpy as np
 
 from onefold.approximations import plan
-from onefold.tables import TableSource, open_table
+from onefold.cli.ondisk import larger_than_memory
+from onefold.tables import TableSource, Target, learn_preparation, learn_target, open_table
+from onefold.tables.columns import as_numbers
+from onefold.tables.target import target_of_numbers
 
 __all__ = ["run"]
 
@@ -20,14 +26,14 @@ def run(arguments: argparse.Namespace) -> None:
         source.require(arguments.target, "--target")
     for name in arguments.drop:
         source.require(name, "--drop")
-    rows, features = table_shape(source, len(set(arguments.drop)))
+    rows, features, classes = table_shape(source, arguments.target, arguments.drop)
     found = plan(
         (rows, features),
         approximation=arguments.approximation,
         n_gammas=arguments.gammas,
         n_alphas=arguments.alphas,
         cv=arguments.cv,
-        targets=arguments.targets,
+        classes=classes if arguments.targets is None else arguments.targets,
         seconds=arguments.seconds,
     )
     if not arguments.json:
@@ -46,11 +52,34 @@ def run(arguments: argparse.Namespace) -> None:
     print(json.dumps(facts, allow_nan=False))
 
 
-def table_shape(source: TableSource, left_out: int = 0) -> tuple[int, int]:
-    """Rows, and columns but for one target; text columns count once, as their categories are unknown."""
-    rows, width = 0, max(1, len(source.names) - 1 - left_out)
-    for block in source.batches(_BLOCK):
-        rows += len(block)
-        if block.sparse is not None:
-            width = max(width, int(block.sparse.shape[1]))
-    return rows, width
+def table_shape(source: TableSource, target: str | None, drop: Collection[str]) -> tuple[int, int, int]:
+    """Rows, features and classes (0 for none) of the matrix that tune would make of a table.
+
+    The preparation is tune's own: constant columns go, text becomes a feature for each category. Where
+    no target is named, and the format has none by convention, any one feature is taken for it.
+    """
+    target = target or source.default_target
+    if larger_than_memory(source):
+        return _shape_on_disk(source, target, drop)
+    rows = source.read()
+    preparation = learn_preparation(rows, {*drop, *([target] if target else [])}, "impute")
+    features = len(preparation.feature_names)
+    if target is None:
+        return len(rows), max(1, features - 1), 0
+    return len(rows), features, _count_classes(learn_target(rows, target))
+
+
+def _shape_on_disk(
+    source: TableSource, target: str | None, drop: Collection[str]
+) -> tuple[int, int, int]:
+    """The same for a table that is larger than memory, whose columns must all be numbers."""
+    features = max(1, len(source.names) - 1 - len(set(drop)))
+    if target is None:
+        return sum(len(block) for block in source.batches(_BLOCK)), features, 0
+    blocks = source.batches(_BLOCK, [target])
+    values = np.concatenate([as_numbers(b.column(target), target, b.start) for b in blocks])
+    return len(values), features, _count_classes(target_of_numbers(values, target))
+
+
+def _count_classes(target: Target) -> int:
+    return len(np.unique(target.values)) if target.task == "classification" else 0

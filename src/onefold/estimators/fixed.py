@@ -63,7 +63,7 @@ class _Given(KernelMachine):
                 f"got {alpha.size} values."
             )
         approximation.check(kernel, problem)
-        load = Workload(1, np.unique(alpha).size)
+        load = Workload(1, np.unique(alpha).size, workers=workers)
         with self._blas(problem):
             model = approximation.prepare(kernel, problem, load).model(
                 kernel,

@@ -19,6 +19,7 @@ from onefold.approximations import (
     resolve_approximation,
 )
 from onefold.criteria import HeldoutCriterion, resolve_criterion
+from onefold.criteria.heldout import SquaredError
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import (
     as_labels,
@@ -115,7 +116,13 @@ class _Chosen(KernelMachine):
         trust = self._trust(cv, X, y, sample_weight, groups) if self.check else None
         labels = task.y if classifier else None
         splits = make_splits(cv, X, as_labels(y), n=n, labels=labels, groups=groups, kept=problem.kept)
-        load = Workload(len(kernels), alphas.size, 1 if splits.leave_one_out else len(splits.tests))
+        load = Workload(
+            len(kernels),
+            alphas.size,
+            1 if splits.leave_one_out else len(splits.tests),
+            workers,
+            predictions=splits.leave_one_out or not isinstance(criterion, SquaredError),
+        )
         approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
         self._final_approximation(approximation, kernels[0], problem)

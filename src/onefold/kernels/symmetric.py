@@ -14,7 +14,7 @@ import numpy as np
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import CallableKernel
 from onefold.kernels.tiles import common_origin, spans
-from onefold.threads import map_threads
+from onefold.threads import check_stop, map_threads
 
 _SIDE = 1024
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
@@ -67,6 +67,7 @@ class KernelOperator:
         def work(i: int) -> Any:
             mine, out = self._parts[i], np.zeros_like(V)
             for j, tile in self._tiles(i):
+                check_stop()
                 part = self._parts[j]
                 if rough:
                     out[mine] += tile @ narrow[part]

@@ -16,7 +16,7 @@ from sklearn import get_config
 from onefold.arrays import Array, double, is_numpy, is_sparse, namespace
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.threads import limit_blas, map_threads
+from onefold.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
@@ -114,6 +114,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
         rows = _rows(X, part, origin)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
             for column in spans(m, side):
+                check_stop()
                 out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
 
     row_parts = list(spans(n, side))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Approximation, Model, Problem
+from onefold.approximations import Approximation, Model, Problem, models_at_once
 from onefold.arrays import is_foreign
 from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
@@ -18,8 +18,6 @@ from onefold.kernels import Kernel
 from onefold.search.results import best_cell
 from onefold.smoothers.base import UnsolvableError
 from onefold.threads import map_threads
-
-_SIDE_BY_SIDE = 2**30  # bytes that models running side by side may take together
 
 Callback = Callable[[dict[str, Any]], None]
 
@@ -108,7 +106,7 @@ def search_grid(
     held_out, ridges = isinstance(criterion, HeldoutCriterion), problem.ridge(alphas)
     parts = splits.parts() if held_out else None
     candidates = _candidates(approximation, kernels, widths, problem, parts)
-    side_by_side = min(workers, len(candidates), _models_that_fit(approximation, problem))
+    side_by_side = min(workers, len(candidates), _models_that_fit(approximation, problem, workers))
     inner = workers if side_by_side == 1 else 1
 
     def evaluate(index: int) -> _Outcome:
@@ -262,11 +260,9 @@ def _tell_unsolved(history: list[dict[str, Any]], n_alphas: int) -> None:
     warnings.warn(text, UserWarning, stacklevel=4)
 
 
-def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
+def _models_that_fit(approximation: Approximation, problem: Problem, workers: int) -> int:
     """How many models may run at once: one on a GPU, which has its own parallelism."""
-    if is_foreign(problem.Y):
-        return 1
-    return max(1, _SIDE_BY_SIDE // max(1, approximation.memory_per_model(problem.n)))
+    return 1 if is_foreign(problem.Y) else models_at_once(approximation, problem.n, workers)
 
 
 def _numbers(candidates: list[Candidate]) -> list[float]:

@@ -30,6 +30,7 @@ from onefold.arrays import (
 )
 from onefold.smoothers.dense import DenseSmoother, Operator
 from onefold.smoothers.spectral import GIVEN, Rounding, SpectralSmoother
+from onefold.threads import check_stop
 
 _STRIP = 256
 
@@ -69,6 +70,7 @@ class CholeskySmoother(DenseSmoother):
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
+            check_stop()
             yield self._operator(float(alpha))
 
     def _operator(self, alpha: float) -> Operator:
@@ -110,6 +112,7 @@ class _Factorised(Operator):
 
     def _inverse(self) -> Array:
         if not self._inverted:
+            check_stop()
             self._factor, self._inverted = invert_lower(self._factor), True
         return self._factor
 

@@ -45,6 +45,7 @@ from onefold.smoothers.circulant_parts import (
     pad_factor,
     padded_diagonal,
 )
+from onefold.threads import check_stop
 
 Negative = Literal["raise", "clip"]
 
@@ -163,6 +164,7 @@ class CirculantSmoother(Smoother):
 
     def filter(self, alpha: float) -> CirculantFilter:
         """R_b(μ) in frequencies; raises ``ValueError`` if U + μI is not positive definite."""
+        check_stop()
         count = self.spectrum.count_nonpositive(alpha)
         if count:
             raise ValueError(not_positive_message(self.spectrum, alpha, count))

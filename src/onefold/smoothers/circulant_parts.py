@@ -31,6 +31,7 @@ from onefold.arrays import (
     to_numpy,
 )
 from onefold.kernels.tiles import spans
+from onefold.threads import check_stop
 
 _DENSE = 1024  # cells: a block of 8 MiB
 _CHUNK = 8192
@@ -185,6 +186,7 @@ class PartSolver:
             z = precondition(residual)
             direction, rho = z, xp.sum(residual * z, axis=0)
             while iterations < _MAX_ITERATIONS and np.any(_column_norms(residual) > 0.5 * target):
+                check_stop()
                 image = product(self._filter, direction)
                 step = _ratio(rho, xp.sum(direction * image, axis=0))
                 x = x + step[None, :] * direction

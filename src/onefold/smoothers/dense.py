@@ -10,6 +10,7 @@ import numpy as np
 
 from onefold.arrays import Array, namespace, replace_rows, solve_positive, take_rows, to_numpy
 from onefold.smoothers.base import BorderCorrection, Smoother, without_rows
+from onefold.threads import check_stop
 
 
 class Operator(ABC):
@@ -138,6 +139,7 @@ def solve_parts(
     t = RY.shape[1] // len(parts)
     found = []
     for k, rows in enumerate(parts):
+        check_stop()
         block = operator.block(rows)
         if border is not None:
             block = border.block(block, rows, index)

@@ -19,6 +19,7 @@ import scipy.linalg
 
 from onefold.arrays import Array, is_numpy
 from onefold.smoothers.dense import DenseSmoother, Operator
+from onefold.threads import check_stop
 
 _SMALLEST = 1000  # below this many rows a decomposition takes no time worth saving
 _PROBE = 400
@@ -41,6 +42,7 @@ def low_rank_factor(K: Array, *, psd: bool = True) -> Array | None:
     spectrum = np.linalg.eigvalsh(K[np.ix_(pick, pick)])
     if np.count_nonzero(spectrum > tolerance) > 0.8 * _PROBE:
         return None
+    check_stop()
     factor, pivots, rank, info = scipy.linalg.lapack.dpstrf(K.T, tol=tolerance, lower=1)
     if info < 0 or _LARGEST_SHARE * rank > n:
         return None
@@ -77,6 +79,7 @@ class LowRankSmoother(DenseSmoother):
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
+            check_stop()
             yield _Thin(self._vectors, self._values, float(alpha))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from onefold.arrays import Array, is_numpy, namespace, replace_rows, symmetric_eigh, take_rows, to_numpy
 from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector, without_rows
 from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
+from onefold.threads import check_stop
 
 _STRIP = 256  # rows of U∘U formed at a time
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
@@ -114,6 +115,7 @@ class SpectralSmoother(DenseSmoother):
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
         weights = self._filter(mu)
         for index, alpha in enumerate(mu):
+            check_stop()
             yield _Filtered(self._spectrum, weights[index, :], float(alpha))
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
@@ -250,6 +252,7 @@ class _Filtered(Operator):
 
 def decompose(K: Array, alone: Any | None, release_lock: bool) -> _Spectrum:
     """Eigenvalues and eigenvectors of K; the rows `alone` are their own."""
+    check_stop()
     if alone is None:
         values, vectors = symmetric_eigh(K, overwrite=True, release_lock=release_lock)
         return _Spectrum(values, vectors, None, None)

@@ -15,6 +15,7 @@ from onefold.arrays import Array, double, is_foreign, is_sparse, like, namespace
 from onefold.kernels import CallableKernel, Kernel
 from onefold.kernels.tiles import common_origin, spans
 from onefold.statistics.whitening import Precision
+from onefold.threads import check_stop
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
@@ -87,6 +88,7 @@ class Design:
             buffer = np.empty((step, m), dtype=kind)
             cast = buffer if dtype is None or dtype == kind else np.empty_like(buffer, dtype=dtype)
         for part in spans(rows.shape[0], step):
+            check_stop()
             some = rows[part] if is_sparse(rows) else rows[part, :]
             some = double(some) if self.precision == "double" else some
             some = some if origin is None else some - origin[None, :]

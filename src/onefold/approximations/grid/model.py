@@ -26,6 +26,7 @@ from onefold.grid_expansion import GridExpansion
 from onefold.kernels import Kernel
 from onefold.kernels.lattice import Lattice
 from onefold.kernels.tiles import spans
+from onefold.threads import check_stop
 
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions
@@ -200,6 +201,7 @@ def kernel_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
 
 def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
     r"""K_g c (μ, right-hand sides, points) with K_g = LᵀL: (L A Lᵀ + μI) θ = L b, K_g c = Lᵀθ."""
+    check_stop()
     small = L @ (A @ L.T)
     values, vectors = np.linalg.eigh((small + small.T) / 2)
     projected = (rhs @ L.T) @ vectors

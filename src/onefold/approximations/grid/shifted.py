@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from onefold.threads import check_stop
+
 Map = Callable[[Any], Any]
 
 
@@ -55,6 +57,7 @@ def solve_shifted(A: Map, K: Map, B: Any, alphas: Any, *, tolerance: float, limi
     live = np.arange(mu.size)
     count = 0
     while count < limit and live.size:
+        check_stop()
         count += 1
         Q = A(KP)
         Q += base * P

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
+from onefold.threads import check_stop
+
 
 class SymmetricToeplitz:
     """T from its first column; three arrays of n.
@@ -39,6 +41,7 @@ class SymmetricToeplitz:
 
     def product(self, V: Any, shift: float = 0.0) -> Any:
         """(T + shift·I) v for every row v of V."""
+        check_stop()
         transformed = rfft(V, self.length, axis=-1, workers=self.workers)
         transformed *= self.spectrum
         out = irfft(transformed, self.length, axis=-1, workers=self.workers, overwrite_x=True)

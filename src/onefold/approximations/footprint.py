@@ -1,0 +1,96 @@
+r"""Peak memory of a fit beyond its data: one formula for the exact machine, one for a basis model.
+
+Plans, refusals and the number of models that run side by side all come from here. A peak is that of the
+stage which holds most; the counts of arrays below are those of the code, its libraries included, and
+``benchmarks/plan_memory.py`` compares the sums with what processes really take. What depends on the
+values in the data (a kernel matrix of low rank, rows that stand alone) can only lower them.
+"""
+
+from __future__ import annotations
+
+from onefold.approximations.base import Approximation, Workload
+from onefold.memory import available_memory
+from onefold.smoothers.route import LARGE, choose_route
+
+_TILE = 8 * 1024**2  # of a float64 kernel tile, see onefold.kernels.tiles
+_LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
+_EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies, SciPy's overwrites
+_DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
+_PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
+_FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
+_ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
+_BLOCK_ROWS = 8192  # that are predicted at once
+_GROUP_BYTES = 2**30  # above, groups are not held side by side
+_SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
+TYPICAL = Workload(kernels=1, alphas=11, folds=5, workers=1)  # for one kernel of a search
+
+
+def models_at_once(approximation: Approximation, n: int, workers: int) -> int:
+    """How many models of a search run side by side: within 1.5 GiB and half of the free memory."""
+    free = available_memory()
+    budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
+    return max(1, min(workers, budget // max(1, approximation.memory_per_model(n))))
+
+
+def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
+    """Of a fit or a search with the dense kernel matrix, `at_once` kernels side by side."""
+    at_once = min(at_once, load.kernels)
+    workers = load.threads if at_once == 1 else 1
+    square, tile = 8.0 * n * n, 8.0 * min(n, 1024) ** 2
+    making, stages = square + (2 + workers) * tile, [_factorised(n, load) * square]
+    if load.folds:
+        columns = 8.0 * load.alphas * load.folds * n * targets
+        if load.alphas * load.folds * targets <= n and load.folds > 1:
+            stages.append(square + _DUAL_COPIES * columns)
+        else:
+            blocks = 2 / load.folds + 2 / load.folds**2 if load.folds > 1 else 0.0
+            stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
+    freed = (2 + workers) * tile if n > 1024 else 0.0  # tiles, which the process keeps
+    return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
+
+
+def _factorised(n: int, load: Workload) -> float:
+    """Arrays of n × n at the peak of the factorisation."""
+    route = choose_route(n, load.alphas, "heldout" if load.folds else "coefficients")
+    if route.name == "eigen":
+        return _EIGEN["large" if n > LARGE else "small"]
+    if not load.folds:
+        return 1 if load.alphas == 1 else 2
+    # The matrix, a factor, and the columns of a fold with their products.
+    return 2 + (1 / load.folds + 1 / load.folds**2 if load.folds > 1 else 0.0)
+
+
+def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: int) -> int:
+    """Of a fit or a search with `m` landmarks, `at_once` kernels side by side.
+
+    In arrays of m × m a model holds its coordinates, the sum over all rows and its eigenvectors (3), and
+    for each of k folds the sums over its rows and those of its training part, as they are and centred
+    (3 k). While they are made there are the sums in the landmarks' own coordinates besides (k + 3). The
+    best model of a search stays while others are tried.
+    """
+    at_once = min(at_once, load.kernels)
+    workers = load.threads if at_once == 1 else 1
+    folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= _GROUP_BYTES else 0
+    square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
+    model = (3 + 3 * folds) * square
+    kept = model if load.kernels > 1 else 0.0
+    rows = 8.0 * n * (2 * targets + (6 if load.folds else 1))
+    collecting = (2 + max(1, folds) + 2 * workers) * square
+    solving = (folds + 3 if folds else 5) * square
+    # Models that run side by side hold what they keep at once, but seldom what they pass through.
+    held = kept + at_once * model
+    stages = [_FREED * max(held + solving, kept + at_once * collecting)]
+    if load.folds:
+        stages.append(_FREED * held + _predicting(n, m, targets, load, workers))
+    stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
+    clustering = 12.0 * min(n, 20 * m) * d
+    return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
+
+
+def _predicting(n: int, m: int, targets: int, load: Workload, workers: int) -> float:
+    """Held-out predictions, and the blocks that they come from."""
+    width = load.alphas * targets if load.predictions else targets
+    predictions = 8.0 * _PREDICTION_COPIES * n * width
+    if load.folds == 1:  # leave-one-out looks at the features of every row
+        return predictions + 8.0 * (2 + 2 * workers) * min(n, _BLOCK_ROWS) * m
+    return predictions + 8.0 * 2 * workers * min(n, _BLOCK_ROWS) * width

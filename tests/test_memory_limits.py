@@ -1,0 +1,122 @@
+"""Free memory: what the machine, its containers and the shell leave to this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import onefold.memory as memory
+from onefold import LSSVR, KernelRidgeCV
+from onefold.cgroups import cgroup_folders
+from onefold.memory import available_memory, require_memory
+
+GB = 10**9
+
+
+def _tree(tmp_path, cgroup, mountinfo, files):
+    """A made-up /proc and trees of control groups; returns that /proc."""
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_text(cgroup)
+    (tmp_path / "proc" / "self" / "mountinfo").write_text(mountinfo.replace("TREE", str(tmp_path)))
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    return tmp_path / "proc"
+
+
+V2 = "41 31 0:38 / TREE/unified rw,relatime - cgroup2 cgroup2 rw\n"
+V1 = "35 31 0:32 / TREE/memory rw,relatime - cgroup cgroup rw,memory\n"
+
+
+def test_the_narrowest_of_nested_groups_counts(tmp_path):
+    files = {
+        "unified/outer/memory.max": 5 * GB,
+        "unified/outer/memory.current": 3 * GB,
+        "unified/outer/memory.stat": f"anon 1\ninactive_file {GB // 2}\nactive_file 7",
+        "unified/outer/inner/memory.max": "max",
+        "unified/outer/inner/memory.high": 4 * GB,
+        "unified/outer/inner/memory.current": GB,
+    }
+    proc = _tree(tmp_path, "0::/outer/inner\n", V2, files)
+    # The outer group has 5 − (3 − ½) left: files that nobody uses are given back when asked for.
+    assert sorted(memory._groups(proc)) == [5 * GB - 3 * GB + GB // 2, 3 * GB]
+
+
+def test_groups_of_the_first_version_and_both_at_once(tmp_path):
+    files = {
+        "memory/job/memory.limit_in_bytes": 2 * GB,
+        "memory/job/memory.usage_in_bytes": GB,
+        "memory/job/memory.stat": f"total_inactive_file {GB // 4}",
+        "memory/memory.limit_in_bytes": 2**63 - 4096,  # no limit
+        "unified/memory.current": GB,
+    }
+    proc = _tree(tmp_path, "4:memory:/job\n1:cpu:/other\n0::/\n", V1 + V2, files)
+    assert min(memory._groups(proc)) == 2 * GB - GB + GB // 4
+
+
+def test_a_container_that_sees_its_own_part_of_the_tree(tmp_path):
+    mounted = V1.replace(" / TREE", " /docker/abc TREE")
+    files = {"memory/memory.limit_in_bytes": GB, "memory/memory.usage_in_bytes": 0}
+    proc = _tree(tmp_path, "4:memory:/docker/abc\n", mounted, files)
+    assert list(memory._groups(proc)) == [GB]
+    (proc / "self" / "cgroup").write_text("4:memory:/../../elsewhere\n")
+    assert list(memory._groups(proc)) == [GB]
+    assert list(cgroup_folders("memory", tmp_path / "nowhere")) == []
+
+
+def test_usage_above_a_limit_leaves_nothing(tmp_path):
+    files = {"unified/memory.max": GB, "unified/memory.current": 2 * GB}
+    assert list(memory._groups(_tree(tmp_path, "0::/\n", V2, files))) == [0]
+
+
+def test_the_least_of_all_counts_and_nothing_known_is_none(monkeypatch):
+    for name, left in (("_system", [7]), ("_groups", [5, 6]), ("_limits", [])):
+        monkeypatch.setattr(memory, name, lambda left=left: iter(left))
+    assert available_memory() == 5
+    with pytest.raises(MemoryError, match=r"a thing needs .* are free; do less"):
+        require_memory(6, "a thing", "do less")
+    require_memory(5, "a thing", "do less")
+    for name in ("_system", "_groups"):
+        monkeypatch.setattr(memory, name, lambda: iter(()))
+    assert available_memory() is None
+    require_memory(10**20, "a thing", "do less")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
+@pytest.mark.parametrize("kind", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_limit_of_the_shell_is_seen_and_refuses_what_would_break_it(kind):
+    program = f"""
+import resource
+import numpy as np
+from onefold import LSSVR, plan
+from onefold.memory import available_memory
+from onefold.cgroups import read_field
+from pathlib import Path
+field = "VmSize:" if "{kind}" == "RLIMIT_AS" else "VmData:"
+used = 1024 * read_field(Path("/proc/self/status"), field)
+resource.setrlimit(resource.{kind}, (used + 600_000_000,) * 2)
+print(400_000_000 < available_memory() <= 600_000_000)
+X = np.zeros((9000, 1))
+print(plan(X, approximation="exact", cv=0, n_alphas=1).fits)
+try:
+    LSSVR().fit(X, X[:, 0])
+except MemoryError as error:
+    print("9000 rows needs" in str(error))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "True"]
+
+
+def test_one_exact_fit_needs_one_array_and_a_search_what_it_needs(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((1500, 2))
+    y, square = np.sin(X[:, 0]), 8 * 1500**2
+    monkeypatch.setattr("onefold.memory.available_memory", lambda: 3 * square)
+    assert LSSVR().fit(X, y).score(X, y) > 0
+    with pytest.raises(MemoryError, match=r"a search with Exact\(\) on 1500 rows"):
+        KernelRidgeCV(gammas=[1.0], approximation="exact").fit(X, y)
+    monkeypatch.setattr("onefold.memory.available_memory", lambda: square // 2)
+    with pytest.raises(MemoryError, match=r"a fit with Exact\(\).*approximation=\"nystroem\""):
+        LSSVR().fit(X, y)
