@@ -22,16 +22,20 @@ def heldout_predictions(
     -------
     list of NumPy arrays (μ, rows, targets), one per entry of ``splits.scored_rows()``.
     """
-    shift = 0.0 if offset is None else offset
     if splits.leave_one_out:
-        values = to_numpy(model.leave_one_out(alphas)) + shift
-        return [values] if splits.pooled else [values[:, rows] for rows in splits.tests]
-    return [
-        to_numpy(values)[:, np.searchsorted(rows, test)] + shift
-        for values, rows, test in zip(
-            model.heldout(splits.left_out, alphas), splits.left_out, splits.tests
-        )
-    ]
+        values = to_numpy(model.leave_one_out(alphas))
+        found = [values] if splits.pooled else [values[:, rows] for rows in splits.tests]
+    else:
+        found = [
+            to_numpy(values)[:, np.searchsorted(rows, test)]
+            for values, rows, test in zip(
+                model.heldout(splits.left_out, alphas), splits.left_out, splits.tests
+            )
+        ]
+    if offset is not None:
+        for values in found:
+            values += offset
+    return found
 
 
 def gather(predictions: list[Array], splits: Splits) -> Any:
