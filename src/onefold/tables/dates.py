@@ -1,0 +1,48 @@
+"""Dates and times in text, in the ways people write them.
+
+They are only recognised, never converted: 3/4/2024 is in March here and in April there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["holds_dates"]
+
+_MONTH = (
+    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? +)?"
+_DAY = r"[0-9]{1,2}(?:st|nd|rd|th|\.)?"
+_YEAR = r"(?:'?[0-9]{2}|[0-9]{4})"
+_TIME = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?[ap]\.?m\.?)?(?: ?(?:z|utc|gmt|[-+][0-9]{2}:?[0-9]{2}))?"
+_DATE = "|".join(
+    (
+        r"[0-9]{1,2}(?P<a>[./-])[0-9]{1,2}(?P=a)(?:[0-9]{2}|[0-9]{4})",
+        r"[0-9]{4}(?P<b>[./-])[0-9]{1,2}(?P=b)[0-9]{1,2}",
+        rf"{_DAY}[ -]{_MONTH}[ ,-]+{_YEAR}",
+        rf"{_MONTH}[ -]{_DAY}(?:, *| +|-){_YEAR}",
+        rf"{_MONTH}[ ,-]+{_YEAR}",
+        rf"[0-9]{{4}}-{_MONTH}-[0-9]{{1,2}}",
+    )
+)
+_MOMENT = re.compile(rf"{_WEEKDAY}(?:{_DATE})(?:(?:t|,? +){_TIME})?|{_TIME}", re.IGNORECASE)
+
+
+def holds_dates(text: pa.ChunkedArray) -> bool:
+    """Whether every value of a text column that is not missing is a date or a time."""
+    import pyarrow.compute as pc
+
+    found = False
+    for value in pc.unique(text).to_pylist():
+        if value is None or not value.strip():
+            continue
+        if not _MOMENT.fullmatch(value.strip()):
+            return False
+        found = True
+    return found

@@ -1,0 +1,69 @@
+"""Columns that tell rows apart rather than describe them: row numbers and identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import numpy as np
+
+from onefold.tables.columns import kind_of
+from onefold.tables.rows import Rows
+
+__all__ = ["identifier_notes", "row_number_columns", "unnamed"]
+
+# How pandas and this package call a column without a name.
+_UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
+_ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
+_FEWEST = 20  # rows before different numbers in all of them mean anything
+
+
+def unnamed(name: str) -> bool:
+    """Whether a column had no name in the header, or in the header of the table it came from."""
+    return bool(_UNNAMED.fullmatch(name))
+
+
+def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
+    """Columns without a name that hold nothing, row numbers or row names: left out by themselves.
+
+    Programs write such a column for the index of a data frame, and for a delimiter at the end of
+    every line. `keep` are columns that the user named.
+    """
+    candidates = [name for name in rows.names if unnamed(name) and name not in keep]
+    return [name for name in candidates if _empty_or_distinct(rows, name)]
+
+
+def identifier_notes(rows: Rows, names: Collection[str]) -> list[str]:
+    """A sentence for each column of whole numbers that looks like an identifier."""
+    return [
+        f"column '{name}' {why}, like an identifier or a row number; unless it means something, leave "
+        f"it out with --drop {name}, or use --id {name}"
+        for name in names
+        if (why := _identifies(rows, name)) is not None
+    ]
+
+
+def _empty_or_distinct(rows: Rows, name: str) -> bool:
+    import pyarrow.compute as pc
+
+    column = rows.column(name)
+    if kind_of(column) == "empty":
+        return True
+    return column.null_count == 0 and pc.count_distinct(column).as_py() == len(column)
+
+
+def _identifies(rows: Rows, name: str) -> str | None:
+    import pyarrow.compute as pc
+
+    column = rows.column(name)
+    if kind_of(column) != "numeric" or len(column) < _FEWEST:
+        return None
+    values = rows.numbers(name)
+    if not np.isfinite(values).all() or (values != np.round(values)).any():
+        return None
+    distinct = pc.count_distinct(column).as_py()
+    if distinct == len(column):
+        return "has a different whole number in every row"
+    if _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+        return "has many different whole numbers"
+    return None
