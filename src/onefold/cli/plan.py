@@ -6,7 +6,8 @@ import argparse
 import json
 
 from onefold.approximations import plan
-from onefold.tables import TableSource, open_table
+from onefold.cli.tableoptions import open_asked
+from onefold.tables import TableSource
 
 __all__ = ["run"]
 
@@ -15,7 +16,7 @@ _BLOCK = 65_536
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    source = open_table(arguments.table)
+    source = open_asked(arguments)
     if arguments.target is not None:
         source.require(arguments.target, "--target")
     for name in arguments.drop:

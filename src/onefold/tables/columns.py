@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from onefold.tables.dates import is_moment
 from onefold.tables.errors import TableError
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
@@ -84,6 +85,7 @@ def inexact_as_number(column: pa.ChunkedArray) -> int | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    column = _decoded(column)
     if _is_text(column.type):
         large = pc.match_substring_regex(column, r"^\s*[-+]?[0-9]{16,}\s*$")
     elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
@@ -172,12 +174,12 @@ def _whole_as_integers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
     found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
-    if form.unit and form.unit not in value:
-        return f"{found}, where the model was tuned on values with {form.unit}; write it the same way"
     if is_number(value):
-        shown = "a decimal comma" if form.decimal == "," else "a decimal point"
-        grouped = f" and '{form.thousands}' between thousands" if form.thousands else ""
-        return f"{found}; write it with {shown}{grouped}, or say how it is written with --decimal"
+        other = "," if form.decimal == "." else "."
+        mark = f", or use --decimal {other} if that is its decimal mark" if other in value else ""
+        return f"{found}, which is not written like {form.example}; write it that way{mark}"
+    if is_moment(value):
+        return f"{found}; leave the column out with --drop {name}, or convert its dates to numbers"
     return f"{found}; fix it, leave it empty if it is missing, or use --na-values '{value}'"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["holds_dates"]
+__all__ = ["holds_dates", "is_moment"]
 
 _MONTH = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -34,6 +34,11 @@ _DATE = "|".join(
 _MOMENT = re.compile(rf"{_WEEKDAY}(?:{_DATE})(?:(?:t|,? +){_TIME})?|{_TIME}", re.IGNORECASE)
 
 
+def is_moment(value: str) -> bool:
+    """Whether a text is a date or a time."""
+    return bool(_MOMENT.fullmatch(value.strip()))
+
+
 def holds_dates(text: pa.ChunkedArray) -> bool:
     """Whether every value of a text column that is not missing is a date or a time."""
     import pyarrow.compute as pc
@@ -42,7 +47,7 @@ def holds_dates(text: pa.ChunkedArray) -> bool:
     for value in pc.unique(text).to_pylist():
         if value is None or not value.strip():
             continue
-        if not _MOMENT.fullmatch(value.strip()):
+        if not is_moment(value):
             return False
         found = True
     return found

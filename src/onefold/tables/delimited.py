@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
 from onefold.tables.errors import TableError
 from onefold.tables.interpret import interpreted, without_missing
 from onefold.tables.reading import Reading

@@ -46,7 +46,7 @@ def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:
 
     columns: dict[str, pa.ChunkedArray] = {}
     formats: dict[str, NumberFormat] = {}
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     cautious = delimiter == ";"
     problems: dict[str, TableError] = {}
     for name in text.column_names:
@@ -62,13 +62,11 @@ def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:
             columns[name] = column
         if form is not None:
             formats[name] = form
-            notes += _format_note(values, name, form)
-        elif cautious and reading.decimal is None and column is not None:
-            notes += _point_note(values, column, name)
+        note = _note(values, column, name, form, cautious and reading.decimal is None)
+        if note is not None:
+            notes[name] = note
     found = replace(reading, formats=formats)
-    return Rows(
-        pa.table(columns), reading=found, written=text, notes=tuple(notes), problems=problems
-    )
+    return Rows(pa.table(columns), reading=found, written=text, notes=notes, problems=problems)
 
 
 def _typed(
@@ -109,33 +107,34 @@ def _whole_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.cast(digits, exact)
 
 
-def _format_note(text: pa.ChunkedArray, name: str, form: NumberFormat) -> list[str]:
-    """What a column with separators or a unit was taken for, by its longest value."""
-    import pyarrow.compute as pc
+def _note(
+    text: pa.ChunkedArray,
+    column: pa.ChunkedArray | None,
+    name: str,
+    form: NumberFormat | None,
+    cautious: bool,
+) -> str | None:
+    """What a column with separators or a unit was taken for, by its longest value.
 
-    if not form.thousands and not form.unit:
-        return []
-    lengths = pc.utf8_length(text)
-    longest = pc.index(lengths, pc.max(lengths)).as_py()
-    value = parse(text.slice(longest, 1), form)[0].as_py()
-    return [f"column '{name}' holds numbers: '{text[longest].as_py()}' is read as {value!r}"]
-
-
-def _point_note(text: pa.ChunkedArray, column: pa.ChunkedArray, name: str) -> list[str]:
-    """Where columns are separated by semicolons, 1.234 may have been meant as a thousand."""
+    Where columns are separated by semicolons, 1.234 may have been meant as a thousand.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_floating(column.type):
-        return []
-    grouped = pc.match_substring_regex(text, NumberFormat(",", ".").pattern)
-    if not _all(grouped):
-        return []
+    if form is not None and (form.thousands or form.unit):
+        lengths = pc.utf8_length(text)
+        longest = pc.index(lengths, pc.max(lengths)).as_py()
+        value = parse(text.slice(longest, 1), form)[0].as_py()
+        return f"column '{name}' holds numbers: '{text[longest].as_py()}' is read as {value!r}"
+    if not cautious or column is None or not pa.types.is_floating(column.type):
+        return None
+    if not _all(pc.match_substring_regex(text, NumberFormat(",", ".").pattern)):
+        return None
     value = text.filter(pc.match_substring(text, "."))[0].as_py()
-    return [
+    return (
         f"column '{name}' is read with a decimal point ('{value}'); if the point separates "
         "thousands, use --decimal ,"
-    ]
+    )
 
 
 def _all(mask: pa.ChunkedArray) -> bool:

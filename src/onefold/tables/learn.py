@@ -147,7 +147,7 @@ def _refuse_unusable(rows: Rows, names: list[str]) -> None:
             f"dates or times in {listing(dates)}; drop them (--drop COL) or convert them to numbers, "
             "such as days since the first"
         )
-    for name in names:
+    for name in [name for name in names if kinds[name] == "numeric"]:
         position = inexact_as_number(rows.column(name))
         if position is not None:
             raise TableError(too_large(rows, name, position))
@@ -163,7 +163,7 @@ def _refuse_unusable(rows: Rows, names: list[str]) -> None:
     if nameless:
         raise TableError(
             f"column {rows.names.index(nameless[0]) + 1} has no name in the header; name it, or leave "
-            f"it out with --drop '{nameless[0]}'"
+            f"it out with --drop {nameless[0]}"
         )
 
 
@@ -197,9 +197,7 @@ def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
         found.numeric[name] = (mean * unit, scale * unit, median)
 
 
-def _learn_categories(
-    column: pa.ChunkedArray, name: str, found: _Findings, codes: bool = False
-) -> None:
+def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings, codes: bool = False) -> None:
     """Learn the categories of a column; `codes` are taken as they are, whatever they look like."""
     import pyarrow.compute as pc
 

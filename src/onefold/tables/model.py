@@ -53,7 +53,7 @@ class TableModel:
     task: Task
     id_column: str | None = None
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
-    reading: Reading = Reading()
+    reading: Reading = dataclasses.field(default_factory=Reading)
 
     def predict(self, table: Any) -> np.ndarray:
         """Predict every row of a path, a pandas, polars or pyarrow table, or an open table."""

@@ -80,6 +80,11 @@ class NumberFormat:
         """Whether every program reads such numbers."""
         return self == NumberFormat()
 
+    @property
+    def example(self) -> str:
+        """A number in this format."""
+        return f"1{self.thousands}234{self.decimal}5{self.unit and ' ' + self.unit}"
+
     def with_decimal(self, decimal: str) -> NumberFormat:
         """The same habits in a file with another decimal mark."""
         swapped = self.decimal if self.thousands == decimal else self.thousands

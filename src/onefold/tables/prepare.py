@@ -180,7 +180,7 @@ class Preparation:
         import pyarrow.compute as pc
 
         name, categories = self.categorical[j], self.categories[j]
-        text = as_text(rows.column(name), name, self.boolean[j])
+        text = as_text(rows.text(name), name, self.boolean[j])
         absent = int(text.null_count)
         if self.missing == "impute":
             text = pc.fill_null(text, self.most_frequent[j])

@@ -38,7 +38,7 @@ class Rows:
         How numbers in columns of text are written.
     written : pyarrow.Table or None
         Every column as the text it was in the file, for formats of text.
-    notes : tuple of str
+    notes : mapping of column names to str
         What was assumed about columns, in words for whoever uses them.
     problems : mapping of column names to TableError
         Columns that can't be used; asking for one raises its error.
@@ -48,9 +48,9 @@ class Rows:
     sparse: csr_matrix | None = None
     start: int = 0
     auxiliary: frozenset[str] = frozenset()
-    reading: Reading = Reading()
+    reading: Reading = field(default_factory=Reading)
     written: pa.Table | None = None
-    notes: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, TableError] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Collection
 import numpy as np
 
 from onefold.tables.columns import kind_of
+from onefold.tables.errors import listing
 from onefold.tables.rows import Rows
 
-__all__ = ["identifier_notes", "row_number_columns", "unnamed"]
+__all__ = ["column_notes", "row_number_columns", "unnamed"]
 
 # How pandas and this package call a column without a name.
 _UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
@@ -33,14 +34,21 @@ def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
     return [name for name in candidates if _empty_or_distinct(rows, name)]
 
 
-def identifier_notes(rows: Rows, names: Collection[str]) -> list[str]:
-    """A sentence for each column of whole numbers that looks like an identifier."""
-    return [
-        f"column '{name}' {why}, like an identifier or a row number; unless it means something, leave "
-        f"it out with --drop {name}, or use --id {name}"
-        for name in names
-        if (why := _identifies(rows, name)) is not None
-    ]
+def column_notes(
+    rows: Rows, numeric: Collection[str], others: Collection[str], left_out: Collection[str]
+) -> tuple[str, ...]:
+    """What to tell about the columns of a table: `numeric` features, `others` in use, and `left_out`."""
+    notes = [rows.notes[name] for name in (*numeric, *others) if name in rows.notes]
+    if left_out:
+        notes.append(f"left out, having no name and other values in every row: {listing(left_out)}")
+    for name in numeric:
+        why = _identifies(rows, name)
+        if why is not None:
+            notes.append(
+                f"column '{name}' {why}, like an identifier or a row number; unless it means "
+                f"something, leave it out with --drop {name}, or use --id {name}"
+            )
+    return tuple(notes)
 
 
 def _empty_or_distinct(rows: Rows, name: str) -> bool:
@@ -56,7 +64,7 @@ def _identifies(rows: Rows, name: str) -> str | None:
     import pyarrow.compute as pc
 
     column = rows.column(name)
-    if kind_of(column) != "numeric" or len(column) < _FEWEST:
+    if len(column) < _FEWEST:
         return None
     values = rows.numbers(name)
     if not np.isfinite(values).all() or (values != np.round(values)).any():

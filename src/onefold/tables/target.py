@@ -109,7 +109,9 @@ def target_of_numbers(
     if spelled is not None:
         written = dict(zip(spelled.values(), as_written(list(spelled), name).tolist()))
         if len(written) < len(spelled):
-            raise TableError(f"the target '{name}' has classes too large to tell apart; number them anew")
+            raise TableError(
+                f"the target '{name}' has classes too large to tell apart; number them anew"
+            )
         labels = np.array([written[value] for value in values.tolist()])
     return Target(name, "classification", reason, _checked_classes(labels, name))
 
