@@ -30,9 +30,11 @@ _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 # Words that stand where a number is not known.
 _MEANS_MISSING = frozenset(
-    ("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk")
-    + ("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!")
-    + ("#name?", "#num!", "#null!", "#error!")
+    {
+        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
+        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
+        *("#name?", "#num!", "#null!", "#error!"),
+    }
 )
 ROUNDING = 1e-13  # of its mean: a spread below it makes a column constant
 

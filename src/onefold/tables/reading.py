@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -41,9 +42,7 @@ class Reading:
     def __post_init__(self) -> None:
         delimiter = _NAMED_DELIMITERS.get(self.delimiter or "", self.delimiter)
         object.__setattr__(self, "delimiter", delimiter)
-        if delimiter is not None and (
-            len(delimiter) != 1 or ord(delimiter) > 127 or delimiter in '"\r\n'
-        ):
+        if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
                 f"the delimiter '{delimiter}' is not one ASCII character; name it as in "
                 "--delimiter ';' or --delimiter tab"

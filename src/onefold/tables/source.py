@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +117,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
         raise TableError(f"{path} is a directory; give one table file")
     if not path.exists():
         raise TableError(f"there is no file {path}")
-    formats: dict[tuple[str, ...], type[TableSource]] = {
+    formats: dict[tuple[str, ...], Callable[[Path], TableSource]] = {
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
         (".parquet",): ParquetSource,
         (".npz",): NpzSource,
