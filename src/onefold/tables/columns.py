@@ -176,7 +176,7 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
     found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
     if is_number(value):
         other = "," if form.decimal == "." else "."
-        mark = f", or use --decimal {other} if that is its decimal mark" if other in value else ""
+        mark = f", or use --decimal '{other}' if that is its decimal mark" if other in value else ""
         return f"{found}, which is not written like {form.example}; write it that way{mark}"
     if is_moment(value):
         return f"{found}; leave the column out with --drop {name}, or convert its dates to numbers"

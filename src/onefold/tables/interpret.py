@@ -133,7 +133,7 @@ def _note(
     value = text.filter(pc.match_substring(text, "."))[0].as_py()
     return (
         f"column '{name}' is read with a decimal point ('{value}'); if the point separates "
-        "thousands, use --decimal ,"
+        "thousands, use --decimal ','"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def as_written(texts: list[str], name: str) -> np.ndarray:
     return np.asarray(texts, dtype=np.str_)
 
 
-def known_labels(found: Iterable[str], classes: np.ndarray) -> np.ndarray:
+def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     """Labels of further rows in the form of `classes`, however they are spelled there.
 
     A label that is none of the classes stays text, which equals none of them.

@@ -140,6 +140,8 @@ def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str
 
 
 def _refuse_unusable(rows: Rows, names: list[str]) -> None:
+    for name in [name for name in names if name in rows.problems]:
+        raise TableError(f"{rows.problems[name]}, or --categorical {name} if the values are codes")
     kinds = {name: kind_of(rows.column(name)) for name in names}
     texts = [name for name, kind in kinds.items() if kind == "text"]
     dates = [name for name, kind in kinds.items() if kind == "date"]

@@ -62,6 +62,11 @@ class NumberFormat:
     thousands: str = ""
     unit: str = ""
 
+    def __post_init__(self) -> None:
+        known = self.decimal in {".", ","} and self.thousands in _SEPARATOR
+        if not known or self.decimal == self.thousands or self.unit not in ("", *_SHARES, *_CURRENCIES):
+            raise TableError(f"there is no number format {self}")
+
     @cached_property
     def pattern(self) -> str:
         """A regular expression for Python and for Arrow that matches such numbers as a whole."""
@@ -173,21 +178,20 @@ def find_format(
             value = next(v for v in values if not _best([v], decimal, unit))
             raise TableError(
                 f"column '{name}' has '{value}' in data row {_row(text, value)}, which is no number "
-                f"with --decimal {decimal}; leave the option out, write the values alike, or use "
-                f"--categorical {name} if they are codes"
+                f"with --decimal '{decimal}'; leave the option out, or write the values alike"
             )
         return found
     if comma is not None and point is None:
         value = next(v for v in values if not _best([v], ".", unit))
         raise TableError(
-            f"column '{name}' has a decimal comma ('{value}' in data row {_row(text, value)}); "
-            f"use --decimal , or --categorical {name} if the values are codes"
+            f"column '{name}' has {'a decimal comma' if ',' in value else 'points between thousands'} "
+            f"('{value}' in data row {_row(text, value)}); use --decimal ','"
         )
     if point is not None and comma is not None and _ambiguous(values, unit, cautious):
         value = next(v for v in values if "," in v or "." in v)
         raise TableError(
             f"'{value}' in column '{name}' (data row {_row(text, value)}) may have a decimal mark or "
-            "separate thousands; say which with --decimal . or --decimal ,"
+            "separate thousands; say which with --decimal '.' or --decimal ','"
         )
     return point
 

@@ -84,6 +84,14 @@ class Reading:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Reading:
         """What `to_plain` described."""
+        expected = {item.name for item in fields(cls)}
+        texts = [plain.get(name) for name in ("delimiter", "decimal", "encoding")]
+        sound = set(plain) == expected and all(text is None or isinstance(text, str) for text in texts)
+        sound = sound and isinstance(plain["na_values"], tuple) and isinstance(plain["formats"], dict)
+        sound = sound and all(isinstance(text, str) for text in plain["na_values"])
+        forms = plain["formats"].values() if sound else ()
+        if not sound or any(not isinstance(form, tuple) or len(form) != 3 for form in forms):
+            raise TableError("the stored way of reading tables doesn't fit this version of onefold")
         formats = {name: NumberFormat(*form) for name, form in plain["formats"].items()}
         return cls(**{**plain, "formats": formats})
 

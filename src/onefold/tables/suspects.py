@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-import numpy as np
-
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
 from onefold.tables.rows import Rows
@@ -40,7 +38,7 @@ def column_notes(
     """What to tell about the columns of a table: `numeric` features, `others` in use, and `left_out`."""
     notes = [rows.notes[name] for name in (*numeric, *others) if name in rows.notes]
     if left_out:
-        notes.append(f"left out, having no name and other values in every row: {listing(left_out)}")
+        notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
     for name in numeric:
         why = _identifies(rows, name)
         if why is not None:
@@ -61,13 +59,17 @@ def _empty_or_distinct(rows: Rows, name: str) -> bool:
 
 
 def _identifies(rows: Rows, name: str) -> str | None:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     column = rows.column(name)
-    if len(column) < _FEWEST:
+    if len(column) < _FEWEST or column.null_count:
         return None
-    values = rows.numbers(name)
-    if not np.isfinite(values).all() or (values != np.round(values)).any():
+    if pa.types.is_string(column.type):  # a block of a table of text
+        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
+    else:
+        whole = pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0
+    if not whole:
         return None
     distinct = pc.count_distinct(column).as_py()
     if distinct == len(column):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
@@ -122,9 +123,13 @@ def read_target(rows: Rows, name: str, task: Task, like: np.ndarray | None) -> n
     _refuse_gaps(column, name)
     if task == "regression" or like is None:
         return rows.numbers(name)
-    if kind_of(column) in {"text", "boolean"}:
-        return known_labels(as_text(rows.text(name), name).to_pylist(), like)
-    return known_labels(map(str, column.to_pylist()), like)
+    spelled = as_text(rows.text(name), name) if kind_of(column) in {"text", "boolean"} else column
+    labels = known_labels([str(label) for label in spelled.to_pylist()], like)
+    if labels.dtype.kind != like.dtype.kind or not np.isin(labels, like).all():
+        warnings.warn(
+            f"labels in '{name}' that the model does not know count as wrong", UserWarning, stacklevel=2
+        )
+    return labels
 
 
 def _regression(name: str, reason: str, values: np.ndarray) -> Target:
