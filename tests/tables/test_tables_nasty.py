@@ -27,7 +27,7 @@ def table(tmp_path, columns: dict[str, list], name: str = "t.csv") -> Rows:
 
 
 def notes(rows: Rows, preparation) -> str:
-    return "\n".join(column_notes(rows, preparation.numeric, (), ()))
+    return "\n".join(column_notes(rows, preparation.columns, (), ()))
 
 
 REFUSED = {
@@ -98,6 +98,7 @@ def test_integer_codes_are_categories_in_every_format(tmp_path):
         ("customer_id", [i // 2 + i % 2 * (i % 3) for i in range(N)], "many different whole numbers"),
         ("anything", [7919 * i % 1009 for i in range(N)], "different whole number in every row"),
         ("x", X, None),
+        ("car", [f"car {i}" for i in range(N)], "has a different text in every row"),
         ("price", [f"${i},000" for i in range(1, N + 1)], None),
         ("count", [i % 5 for i in range(N)], None),
         ("change", [i - 10 for i in range(N)], None),
@@ -139,6 +140,30 @@ def test_words_for_true_and_false_are_categories(tmp_path):
     assert preparation.categories == (("no", "yes"), ("false", "true"), ("N", "Y"))
     later = table(tmp_path, {"a": ["no"], "b": ["true"], "c": ["N"]})
     np.testing.assert_array_equal(preparation.transform(later), [[1, 0, 0, 1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "", "is empty"),
+        ("t.csv", "a,b", "has a header line but no rows"),
+        ("t.csv", "sep=;\na;b\n1;2\n", "'sep=', a hint to spreadsheets; remove it"),
+        ("t.csv", 'a,b\n"1,2\n3,4\n', "quote"),
+        ("t.csv", "a,b\n1,2\n3\n", "line 3 of t.csv has 1 columns where the header has 2"),
+        ("t.csv", "a,a\n1,2\n", "more than one column named 'a'"),
+        ("t.svm", "1 1:2\n1 x:2\n", "is not in svmlight format"),
+        ("t.svm", "1 99999999999999999999:1\n", "is not in svmlight format"),
+    ],
+)
+def test_files_without_a_table(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TableError, match=message):
+        open_table(tmp_path / name).read()
+
+
+def test_a_suffix_in_capitals(tmp_path):
+    (tmp_path / "T.CSV.GZ").write_bytes(gzip.compress(b"a,b\r1,2\r"))
+    assert open_table(tmp_path / "T.CSV.GZ").read().columns.to_pydict() == {"a": [1], "b": [2]}
 
 
 def test_line_breaks_in_the_header(tmp_path):

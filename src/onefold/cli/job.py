@@ -93,7 +93,7 @@ def prepare_job(rows: Rows, settings: Settings) -> Job:
     not_features = {*named, *left_out}
     preparation = learn_preparation(rows, not_features, settings.missing, settings.categorical)
     others = [settings.weight or "", target.name if target.task == "regression" else ""]
-    notes = column_notes(rows, preparation.numeric, others, left_out)
+    notes = column_notes(rows, preparation.columns, others, left_out)
     X = preparation.transform(rows)
     return Job(settings, target, preparation, X, weight, groups, cv, words, notes, rows.reading)
 

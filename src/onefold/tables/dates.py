@@ -45,7 +45,8 @@ def holds_dates(text: pa.ChunkedArray) -> bool:
     import pyarrow.compute as pc
 
     found = False
-    for value in pc.unique(text).to_pylist():
+    for scalar in pc.unique(text):
+        value = scalar.as_py()
         if value is None or not value.strip():
             continue
         if not is_moment(value):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onefold.tables.errors import TableError
 from onefold.tables.interpret import interpreted, without_missing
@@ -13,6 +14,9 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
 from onefold.tables.sniff import encoding_of, header_of
 from onefold.tables.source import TableSource, rechunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["DelimitedSource"]
 
@@ -43,22 +47,26 @@ class DelimitedSource(TableSource):
             for position, name in enumerate(self._raw_names, start=1)
         )
         self.check_names()
+        if self.names[0].lower().startswith("sep="):
+            raise TableError(
+                f"the first line of {path.name} is '{self.names[0]}', a hint to spreadsheets; remove it"
+            )
         if all(_is_number(name) for name in self.names):
             raise TableError(
                 f"the first line of {path.name} holds numbers, not column names; add a header line"
             )
 
     def read(self) -> Rows:
-        import pyarrow.csv
+        import pyarrow as pa
 
         with self._plain_errors():
             try:
-                table = pyarrow.csv.read_csv(self.path, **self._options(self._raw_names, threads=True))
-            except pyarrow.ArrowInvalid as error:
+                table = self._table(threads=True)
+            except pa.ArrowInvalid as error:
                 if not _RAGGED.search(str(error)):
                     raise
                 # Only the single-threaded reader knows the number of the offending line.
-                table = pyarrow.csv.read_csv(self.path, **self._options(self._raw_names, threads=False))
+                table = self._table(threads=False)
         text = without_missing(table.rename_columns(list(self.names)), self.reading)
         return interpreted(text, self.reading, self.delimiter)
 
@@ -69,8 +77,8 @@ class DelimitedSource(TableSource):
         raw_name = dict(zip(self.names, self._raw_names))
         raw = [raw_name[name] for name in wanted]
         start = 0
-        with self._plain_errors():
-            reader = pyarrow.csv.open_csv(self.path, **self._options(raw, threads=False))
+        with self._plain_errors(), self._stream() as stream:
+            reader = pyarrow.csv.open_csv(stream, **self._options(raw, threads=False))
             for table in rechunk(reader, rows):
                 text = without_missing(table.rename_columns(list(wanted)), self.reading)
                 yield Rows(text, start=start, reading=self.reading)
@@ -83,6 +91,18 @@ class DelimitedSource(TableSource):
                 "comma, semicolon, tab or | separates its columns, say so with --delimiter"
             )
         super().require(name, option)
+
+    def _table(self, threads: bool) -> pa.Table:
+        import pyarrow.csv
+
+        with self._stream() as stream:
+            return pyarrow.csv.read_csv(stream, **self._options(self._raw_names, threads))
+
+    def _stream(self) -> pa.NativeFile:
+        import pyarrow as pa
+
+        packed = self.path.suffix.lower() == ".gz"
+        return pa.input_stream(str(self.path), compression="gzip" if packed else None)
 
     def _options(self, raw_names: Sequence[str], threads: bool) -> dict[str, object]:
         import pyarrow as pa
@@ -138,7 +158,9 @@ class DelimitedSource(TableSource):
             )
         if "UTF8" in message or "UTF-8" in message:
             return self._wrong_encoding()
-        if "gzip" in message.lower() or "zlib" in message.lower() or self.path.suffix == ".gz":
+        if "Empty CSV" in message:
+            return f"{name} has a header line but no rows; add rows"
+        if self.path.suffix.lower() == ".gz":
             return f"{name} is not a complete gzip file; compress the table again"
         if "straddl" in message or "block" in message.lower():
             return f"{name} has a very long line or an unclosed quote; close the quotes"

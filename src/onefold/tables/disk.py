@@ -182,7 +182,8 @@ def _moments(
     if n == 0:
         raise TableError(f"{source.path.name} has no rows")
     deviation = np.sqrt(spread / n)
-    return mean * unit, np.where(deviation > ROUNDING * np.abs(mean), deviation * unit, 0.0), n
+    varies = (deviation > ROUNDING * np.abs(mean)) & (deviation * unit >= np.finfo(float).tiny)
+    return mean * unit, np.where(varies, deviation * unit, 0.0), n
 
 
 def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:

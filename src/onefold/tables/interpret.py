@@ -31,13 +31,12 @@ def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     import pyarrow.compute as pc
 
     missing = pa.array((*_MISSING, *reading.na_values), pa.string())
-    for position, name in enumerate(table.column_names):
-        column = table.column(position)
+    columns = []
+    for column in table.columns:
         absent = pc.is_in(pc.utf8_trim_whitespace(column), value_set=missing)
-        if pc.any(absent, min_count=0).as_py():
-            column = pc.if_else(absent, pa.scalar(None, pa.string()), column)
-            table = table.set_column(position, name, column)
-    return table
+        some = pc.any(absent, min_count=0).as_py()
+        columns.append(pc.if_else(absent, pa.scalar(None, pa.string()), column) if some else column)
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:

@@ -14,8 +14,16 @@ __all__ = ["as_written", "known_labels"]
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
-def as_written(texts: list[str], name: str) -> np.ndarray:
+def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = None) -> np.ndarray:
     """Labels of a column of text: int64 if that shows every label as it was, else text.
+
+    Parameters
+    ----------
+    texts : list of str
+    name : str
+        Of the column.
+    numbers : sequence, optional
+        The numbers that the texts stand for, if they do.
 
     Raises
     ------
@@ -26,8 +34,9 @@ def as_written(texts: list[str], name: str) -> np.ndarray:
     if all(_CANONICAL.fullmatch(text) for text in distinct):
         return np.array([int(text) for text in texts], dtype=np.int64)
     spelled: dict[object, str] = {}
-    for text in distinct:
-        earlier = spelled.setdefault(_meaning(text), text)
+    meanings = dict(zip(texts, numbers)) if numbers is not None else {t: _meaning(t) for t in distinct}
+    for text, meaning in meanings.items():
+        earlier = spelled.setdefault(meaning, text)
         if earlier != text:
             raise TableError(
                 f"the target '{name}' has the same class as '{earlier}' and as '{text}' (data row "

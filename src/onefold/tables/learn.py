@@ -195,7 +195,7 @@ def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
     unit = np.ldexp(1.0, np.frexp(np.abs(present).max() or 1.0)[1] - 1)
     filled = np.where(np.isnan(values), median, values) / unit
     mean, scale = float(filled.mean()), float(filled.std())
-    if scale <= ROUNDING * abs(mean):
+    if scale <= ROUNDING * abs(mean) or scale * unit < np.finfo(float).tiny:
         found.constant.append(name)
     else:
         found.numeric[name] = (mean * unit, scale * unit, median)

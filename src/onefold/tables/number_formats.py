@@ -159,7 +159,8 @@ def find_format(
 
     values: list[str] = []
     units: dict[str, str] = {}
-    for value in pc.unique(text).to_pylist():
+    for scalar in pc.unique(text):  # one by one: the first word in a column of words is enough
+        value = scalar.as_py()
         if value is None:
             continue
         match = _NUMBER_LIKE.fullmatch(value)

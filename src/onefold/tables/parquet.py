@@ -53,7 +53,7 @@ class ParquetSource(TableSource):
 
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise TableError(
                 f"{self.path.name} is not a readable Parquet file; it is damaged, incomplete or of "
                 "another format: write it again"

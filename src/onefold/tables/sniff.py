@@ -14,6 +14,7 @@ from onefold.tables.errors import TableError
 __all__ = ["delimiter_of", "encoding_of", "first_bytes", "header_of", "refuse_disguise"]
 
 _HEAD = 1 << 16
+_LONGEST = 1 << 28  # of a header and the first record
 _RECORDS = 50
 _DELIMITERS = ",;\t|"
 _FORMATS = {
@@ -92,7 +93,7 @@ def header_of(path: Path, encoding: str, delimiter: str | None) -> tuple[str, li
     """
     size, complete, records = _HEAD, False, list[list[str]]()
     # Very wide tables have headers longer than the first piece.
-    while len(records) < 2 and not complete:
+    while len(records) < 2 and not complete and size <= _LONGEST:
         data = _decompressed(path, size)
         complete, size = len(data) < size, 8 * size
         text = codecs.getincrementaldecoder(encoding)().decode(data, complete).lstrip("\ufeff\r\n")

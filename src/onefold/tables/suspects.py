@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
+from onefold.tables.number_formats import is_number
 from onefold.tables.rows import Rows
 
 __all__ = ["column_notes", "row_number_columns", "unnamed"]
@@ -33,13 +34,13 @@ def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
 
 
 def column_notes(
-    rows: Rows, numeric: Collection[str], others: Collection[str], left_out: Collection[str]
+    rows: Rows, features: Collection[str], others: Collection[str], left_out: Collection[str]
 ) -> tuple[str, ...]:
-    """What to tell about the columns of a table: `numeric` features, `others` in use, and `left_out`."""
-    notes = [rows.notes[name] for name in (*numeric, *others) if name in rows.notes]
+    """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
+    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
     if left_out:
         notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
-    for name in numeric:
+    for name in features:
         why = _identifies(rows, name)
         if why is not None:
             notes.append(
@@ -52,7 +53,7 @@ def column_notes(
 def _empty_or_distinct(rows: Rows, name: str) -> bool:
     import pyarrow.compute as pc
 
-    column = rows.column(name)
+    column = rows.columns.column(name)
     if kind_of(column) == "empty":
         return True
     return column.null_count == 0 and pc.count_distinct(column).as_py() == len(column)
@@ -62,18 +63,19 @@ def _identifies(rows: Rows, name: str) -> str | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = rows.column(name)
+    column = rows.columns.column(name)
     if len(column) < _FEWEST or column.null_count:
         return None
-    if pa.types.is_string(column.type):  # a block of a table of text
+    text, distinct = pa.types.is_string(column.type), pc.count_distinct(column).as_py()
+    if text:  # words, or numbers in a block of a table of text
         whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
     else:
         whole = pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0
-    if not whole:
-        return None
-    distinct = pc.count_distinct(column).as_py()
     if distinct == len(column):
-        return "has a different whole number in every row"
-    if _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+        if whole:
+            return "has a different whole number in every row"
+        if text and not is_number(column[0].as_py()):
+            return "has a different text in every row"
+    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
         return "has many different whole numbers"
     return None

@@ -111,7 +111,8 @@ def target_of_numbers(
         written = dict(zip(spelled.values(), as_written(list(spelled), name).tolist()))
         if len(written) < len(spelled):
             raise TableError(
-                f"the target '{name}' has classes too large to tell apart; number them anew"
+                f"the target '{name}' has labels that are the same number (two spellings of it, or digits "
+                "beyond 2^53); write each class one way, as a small number"
             )
         labels = np.array([written[value] for value in values.tolist()])
     return Target(name, "classification", reason, _checked_classes(labels, name))
@@ -169,7 +170,8 @@ def _classes(rows: Rows, name: str) -> np.ndarray:
     if rows.written is not None:
         if kind == "text":
             _refuse_mangled(column, name)
-        return as_written(rows.text(name).to_pylist(), name)
+        numbers = column.to_pylist() if kind == "numeric" else None
+        return as_written(rows.text(name).to_pylist(), name, numbers)
     if kind == "boolean":
         return np.asarray(column.to_pylist(), dtype=np.bool_)
     if kind == "numeric":
