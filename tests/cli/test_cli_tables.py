@@ -112,8 +112,8 @@ def test_row_numbers_and_identifiers(frame, capsys):
     assert tune("--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["features"] == 2
-    assert "'unnamed_1'" in found["notes"][0]
-    assert any("column 'price' has a different whole number" in note for note in found["notes"])
+    assert "'unnamed_1'" in found["column_notes"][0]
+    assert any("column 'price' has a different whole number" in note for note in found["column_notes"])
     frame.to_csv("new.csv", index=False)
     assert len(predictions(capsys, "new.csv")) == N
 

@@ -224,6 +224,12 @@ def test_later_rows_must_be_written_the_same_way(tmp_path, tuned, later, message
         block.numbers("x")
 
 
+def test_an_empty_line_is_a_missing_value_where_there_is_one_column(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n\n3\n")
+    assert open_table(tmp_path / "t.csv").read().columns["x"].to_pylist() == [1, None, 3]
+    assert [len(block) for block in open_table(tmp_path / "t.csv").batches(9)] == [3]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -133,7 +133,7 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         "heldout": heldout_measures(estimator, job.target.values),
         "seconds": seconds,
     }
-    report["notes"] = list(job.notes)
+    report["column_notes"] = list(job.notes)
     target, task = settings.target, job.target.task
     return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
 

@@ -120,7 +120,12 @@ class DelimitedSource(TableSource):
             "read_options": pa.csv.ReadOptions(
                 use_threads=threads, block_size=self._block_size, encoding=encoding
             ),
-            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                # In a table of one column an empty line is a missing value, not nothing.
+                ignore_empty_lines=len(self.names) > 1,
+            ),
             "convert_options": convert,
         }
 

@@ -191,7 +191,12 @@ def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:
         position = inexact_as_number(rows.column(name))
         if position is not None:
             raise TableError(too_large(rows, name, position))
-    matrix = np.column_stack([rows.numbers(name) for name in columns])
+    try:
+        matrix = np.column_stack([rows.numbers(name) for name in columns])
+    except TableError as error:
+        raise TableError(
+            f"{error} (tables larger than memory must hold numbers: --drop COL leaves a column out)"
+        ) from error
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i[0]) for i in np.nonzero(bad))

@@ -89,6 +89,8 @@ class TableModel:
         size = batch_rows or self._batch_rows()
         unknown: Counter[str] = Counter()
         source = open_table(table, self.reading) if isinstance(table, str | Path) else table
+        if isinstance(source, TableSource) and source.reading == Reading() != self.reading:
+            source = open_table(source.path, self.reading)
         if isinstance(source, TableSource):
             for name in beside:
                 source.require(name)
@@ -120,6 +122,13 @@ class TableModel:
             "reading": self.reading.to_plain(),
         }
 
+    @classmethod
+    def from_plain(cls, estimator: Any, plain: dict[str, Any]) -> TableModel:
+        """The model that `plain` described, around its estimator."""
+        preparation = Preparation.from_plain(plain["preparation"])
+        reading = Reading.from_plain(plain["reading"])
+        return cls(estimator, **{**plain, "preparation": preparation, "reading": reading})
+
     def _batch_rows(self) -> int:
         width = max(len(self.preparation.feature_names), 1)
         return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
@@ -141,6 +150,4 @@ def load_table_model(path: str | Path) -> TableModel:
         raise TableError(
             f"{path} holds a model that was not tuned on a table; read it with onefold.load"
         )
-    preparation = Preparation.from_plain(stored["preparation"])
-    reading = Reading.from_plain(stored["reading"])
-    return TableModel(saved.model, **{**stored, "preparation": preparation, "reading": reading})
+    return TableModel.from_plain(saved.model, stored)

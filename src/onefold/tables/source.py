@@ -59,7 +59,7 @@ class TableSource(ABC):
 
     def bytes_in_memory(self) -> int:
         """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
-        packed = 5 if self.path.suffix == ".gz" else 1
+        packed = 5 if self.path.suffix.lower() == ".gz" else 1
         return 3 * packed * self.path.stat().st_size
 
     def check_names(self) -> None:

@@ -111,7 +111,7 @@ def target_of_numbers(
         written = dict(zip(spelled.values(), as_written(list(spelled), name).tolist()))
         if len(written) < len(spelled):
             raise TableError(
-                f"the target '{name}' has labels that are the same number (two spellings of it, or digits "
+                f"the target '{name}' has labels that are the same number (by two spellings, or digits "
                 "beyond 2^53); write each class one way, as a small number"
             )
         labels = np.array([written[value] for value in values.tolist()])
