@@ -138,6 +138,8 @@ def test_categorical_columns(frame, capsys, refused, monkeypatch):
     base = ["tune", "t.csv", "--target", "y"]
     assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")
     assert "--categorical names the target column 'y'" in refused(*base, "--categorical", "y")
+    line = refused(*base, "--categorical", "code", "--drop", "code")
+    assert "'code' is named by --drop and by --categorical; choose one" in line
     monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
     line = refused(*base, "--categorical", "code", "--force")
     assert "--categorical needs the whole table in memory" in line

@@ -35,6 +35,8 @@ REFUSED = {
     "a few codes and a dash": ([*["1", "2", "3"] * 9, "4", "5", "-"], "'-' in data row 30"),
     "a spreadsheet's error": ([*X[:-1], "#DIV/0!"], "'#DIV/0!' in data row 30"),
     "a word among numbers": ([*X[:4], "high", *X[5:]], "'high' in data row 5; .*--categorical x"),
+    "a unit": ([f"{x} kg" for x in X], "numbers with something around them, such as '-0.30 kg'"),
+    "limits": ([f"<{x}" if i % 3 else x for i, x in enumerate(X)], "fix it|around them"),
     "a decimal comma": ([x.replace(".", ",") for x in X], "--decimal ',', or --categorical x"),
     "days and months": ([f"{i + 1}/1/2024" for i in range(N)], "dates or times in 'x'; drop them"),
     "month names": ([f"Jan {i + 1}, 2024" for i in range(N)], "dates or times in 'x'"),
@@ -125,6 +127,12 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, name, values):
     assert row_number_columns(rows, keep=[left_out]) == []
     assert "without a name" in column_notes(rows, ("x",), (), [left_out])[0]
     assert learn_preparation(rows, exclude=[left_out]).columns == ("x",)
+
+
+def test_many_texts_that_begin_with_a_number_are_categories(tmp_path):
+    streets = [f"{i % 30} {chr(97 + i % 26)} street" for i in range(120)]
+    rows = table(tmp_path, {"street": streets, "x": X * 4})
+    assert learn_preparation(rows).categorical == ("street",)
 
 
 def test_columns_without_a_name_that_say_something_are_refused(tmp_path):

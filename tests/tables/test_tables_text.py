@@ -208,7 +208,8 @@ def test_where_semicolons_separate_columns_a_comma_may_be_a_decimal_mark(tmp_pat
         (["5", "6"], "3,033", "or use --decimal ',' if that is its decimal mark"),
         (["5", "6"], "$7", r"not written like 1234\.5; write it that way$"),
         (["1,234", "6"], "1,23", r"not written like 1,234\.5"),
-        (["5", "6"], "31/12/2024", "leave the column out with --drop x"),
+        (["5", "6"], "31/12/2024", "convert its dates to numbers, or leave the column out"),
+        (["5", "6"], "--", "--na-values='--'"),
         (["5", "6"], "oops", "--na-values 'oops'"),
     ],
 )

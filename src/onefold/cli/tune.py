@@ -91,6 +91,9 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
     )
     named = list(settings.named_columns().items())
     named += [("--drop", name) for name in settings.drop]
+    for option, name in named:
+        if option != "--target" and name in settings.categorical:
+            raise ValueError(f"'{name}' is named by {option} and by --categorical; choose one")
     named += [("--categorical", name) for name in settings.categorical]
     for option, name in named:
         source.require(name, option)

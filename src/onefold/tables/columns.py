@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from onefold.tables.dates import is_moment
-from onefold.tables.errors import TableError
+from onefold.tables.errors import TableError, na_option
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
 if TYPE_CHECKING:
@@ -179,8 +179,8 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
         mark = f", or use --decimal '{other}' if that is its decimal mark" if other in value else ""
         return f"{found}, which is not written like {form.example}; write it that way{mark}"
     if is_moment(value):
-        return f"{found}; leave the column out with --drop {name}, or convert its dates to numbers"
-    return f"{found}; fix it, leave it empty if it is missing, or use --na-values '{value}'"
+        return f"{found}; convert its dates to numbers, or leave the column out"
+    return f"{found}; fix it, leave it empty if it is missing, or use {na_option(value)}"
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +15,7 @@ from onefold.tables.columns import (
     kind_of,
 )
 from onefold.tables.dates import holds_dates
-from onefold.tables.errors import TableError, listing
+from onefold.tables.errors import TableError, listing, na_option
 from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import Preparation, refuse_missing
 from onefold.tables.rows import Rows
@@ -28,6 +29,7 @@ __all__ = ["ROUNDING", "learn_preparation", "refuse_mangled_numbers", "too_large
 _MANY_CATEGORIES = 50
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
+_DECORATED = re.compile(r"[<>~≈(]? *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, (12)
 # Words that stand where a number is not known.
 _MEANS_MISSING = frozenset(
     {
@@ -134,7 +136,7 @@ def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str
     )
     raise TableError(
         f"column '{name}' holds numbers but for some values, the first being '{value}' "
-        f"in data row {position + 1}; fix it, use --na-values '{value}' if it means missing, "
+        f"in data row {position + 1}; fix it, use {na_option(value)} if it means missing, "
         f"--categorical {name} if the values are codes, or --drop {name}"
     )
 
@@ -216,6 +218,8 @@ def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings, code
         return
     if not codes:
         refuse_mangled_numbers(text, list(categories), name)
+    if not codes:
+        _refuse_decorated_numbers(categories, name)
     if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(text):
         raise TableError(
             f"column '{name}' has {len(categories)} different texts in {len(text)} rows, like an "
@@ -224,6 +228,18 @@ def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings, code
         )
     mode = max(categories, key=lambda category: counts[category])
     found.categorical[name] = (categories, kind_of(column) == "boolean", mode)
+
+
+def _refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
+    """Refuse numbers with a unit that is not understood, which many "categories" would hide."""
+    found = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
+    suffixes = {match["after"] for match in found}
+    few_suffixes = len(suffixes) <= _FEW_NUMBERS
+    if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
+        raise TableError(
+            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'; write "
+            f"the numbers alone and in one unit, or use --categorical {name} if they are codes"
+        )
 
 
 def _learn_sparse(rows: Rows) -> Preparation:

@@ -112,7 +112,10 @@ def _other_columns(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.nda
     n_rows = len(arrays["X"])
     y = arrays.get("y")
     if y is not None and y.shape not in {(n_rows,), (n_rows, 1)}:
-        raise TableError(f"y in {name} has shape {y.shape} where X has {n_rows} rows")
+        raise TableError(
+            f"y in {name} has shape {y.shape} where X has {n_rows} rows; store one target, with one "
+            "value per row"
+        )
     return {
         key: array.reshape(-1)
         for key, array in arrays.items()

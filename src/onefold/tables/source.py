@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,9 +114,10 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
 
     path = Path(path)
     name = path.name.lower()
-    if path.is_dir():
+    # Not pathlib's, which raise where a name is too long for a file.
+    if os.path.isdir(path):
         raise TableError(f"{path} is a directory; give one table file")
-    if not path.exists():
+    if not os.path.exists(path):
         raise TableError(f"there is no file {path}")
     formats: dict[tuple[str, ...], Callable[[Path], TableSource]] = {
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
