@@ -130,7 +130,7 @@ def test_row_numbers_without_a_name_are_left_out(tmp_path, name, values):
 
 
 def test_many_texts_that_begin_with_a_number_are_categories(tmp_path):
-    streets = [f"{i % 30} {chr(97 + i % 26)} street" for i in range(120)]
+    streets = [f"{j} {chr(97 + j % 26)} street" for j in range(30)] * 4
     rows = table(tmp_path, {"street": streets, "x": X * 4})
     assert learn_preparation(rows).categorical == ("street",)
 
