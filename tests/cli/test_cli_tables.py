@@ -185,3 +185,11 @@ def test_plan_reads_as_tune_does(frame, capsys, refused):
     assert main(["plan", "t.csv", "--target", "y", *options]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["rows"], found["features"]) == (N, 2)
+
+
+def test_plan_counts_the_categories_of_codes(frame, capsys, refused):
+    frame.assign(code=np.arange(N) % 3).to_csv("t.csv", index=False)
+    base = ["plan", "t.csv", "--target", "y", "--json"]
+    assert main([*base, "--categorical", "code"]) == 0
+    assert json.loads(capsys.readouterr().out)["features"] == 5
+    assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from onefold._version import __version__
 from onefold.cli import values
-from onefold.cli.tableoptions import add_table_options
+from onefold.cli.tableoptions import add_categorical, add_table_options
 
 __all__ = ["build_parser"]
 
@@ -65,14 +65,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     columns = parser.add_argument_group("columns")
     add = columns.add_argument
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
-    add(
-        "--categorical",
-        metavar="COL",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="columns whose numbers are codes of categories",
-    )
+    add_categorical(columns)
     add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
     add("--weight", metavar="COL", help="column of positive row weights")
     add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
@@ -151,6 +144,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("table", metavar="TABLE", type=Path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
+    add_categorical(parser)
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
-__all__ = ["add_table_options", "open_asked"]
+__all__ = ["add_categorical", "add_table_options", "open_asked"]
 
 _OPTIONS = ("decimal", "delimiter", "encoding", "na_values")
+
+
+def add_categorical(parser: argparse._ActionsContainer) -> None:
+    """Add the option that makes categories of numbers."""
+    parser.add_argument(
+        "--categorical",
+        metavar="COL",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="columns whose numbers are codes of categories",
+    )
 
 
 def add_table_options(parser: argparse.ArgumentParser, default: str = "found from the file") -> None:
