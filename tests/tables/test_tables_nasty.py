@@ -40,6 +40,7 @@ REFUSED = {
     "a decimal comma": ([x.replace(".", ",") for x in X], "--decimal ',', or --categorical x"),
     "days and months": ([f"{i + 1}/1/2024" for i in range(N)], "dates or times in 'x'; drop them"),
     "month names": ([f"Jan {i + 1}, 2024" for i in range(N)], "dates or times in 'x'"),
+    "mostly dates": ([*(f"{i + 1}.1.2024" for i in range(N - 1)), "unknown"], "dates or times in 'x'"),
     "ISO dates": ([f"2024-01-{i + 1:02d}" for i in range(N)], "dates or times in 'x'"),
     "times of day": ([f"10:{i + 10}" for i in range(N)], "dates or times in 'x'"),
     "infinity": ([*X[:-1], "inf"], "infinite values in 'x'"),

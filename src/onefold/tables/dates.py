@@ -32,6 +32,7 @@ _DATE = "|".join(
         rf"[0-9]{{4}}-{_MONTH}-[0-9]{{1,2}}",
     )
 )
+_ENOUGH = 100  # values that are no dates before the others need no look
 _MOMENT = re.compile(rf"{_WEEKDAY}(?:{_DATE})(?:(?:t|,? +){_TIME})?|{_TIME}", re.IGNORECASE)
 
 
@@ -41,15 +42,18 @@ def is_moment(value: str) -> bool:
 
 
 def holds_dates(text: pa.ChunkedArray) -> bool:
-    """Whether every value of a text column that is not missing is a date or a time."""
+    """Whether most of the different values of a text column are dates or times."""
     import pyarrow.compute as pc
 
-    found = False
+    moments = others = 0
     for scalar in pc.unique(text):
         value = scalar.as_py()
         if value is None or not value.strip():
             continue
-        if not is_moment(value):
+        if is_moment(value):
+            moments += 1
+        else:
+            others += 1
+        if others > _ENOUGH + moments:
             return False
-        found = True
-    return found
+    return moments > others

@@ -56,6 +56,10 @@ class DelimitedSource(TableSource):
                 f"the first line of {path.name} holds numbers, not column names; add a header line"
             )
 
+    def bytes_in_memory(self) -> int:
+        """More than for other formats: the text stays beside what is made of it."""
+        return 4 * super().bytes_in_memory() // 3
+
     def read(self) -> Rows:
         import pyarrow as pa
 

@@ -54,12 +54,6 @@ class Reading:
         if self.encoding is not None:
             _check_encoding(self.encoding)
 
-    @property
-    def stated(self) -> dict[str, Any]:
-        """The options that were given, by name."""
-        options = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {name: value for name, value in options.items() if value and name != "formats"}
-
     def format_of(self, name: str) -> NumberFormat:
         """How the numbers of a column are written."""
         return self.formats.get(name, NumberFormat(self.decimal or "."))
