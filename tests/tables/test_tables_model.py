@@ -13,6 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 import onefold
 from onefold import LSSVC, LSSVR
 from onefold.tables import (
+    Reading,
     Rows,
     TableError,
     TableModel,
@@ -125,6 +126,23 @@ def test_lacking_columns_are_noticed_before_any_row(model, tmp_path):
     path.write_text("a,b,c\n")
     with pytest.raises(TableError, match="no rows"):
         model.predict(path)
+
+
+def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path):
+    """1.234 is a thousand in a table with decimal commas, also when the table is open already."""
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n" + "".join(f"{i + 1}.234;{i},5\n" for i in range(9)))
+    rows = open_table(path, Reading(decimal=",")).read()
+    preparation = learn_preparation(rows, exclude=["y"])
+    estimator = LSSVR().fit(preparation.transform(rows), learn_target(rows, "y").values)
+    model = TableModel(estimator, preparation, "y", "regression", reading=rows.reading)
+    model.save(tmp_path / "m.onefold")
+    again = load_table_model(tmp_path / "m.onefold")
+    assert again.reading == model.reading
+    expected = estimator.predict(preparation.transform(rows))
+    frame = pd.DataFrame({"x": [f"{i + 1}.234" for i in range(9)]})
+    for table in (path, open_table(path), rows, frame):
+        np.testing.assert_array_equal(again.predict(table), expected)
 
 
 def test_sparse_tables(tmp_path):

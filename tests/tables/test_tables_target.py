@@ -40,7 +40,8 @@ def test_inference(values, task, reason):
 def test_values_have_the_form_estimators_want():
     assert target(["b", "a"]).values.dtype.kind == "U"
     assert target([True, False]).values.dtype == bool
-    assert target([-1.0, 1.0] * 10).values.dtype == np.int64
+    assert target([-1.0, 1.0] * 10).values.dtype == np.float64  # labels keep their type
+    assert target(pa.array([-1, 1] * 10, pa.int8())).values.dtype == np.int8
     assert target([1, 2, 3]).values.dtype == np.float64
     assert target([0, 1] * 10, "regression").values.dtype == np.float64
     assert target(range(5), "classification").values.tolist() == [0, 1, 2, 3, 4]

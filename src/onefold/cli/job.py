@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from onefold.cli.measures import heldout_measures
 from onefold.kernels import resolve_kernel
 from onefold.tables import (
     Preparation,
+    Reading,
     Rows,
     TableError,
     TableModel,
@@ -22,6 +23,7 @@ from onefold.tables import (
     learn_target,
 )
 from onefold.tables.columns import as_numbers, as_text, kind_of
+from onefold.tables.suspects import column_notes, row_number_columns
 from onefold.tables.target import Task
 
 __all__ = ["Job", "Settings", "check_kernel", "prepare_job", "run_job"]
@@ -34,6 +36,7 @@ class Settings:
     target: str
     task: Task | None = None
     drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     id: str | None = None
     weight: str | None = None
     groups: str | None = None
@@ -69,6 +72,8 @@ class Job:
     groups: np.ndarray | None
     cv: Any
     cv_words: str
+    notes: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading)
 
     @property
     def criterion(self) -> str:
@@ -80,13 +85,17 @@ def prepare_job(rows: Rows, settings: Settings) -> Job:
     """Check everything that can be wrong with the rows, and prepare them."""
     check_kernel(settings, sparse=rows.sparse is not None)
     target = learn_target(rows, settings.target, settings.task)
-    not_features = {*settings.named_columns().values(), *settings.drop}
+    named = {*settings.named_columns().values(), *settings.drop}
+    left_out = row_number_columns(rows, keep={*named, *settings.categorical})
     weight = None if settings.weight is None else _weights(rows, settings.weight)
     groups = None if settings.groups is None else _groups(rows, settings.groups)
     cv, words = choose_folds(settings, target, groups)
-    preparation = learn_preparation(rows, not_features, settings.missing)
+    not_features = {*named, *left_out}
+    preparation = learn_preparation(rows, not_features, settings.missing, settings.categorical)
+    others = [settings.weight or "", target.name if target.task == "regression" else ""]
+    notes = column_notes(rows, preparation.columns, others, left_out)
     X = preparation.transform(rows)
-    return Job(settings, target, preparation, X, weight, groups, cv, words)
+    return Job(settings, target, preparation, X, weight, groups, cv, words, notes, rows.reading)
 
 
 def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> TableModel:
@@ -124,7 +133,9 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         "heldout": heldout_measures(estimator, job.target.values),
         "seconds": seconds,
     }
-    return TableModel(estimator, job.preparation, settings.target, job.target.task, settings.id, report)
+    report["column_notes"] = list(job.notes)
+    target, task = settings.target, job.target.task
+    return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
 
 
 def check_kernel(settings: Settings, sparse: bool) -> None:
@@ -153,8 +164,8 @@ def _weights(rows: Rows, name: str) -> np.ndarray:
 def _groups(rows: Rows, name: str) -> np.ndarray:
     column = rows.column(name, role="groups column")
     if kind_of(column) == "numeric":
-        values = as_numbers(column, name)
-        absent = int(np.isnan(values).sum())
+        absent = int(np.isnan(as_numbers(column, name)).sum())
+        values = column.to_numpy()  # exactly: numbers beyond 2**53 are groups of their own
     else:
         text = as_text(column, name)
         absent = int(text.null_count)

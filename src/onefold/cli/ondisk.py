@@ -10,11 +10,13 @@ from onefold.cli.folds import choose_folds
 from onefold.cli.job import Job, Settings, check_kernel
 from onefold.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
+from onefold.tables.suspects import column_notes, row_number_columns
 from onefold.tables.target import target_of_numbers
 
 __all__ = ["larger_than_memory", "prepare_on_disk"]
 
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
+_FIRST_ROWS = 1000  # that show which columns number the rows
 
 
 def larger_than_memory(source: TableSource) -> bool:
@@ -33,6 +35,7 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
         "--missing impute": settings.missing != "error",
         "--weight": settings.weight is not None,
         "--groups": settings.groups is not None,
+        "--categorical": bool(settings.categorical),
     }.items():
         if given:
             raise ValueError(
@@ -40,9 +43,12 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
                 "half of what is free; leave it out, or tune on fewer rows"
             )
     check_kernel(settings, sparse=False)
-    not_features = {*settings.named_columns().values(), *settings.drop} - {settings.target}
+    named = {*settings.named_columns().values(), *settings.drop}
+    first = next(source.batches(_FIRST_ROWS), None)
+    left_out = [] if first is None else row_number_columns(first, keep=named)
+    not_features = {*named, *left_out} - {settings.target}
     found = rows_on_disk(source, settings.target, directory / "rows.npy", drop=not_features)
-    target = target_of_numbers(found.y, settings.target, settings.task)
+    target = target_of_numbers(found.y, settings.target, settings.task, found.spelled, found.target_type)
     cv, words = choose_folds(settings, target, None)
     preparation = Preparation(
         numeric=found.columns,
@@ -51,4 +57,5 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
         median=np.array(found.mean),
         constant=found.constant,
     )
-    return Job(settings, target, preparation, found.X, None, None, cv, words)
+    notes = () if first is None else column_notes(first, found.columns, (), left_out)
+    return Job(settings, target, preparation, found.X, None, None, cv, words, notes, source.reading)

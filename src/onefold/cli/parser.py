@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from onefold._version import __version__
 from onefold.cli import values
+from onefold.cli.tableoptions import add_categorical, add_table_options
 
 __all__ = ["build_parser"]
 
@@ -64,6 +65,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     columns = parser.add_argument_group("columns")
     add = columns.add_argument
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
+    add_categorical(columns)
     add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
     add("--weight", metavar="COL", help="column of positive row weights")
     add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
@@ -73,6 +75,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="refuse missing values, or fill in median and most frequent (default: error)",
     )
+    add_table_options(parser)
     search = parser.add_argument_group("search")
     add = search.add_argument
     add(
@@ -129,6 +132,7 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--score", action="store_true", help="compare with the table's target column, on stderr")
     add("--batch-rows", type=values.positive_int, metavar="N", help="rows in memory at a time")
     add("--force", action="store_true", help="replace FILE if it exists")
+    add_table_options(parser, default="as in tune")
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
@@ -140,6 +144,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("table", metavar="TABLE", type=Path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
+    add_categorical(parser)
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
@@ -153,6 +158,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     )
     add("--approximation", choices=["auto", "exact", "nystroem"], default="auto")
     add("--json", action="store_true", help="print one JSON object")
+    add_table_options(parser)
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:

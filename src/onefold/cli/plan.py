@@ -10,8 +10,10 @@ import numpy as np
 
 from onefold.approximations import plan
 from onefold.cli.ondisk import larger_than_memory
-from onefold.tables import TableSource, Target, learn_preparation, learn_target, open_table
+from onefold.cli.tableoptions import open_asked
+from onefold.tables import TableSource, Target, learn_preparation, learn_target
 from onefold.tables.columns import as_numbers
+from onefold.tables.suspects import row_number_columns
 from onefold.tables.target import target_of_numbers
 
 __all__ = ["run"]
@@ -21,12 +23,16 @@ _BLOCK = 65_536
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    source = open_table(arguments.table)
+    source = open_asked(arguments)
     if arguments.target is not None:
         source.require(arguments.target, "--target")
     for name in arguments.drop:
         source.require(name, "--drop")
-    rows, features, classes = table_shape(source, arguments.target, arguments.drop)
+    for name in arguments.categorical:
+        source.require(name, "--categorical")
+    rows, features, classes = table_shape(
+        source, arguments.target, arguments.drop, arguments.categorical
+    )
     found = plan(
         (rows, features),
         approximation=arguments.approximation,
@@ -52,7 +58,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(json.dumps(facts, allow_nan=False))
 
 
-def table_shape(source: TableSource, target: str | None, drop: Collection[str]) -> tuple[int, int, int]:
+def table_shape(
+    source: TableSource, target: str | None, drop: Collection[str], categorical: Collection[str] = ()
+) -> tuple[int, int, int]:
     """Rows, features and classes (0 for none) of the matrix that tune would make of a table.
 
     The preparation is tune's own: constant columns go, text becomes a feature for each category. Where
@@ -62,7 +70,9 @@ def table_shape(source: TableSource, target: str | None, drop: Collection[str]) 
     if larger_than_memory(source):
         return _shape_on_disk(source, target, drop)
     rows = source.read()
-    preparation = learn_preparation(rows, {*drop, *([target] if target else [])}, "impute")
+    named = {*drop, *([target] if target else [])}
+    named |= {*row_number_columns(rows, keep={*named, *categorical})}
+    preparation = learn_preparation(rows, named, "impute", categorical)
     features = len(preparation.feature_names)
     if target is None:
         return len(rows), max(1, features - 1), 0

@@ -13,8 +13,9 @@ import numpy as np
 
 from onefold.cli.files import model_file, refuse_existing, replaced_file
 from onefold.cli.measures import RunningScore
+from onefold.cli.tableoptions import open_asked
 from onefold.cli.tablewriters import CsvWriter, ParquetWriter, Writer
-from onefold.tables import Rows, TableModel, TableSource, load_table_model, open_table
+from onefold.tables import Rows, TableModel, TableSource, load_table_model
 from onefold.tables.target import read_target
 
 __all__ = ["run"]
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     model = load_table_model(model_file(arguments.model))
     if arguments.decision and model.task == "regression":
         raise ValueError("--decision is for classification; this model predicts numbers")
-    source = open_table(arguments.table)
+    source = open_asked(arguments, model.reading)
     id_column = _id_column(arguments.id, model, source)
     beside = tuple(name for name in (id_column, model.target if arguments.score else None) if name)
     classification = model.task == "classification"

@@ -14,8 +14,9 @@ from onefold.cli.measures import score_words
 from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
 from onefold.cli.report import counted, result_json, result_text
+from onefold.cli.tableoptions import open_asked
 from onefold.cli.writing import OUTPUT_NAMES, write_model
-from onefold.tables import TableError, TableSource, open_table
+from onefold.tables import TableError, TableSource
 from onefold.tables.errors import listing
 
 __all__ = ["run"]
@@ -24,7 +25,7 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     quiet = arguments.quiet or arguments.json
-    source = open_table(arguments.table)
+    source = open_asked(arguments)
     settings = _settings(arguments, source)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
@@ -71,6 +72,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         target=target,
         task=arguments.task,
         drop=tuple(arguments.drop),
+        categorical=tuple(arguments.categorical),
         id=arguments.id,
         weight=arguments.weight,
         groups=arguments.groups,
@@ -88,7 +90,12 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         seed=arguments.seed,
     )
     named = list(settings.named_columns().items())
-    for option, name in [*named, *(("--drop", name) for name in settings.drop)]:
+    named += [("--drop", name) for name in settings.drop]
+    for option, name in named:
+        if option != "--target" and name in settings.categorical:
+            raise ValueError(f"'{name}' is named by {option} and by --categorical; choose one")
+    named += [("--categorical", name) for name in settings.categorical]
+    for option, name in named:
         source.require(name, option)
         if option != "--target" and name == target:
             raise ValueError(f"{option} names the target column '{name}'; choose another column")
@@ -104,4 +111,4 @@ def _notes(job: Job, table: str) -> list[str]:
     ]
     if preparation.constant:
         notes.append(f"left out, being constant: {listing(preparation.constant)}")
-    return notes
+    return [*notes, *job.notes]

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from onefold.tables.errors import TableError
+from onefold.tables.dates import is_moment
+from onefold.tables.errors import TableError, na_option
+from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Kind", "as_numbers", "as_text", "first_bad_number", "kind_of"]
+__all__ = [
+    "Kind",
+    "as_numbers",
+    "as_text",
+    "inexact_as_number",
+    "kind_of",
+    "trimmed",
+]
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
 
@@ -39,8 +48,10 @@ def kind_of(column: pa.ChunkedArray) -> Kind:
     return "other"
 
 
-def as_numbers(column: pa.ChunkedArray, name: str, start: int = 0) -> np.ndarray:
-    """float64 values with NaN where missing; text is parsed.
+def as_numbers(
+    column: pa.ChunkedArray, name: str, start: int = 0, form: NumberFormat | None = None
+) -> np.ndarray:
+    """float64 values with NaN where missing; text is parsed in the format `form` (None: plain).
 
     Raises
     ------
@@ -58,18 +69,42 @@ def as_numbers(column: pa.ChunkedArray, name: str, start: int = 0) -> np.ndarray
     if kind in {"date", "other"}:
         raise TableError(_wrong_type(name, column.type))
     if kind == "text":
-        column = _blank_to_null(pc.utf8_trim_whitespace(column))
+        column, form = trimmed(column), form or NumberFormat()
         try:
-            column = pc.cast(column, pa.float64())
-        except pa.ArrowInvalid as error:
-            value, position = first_bad_number(column)
-            raise TableError(
-                f"column '{name}' should hold numbers but has '{value}' in "
-                f"data row {start + position + 1}; fix it, or leave it empty if it is missing"
-            ) from error
-    # safe=False: integers beyond 2**53 lose digits that no model could use.
+            column = parse(column, form)
+        except NotANumber as error:
+            value = column[error.position].as_py()
+            raise TableError(_not_a_number(name, value, start + error.position + 1, form)) from error
+    # safe=False: integers beyond 2**53 lose digits; `inexact_as_number` says where that matters.
     numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers, dtype=np.float64)
+
+
+def inexact_as_number(column: pa.ChunkedArray) -> int | None:
+    """The position of the first whole number that float64 can't hold, None if there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _decoded(column)
+    if _is_text(column.type):
+        large = pc.match_substring_regex(column, r"^\s*[-+]?[0-9]{16,}\s*$")
+    elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
+        # safe=False, because rounding is what is looked for.
+        large = pc.greater_equal(pc.abs(pc.cast(column, pa.float64(), safe=False)), 2.0**53)
+    else:
+        return None
+    for position in np.flatnonzero(pc.fill_null(large, False).to_numpy()):
+        value = int(column[position].as_py())
+        if int(float(value)) != value:
+            return int(position)
+    return None
+
+
+def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text without blanks around it, null where nothing is left."""
+    import pyarrow.compute as pc
+
+    return _blank_to_null(pc.utf8_trim_whitespace(text))
 
 
 def as_text(column: pa.ChunkedArray, name: str, boolean: bool = False) -> pa.ChunkedArray:
@@ -82,35 +117,14 @@ def as_text(column: pa.ChunkedArray, name: str, boolean: bool = False) -> pa.Chu
     kind = kind_of(column)
     if kind in {"date", "other"}:
         raise TableError(_wrong_type(name, column.type))
-    if kind == "numeric" and not categorical and not pa.types.is_integer(column.type):
-        raise TableError(f"column '{name}' held text when the model was tuned and holds numbers here")
+    if pa.types.is_floating(column.type) and not categorical:
+        column = _whole_as_integers(column, name)
     text = _blank_to_null(pc.cast(column, pa.string()))
     if boolean and kind != "boolean":
         found = pc.utf8_lower(pc.utf8_trim_whitespace(text)).to_pylist()
         truth = [None if value is None else _TRUTH.get(value, value) for value in found]
         return pa.chunked_array([pa.array(truth, pa.string())])
     return text
-
-
-def first_bad_number(text: pa.ChunkedArray) -> tuple[str, int]:
-    """The first value of a text column that is not a number, and its position."""
-    for position, value in enumerate(text.to_pylist()):
-        if value is not None and not _parses(value):
-            return value, position
-    raise AssertionError("every value of this column is a number")
-
-
-def numeric_share(values: list[str]) -> float:
-    """Which share of these texts are numbers, a decimal comma included."""
-    return sum(_parses(value.replace(",", ".")) for value in values) / max(len(values), 1)
-
-
-def _parses(value: str) -> bool:
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return "_" not in value
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -141,6 +155,32 @@ def _blank_to_null(text: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _whole_as_integers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Codes that became fractions of 1.0 because some were missing, as whole numbers again."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    try:
+        return pc.cast(column, pa.int64())
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            f"column '{name}' is used as text or codes and holds numbers with fractions here; "
+            "store it as text or as whole numbers"
+        ) from error
+
+
+def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
+    found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
+    if is_number(value):
+        other = "," if form.decimal == "." else "."
+        mark = f", or use --decimal '{other}' if that is its decimal mark" if other in value else ""
+        return f"{found}, which is not written like {form.example}; write it that way{mark}"
+    if is_moment(value):
+        return f"{found}; convert its dates to numbers, or leave the column out"
+    return f"{found}; fix it, leave it empty if it is missing, or use {na_option(value)}"
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> str:

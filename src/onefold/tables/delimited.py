@@ -2,60 +2,77 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onefold.tables.errors import TableError
+from onefold.tables.interpret import interpreted, without_missing
+from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
+from onefold.tables.sniff import encoding_of, header_of
 from onefold.tables.source import TableSource, rechunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["DelimitedSource"]
 
-_DELIMITERS = ",;\t|"
 _MEBIBYTE = 1 << 20
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 
 
 class DelimitedSource(TableSource):
-    """A text table with one header line.
+    """A text table with one header line, which may have quoted line breaks.
 
-    The delimiter of a .csv file is the one of ``, ; tab |`` that its header has most of.
+    What `reading` leaves open is found from the beginning of the file: the encoding by its mark,
+    the delimiter of a .csv file by which of ``, ; tab |`` cuts its lines into equally many columns.
     """
 
-    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
-        header = self._header()
-        self.delimiter = delimiter or _delimiter_of(header)
+        self.reading = reading or Reading()
+        self._encoding = encoding_of(path, self.reading.encoding)
+        tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
+        with self._plain_errors():
+            self.delimiter, self._raw_names, longest = header_of(
+                path, self._encoding, self.reading.delimiter or tabs
+            )
         # pyarrow refuses a row longer than a block, and very wide tables have such rows.
-        self._block_size = max(_MEBIBYTE, 64 * len(header))
-        self._raw_names = next(csv.reader([header], delimiter=self.delimiter), [])
+        self._block_size = max(_MEBIBYTE, 64 * longest)
         self.names = tuple(
-            name.strip() or f"unnamed_{position}"
+            re.sub(r"\s*[\r\n]+\s*", " ", name.strip()) or f"unnamed_{position}"
             for position, name in enumerate(self._raw_names, start=1)
         )
         self.check_names()
+        if self.names[0].lower().startswith("sep="):
+            raise TableError(
+                f"the first line of {path.name} is '{self.names[0]}', a hint to spreadsheets; remove it"
+            )
         if all(_is_number(name) for name in self.names):
             raise TableError(
                 f"the first line of {path.name} holds numbers, not column names; add a header line"
             )
 
+    def bytes_in_memory(self) -> int:
+        """More than for other formats: the text stays beside what is made of it."""
+        return 4 * super().bytes_in_memory() // 3
+
     def read(self) -> Rows:
-        import pyarrow.csv
+        import pyarrow as pa
 
         with self._plain_errors():
             try:
-                table = pyarrow.csv.read_csv(self.path, **self._options(threads=True))
-            except pyarrow.ArrowInvalid as error:
+                table = self._table(threads=True)
+            except pa.ArrowInvalid as error:
                 if not _RAGGED.search(str(error)):
                     raise
                 # Only the single-threaded reader knows the number of the offending line.
-                table = pyarrow.csv.read_csv(self.path, **self._options(threads=False))
-        return Rows(table.rename_columns(list(self.names)))
+                table = self._table(threads=False)
+        text = without_missing(table.rename_columns(list(self.names)), self.reading)
+        return interpreted(text, self.reading, self.delimiter)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
         import pyarrow.csv
@@ -64,32 +81,55 @@ class DelimitedSource(TableSource):
         raw_name = dict(zip(self.names, self._raw_names))
         raw = [raw_name[name] for name in wanted]
         start = 0
-        with self._plain_errors():
-            reader = pyarrow.csv.open_csv(self.path, **self._options(threads=False, text=raw))
+        with self._plain_errors(), self._stream() as stream:
+            reader = pyarrow.csv.open_csv(stream, **self._options(raw, threads=False))
             for table in rechunk(reader, rows):
-                yield Rows(table.rename_columns(list(wanted)), start=start)
+                text = without_missing(table.rename_columns(list(wanted)), self.reading)
+                yield Rows(text, start=start, reading=self.reading)
                 start += table.num_rows
 
-    def _header(self) -> str:
-        with self._plain_errors():
-            opener = gzip.open if self.path.suffix.lower() == ".gz" else open
-            with opener(self.path, "rt", encoding="utf-8-sig", newline="") as file:
-                for line in file:
-                    if line.strip():
-                        return line.rstrip("\r\n")
-        raise TableError(f"{self.path.name} is empty; a table needs a header line and rows")
+    def require(self, name: str, option: str = "") -> None:
+        if name not in self.names and len(self.names) == 1:
+            raise TableError(
+                f"{self.path.name} has only one column, '{self.names[0]}'; if something else than a "
+                "comma, semicolon, tab or | separates its columns, say so with --delimiter"
+            )
+        super().require(name, option)
 
-    def _options(self, threads: bool, text: Sequence[str] | None = None) -> dict[str, object]:
+    def _table(self, threads: bool) -> pa.Table:
+        import pyarrow.csv
+
+        with self._stream() as stream:
+            return pyarrow.csv.read_csv(stream, **self._options(self._raw_names, threads))
+
+    def _stream(self) -> pa.NativeFile:
+        import pyarrow as pa
+
+        packed = self.path.suffix.lower() == ".gz"
+        return pa.input_stream(str(self.path), compression="gzip" if packed else None)
+
+    def _options(self, raw_names: Sequence[str], threads: bool) -> dict[str, object]:
         import pyarrow as pa
         import pyarrow.csv
 
-        convert = pa.csv.ConvertOptions(strings_can_be_null=True)
-        if text is not None:
-            convert.column_types = {name: pa.string() for name in text}
-            convert.include_columns = list(text)
+        # All text: the types of a first block say nothing about later ones, and labels keep
+        # their spelling.
+        convert = pa.csv.ConvertOptions(
+            column_types={name: pa.string() for name in raw_names},
+            include_columns=list(raw_names),
+            strings_can_be_null=False,
+        )
+        encoding = "utf8" if self._encoding == "utf-8-sig" else self._encoding
         return {
-            "read_options": pa.csv.ReadOptions(use_threads=threads, block_size=self._block_size),
-            "parse_options": pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            "read_options": pa.csv.ReadOptions(
+                use_threads=threads, block_size=self._block_size, encoding=encoding
+            ),
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                # In a table of one column an empty line is a missing value, not nothing.
+                ignore_empty_lines=len(self.names) > 1,
+            ),
             "convert_options": convert,
         }
 
@@ -98,15 +138,22 @@ class DelimitedSource(TableSource):
         """Say in the reader's place what is wrong with the file."""
         import pyarrow as pa
 
-        name = self.path.name
         try:
             yield
-        except UnicodeDecodeError as error:
-            raise TableError(f"{name} is not UTF-8 text; save it with UTF-8 encoding") from error
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise TableError(f"{name} is not a complete gzip file ({error})") from error
-        except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
+        except UnicodeError as error:
+            raise TableError(self._wrong_encoding()) from error
+        except TableError:
+            raise
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
             raise TableError(self._diagnosis(str(error))) from error
+
+    def _wrong_encoding(self) -> str:
+        if self.reading.encoding:
+            return f"{self.path.name} is not {self.reading.encoding} text; give another --encoding"
+        return (
+            f"{self.path.name} is not UTF-8 text; name its encoding, as in --encoding latin-1 "
+            "(or cp1252), or save it as UTF-8"
+        )
 
     def _diagnosis(self, message: str) -> str:
         name = self.path.name
@@ -119,13 +166,14 @@ class DelimitedSource(TableSource):
                 "fix the line or quote the values that contain the delimiter"
             )
         if "UTF8" in message or "UTF-8" in message:
-            return f"{name} is not UTF-8 text; save it with UTF-8 encoding"
-        return f"{name} can't be read: {' '.join(message.split())}"
-
-
-def _delimiter_of(header: str) -> str:
-    unquoted = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=unquoted.count)
+            return self._wrong_encoding()
+        if "Empty CSV" in message:
+            return f"{name} has a header line but no rows; add rows"
+        if self.path.suffix.lower() == ".gz":
+            return f"{name} is not a complete gzip file; compress the table again"
+        if "straddl" in message or "block" in message.lower():
+            return f"{name} has a very long line or an unclosed quote; close the quotes"
+        return f"{name} can't be read as a table; check its delimiter and its quotes"
 
 
 def _is_number(text: str) -> bool:

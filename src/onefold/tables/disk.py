@@ -8,22 +8,26 @@ parsing text again would make many times slower.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.tables.columns import as_numbers
+from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
 from onefold.tables.errors import TableError, listing
-from onefold.tables.learn import ROUNDING
+from onefold.tables.learn import ROUNDING, too_large
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource, open_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["RowsOnDisk", "rows_on_disk"]
 
 _BLOCK = 65_536
+_MOST_LABELS = 1000  # different spellings that are remembered
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ class RowsOnDisk:
     constant : tuple of str
         Columns that were left out because all their values were equal.
     path : Path
+    spelled : mapping of str to float, or None
+        How tables of text spell the target's numbers; None if there are too many to be labels.
+    target_type : dtype or None
+        What other tables store the target as.
     """
 
     X: Any
@@ -49,6 +57,8 @@ class RowsOnDisk:
     scale: Any
     constant: tuple[str, ...]
     path: Path
+    spelled: Mapping[str, float] | None = None
+    target_type: np.dtype | None = None
 
 
 def rows_on_disk(
@@ -82,7 +92,8 @@ def rows_on_disk(
         raise TableError(
             f"{source.path.name} has no named columns of numbers to learn from; use .csv or .parquet"
         )
-    mean, scale, n = _moments(source, columns, target, block)
+    labels = _Labels()
+    mean, scale, n = _moments(source, columns, target, block, labels)
     varies = scale > 0
     constant = tuple(name for name, kept in zip(columns, varies) if not kept)
     columns, mean, scale = (
@@ -104,20 +115,65 @@ def rows_on_disk(
         X.flush()
         del X
         os.replace(partial, path)
+    except OSError as error:
+        megabytes = 4 * n * len(columns) >> 20
+        raise TableError(
+            f"the {megabytes + 1} MB of rows can't be written to {path.parent} "
+            f"({(error.strerror or 'no room').lower()}); make room there, or tune on fewer rows"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
-    return RowsOnDisk(np.load(path, mmap_mode="r"), y, columns, mean, scale, constant, path)
+    X = np.load(path, mmap_mode="r")
+    return RowsOnDisk(X, y, columns, mean, scale, constant, path, labels.spelled, labels.kind)
+
+
+class _Labels:
+    """How the target is spelled, or stored, over all blocks."""
+
+    def __init__(self) -> None:
+        self.spelled: dict[str, float] | None = None
+        self.kind: np.dtype | None = None
+        self._too_many = False
+
+    def add(self, column: pa.ChunkedArray, rows: Rows, name: str) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if kind_of(column) != "text":
+            stored = pc.drop_null(column).slice(0, 1).to_numpy(zero_copy_only=False)
+            self.kind = stored.dtype if stored.dtype.kind in "biuf" else None
+            return
+        distinct = pa.chunked_array([pc.unique(column)])
+        self._too_many |= len(distinct) > _MOST_LABELS
+        if not self._too_many:
+            numbers = as_numbers(distinct, name, 0, rows.reading.format_of(name)).tolist()
+            self.spelled = {**(self.spelled or {}), **dict(zip(distinct.to_pylist(), numbers))}
+            self._too_many = len(self.spelled) > _MOST_LABELS
+        if self._too_many:
+            self.spelled = None
 
 
 def _moments(
-    source: TableSource, columns: tuple[str, ...], target: str, block: int
+    source: TableSource, columns: tuple[str, ...], target: str, block: int, labels: _Labels
 ) -> tuple[Any, Any, int]:
-    """Mean, standard deviation (0 for a constant column) and number of rows; blocks are merged."""
+    """Mean, standard deviation (0 for a constant column) and number of rows; blocks are merged.
+
+    Each column is measured in a unit, a power of two near its largest value, so that no square over-
+    or underflows.
+    """
     mean, spread, n = np.zeros(len(columns)), np.zeros(len(columns)), 0
+    unit = np.zeros(len(columns))
     for rows in source.batches(block, (*columns, target)):
         values = _matrix(rows, columns)
         _target(rows, target)  # refuse what is wrong with it before anything is written
+        labels.add(rows.column(target), rows, target)
         count = values.shape[0]
+        top = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+        largest = np.ldexp(1.0, np.frexp(top)[1] - 1)
+        smaller, unit = unit, np.maximum(unit, largest)
+        mean *= smaller / unit
+        spread *= (smaller / unit) ** 2
+        values /= unit
         middle = values.mean(axis=0)
         shift = middle - mean
         spread += ((values - middle) ** 2).sum(axis=0) + shift**2 * (n * count / (n + count))
@@ -126,12 +182,21 @@ def _moments(
     if n == 0:
         raise TableError(f"{source.path.name} has no rows")
     deviation = np.sqrt(spread / n)
-    return mean, np.where(deviation > ROUNDING * np.abs(mean), deviation, 0.0), n
+    varies = (deviation > ROUNDING * np.abs(mean)) & (deviation * unit >= np.finfo(float).tiny)
+    return mean * unit, np.where(varies, deviation * unit, 0.0), n
 
 
 def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:
-    values = [as_numbers(rows.column(name), name, rows.start) for name in columns]
-    matrix = np.column_stack(values)
+    for name in columns:
+        position = inexact_as_number(rows.column(name))
+        if position is not None:
+            raise TableError(too_large(rows, name, position))
+    try:
+        matrix = np.column_stack([rows.numbers(name) for name in columns])
+    except TableError as error:
+        raise TableError(
+            f"{error} (tables larger than memory must hold numbers: --drop COL leaves a column out)"
+        ) from error
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(i[0]) for i in np.nonzero(bad))
@@ -143,7 +208,7 @@ def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:
 
 
 def _target(rows: Rows, name: str) -> Any:
-    values = as_numbers(rows.column(name, "target column"), name, rows.start)
+    values = rows.numbers(name, "target column")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise TableError(f"the target '{name}' is missing in data row {rows.start + row + 1}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["TableError", "did_you_mean", "listing"]
+__all__ = ["TableError", "did_you_mean", "listing", "na_option"]
 
 _SHOWN = 8
 
@@ -21,6 +21,11 @@ def listing(names: Iterable[str]) -> str:
     if hidden > 0:
         return ", ".join(quoted[:_SHOWN]) + f" and {hidden} more"
     return ", ".join(quoted)
+
+
+def na_option(value: str) -> str:
+    """The option that makes a value a missing one, as the shell takes it."""
+    return f"--na-values{'=' if value.startswith('-') else ' '}'{value}'"
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from onefold.tables.columns import as_numbers, as_text, first_bad_number, kind_of, numeric_share
-from onefold.tables.errors import TableError, listing
+from onefold.tables.columns import (
+    as_text,
+    inexact_as_number,
+    kind_of,
+)
+from onefold.tables.dates import holds_dates
+from onefold.tables.errors import TableError, listing, na_option
+from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import Preparation, refuse_missing
 from onefold.tables.rows import Rows
+from onefold.tables.suspects import unnamed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["learn_preparation", "refuse_mangled_numbers"]
+__all__ = ["ROUNDING", "learn_preparation", "refuse_mangled_numbers", "too_large"]
 
 _MANY_CATEGORIES = 50
 _FEW_CATEGORIES = 20
+_FEW_NUMBERS = 3
+_DECORATED = re.compile(r"[<>~≈(]? *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, (12)
+# Words that stand where a number is not known.
+_MEANS_MISSING = frozenset(
+    {
+        *("?", "??", "-", "--", "---", ".", "..", "*", "x", "#", "none", "missing", "unknown", "unk"),
+        *("undefined", "not available", "na", "n.a.", "nil", "void", "#div/0!", "#value!", "#ref!"),
+        *("#name?", "#num!", "#null!", "#error!"),
+    }
+)
 ROUNDING = 1e-13  # of its mean: a spread below it makes a column constant
 
 
@@ -35,7 +53,10 @@ class _Findings:
 
 
 def learn_preparation(
-    rows: Rows, exclude: Collection[str] = (), missing: Literal["error", "impute"] = "error"
+    rows: Rows,
+    exclude: Collection[str] = (),
+    missing: Literal["error", "impute"] = "error",
+    categorical: Collection[str] = (),
 ) -> Preparation:
     """Learn how to turn rows of this table into rows of a matrix.
 
@@ -47,6 +68,8 @@ def learn_preparation(
         Columns that are not features: target, weights, groups, identifiers, dropped ones.
     missing : {"error", "impute"}
         Refuse missing values, or fill them with the median or the most frequent category.
+    categorical : collection of str
+        Columns whose values are categories, even if they look like numbers or dates.
     """
     if missing not in {"error", "impute"}:
         raise TableError(f"missing is 'error' or 'impute', not '{missing}'")
@@ -57,14 +80,15 @@ def learn_preparation(
     names = [name for name in rows.names if name not in exclude and name not in rows.auxiliary]
     if not names:
         raise TableError("the table has no column left to predict from")
-    _refuse_unusable(rows, names)
+    _refuse_unusable(rows, [name for name in names if name not in categorical])
     found = _Findings({}, {}, [], {}, [])
     for name in names:
-        column = rows.column(name)
-        if kind_of(column) == "numeric":
-            _learn_numbers(as_numbers(column, name), name, found)
+        if name in categorical:
+            _learn_categories(rows.text(name), name, found, codes=True)
+        elif kind_of(rows.column(name)) == "numeric":
+            _learn_numbers(rows.numbers(name), name, found)
         else:
-            _learn_categories(column, name, found)
+            _learn_categories(rows.column(name), name, found)
     if found.infinite:
         raise TableError(f"infinite values in {listing(found.infinite)}; remove or replace them")
     if missing == "error":
@@ -91,27 +115,48 @@ def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str
     """Refuse a text column that is a column of numbers but for a few values.
 
     One "?" among the numbers makes the whole column text, and hundreds of "categories" would then
-    be learned in silence.
+    be learned in silence. A few whole numbers among words are taken for codes.
     """
-    if len(distinct) <= _FEW_CATEGORIES or numeric_share(distinct) < 0.5:
+    numbers = [value for value in distinct if is_number(value)]
+    words = [value for value in distinct if not is_number(value)]
+    missing = len(numbers) > len(words) and all(word.strip().lower() in _MEANS_MISSING for word in words)
+    fractions = len(numbers) >= _FEW_NUMBERS and any("." in value or "," in value for value in numbers)
+    many = len(distinct) > _FEW_CATEGORIES
+    if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(distinct):
         return
-    value, position = first_bad_number(text)
-    cure = "fix the value, leave it empty if it is missing, or drop the column (--drop COL)"
-    if numeric_share([value]) == 1.0:
-        cure = "write numbers with a decimal point"
+    if not words and many:
+        raise TableError(
+            f"column '{name}' holds numbers as text, the first being '{numbers[0]}'; store them as "
+            f"numbers with a decimal point, or use --categorical {name} if they are codes"
+        )
+    if not words or not (missing or fractions or many):
+        return
+    value, position = next(
+        (v, i) for i, v in enumerate(text.to_pylist()) if v is not None and not is_number(v)
+    )
     raise TableError(
         f"column '{name}' holds numbers but for some values, the first being '{value}' "
-        f"in data row {position + 1}; {cure}"
+        f"in data row {position + 1}; fix it, use {na_option(value)} if it means missing, "
+        f"--categorical {name} if the values are codes, or --drop {name}"
     )
 
 
 def _refuse_unusable(rows: Rows, names: list[str]) -> None:
+    for name in [name for name in names if name in rows.problems]:
+        raise TableError(f"{rows.problems[name]}, or --categorical {name} if the values are codes")
     kinds = {name: kind_of(rows.column(name)) for name in names}
+    texts = [name for name, kind in kinds.items() if kind == "text"]
     dates = [name for name, kind in kinds.items() if kind == "date"]
+    dates += [name for name in texts if holds_dates(as_text(rows.column(name), name))]
     if dates:
         raise TableError(
-            f"dates or times in {listing(dates)}; drop them (--drop COL) or convert them to numbers"
+            f"dates or times in {listing(dates)}; drop them (--drop COL) or convert them to numbers, "
+            "such as days since the first"
         )
+    for name in [name for name in names if kinds[name] == "numeric"]:
+        position = inexact_as_number(rows.column(name))
+        if position is not None:
+            raise TableError(too_large(rows, name, position))
     others = [name for name, kind in kinds.items() if kind == "other"]
     if others:
         types = ", ".join(sorted({str(rows.column(name).type) for name in others}))
@@ -120,12 +165,21 @@ def _refuse_unusable(rows: Rows, names: list[str]) -> None:
             f"values of type {types} in {listing(others)}{encoding}; "
             "drop them (--drop COL) or convert them"
         )
-    unnamed = [name for name in names if name.startswith("unnamed_")]
-    if unnamed:
+    nameless = [name for name in names if unnamed(name)]
+    if nameless:
         raise TableError(
-            f"column {unnamed[0].removeprefix('unnamed_')} has no name in the header (a row "
-            f"number?); name it, or leave it out with --drop {unnamed[0]}"
+            f"column {rows.names.index(nameless[0]) + 1} has no name in the header; name it, or leave "
+            f"it out with --drop {nameless[0]}"
         )
+
+
+def too_large(rows: Rows, name: str, position: int) -> str:
+    """The sentence about a whole number that float64 can't hold."""
+    return (
+        f"column '{name}' has {rows.column(name)[position].as_py()} in data row "
+        f"{rows.start + position + 1}, too large for a number with all its digits, like an identifier; "
+        f"leave it out with --drop {name}, or use --id {name} or --categorical {name}"
+    )
 
 
 def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
@@ -139,15 +193,18 @@ def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
         found.constant.append(name)
         return
     median = float(np.median(present))
-    filled = np.where(np.isnan(values), median, values)
+    # In units of a power of two near the largest, so that no square over- or underflows.
+    unit = np.ldexp(1.0, np.frexp(np.abs(present).max() or 1.0)[1] - 1)
+    filled = np.where(np.isnan(values), median, values) / unit
     mean, scale = float(filled.mean()), float(filled.std())
-    if scale <= ROUNDING * abs(mean):
+    if scale <= ROUNDING * abs(mean) or scale * unit < np.finfo(float).tiny:
         found.constant.append(name)
     else:
-        found.numeric[name] = (mean, scale, median)
+        found.numeric[name] = (mean * unit, scale * unit, median)
 
 
-def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings) -> None:
+def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings, codes: bool = False) -> None:
+    """Learn the categories of a column; `codes` are taken as they are, whatever they look like."""
     import pyarrow.compute as pc
 
     text = as_text(column, name)
@@ -159,7 +216,10 @@ def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings) -> N
     if len(categories) <= 1:
         found.constant.append(name)
         return
-    refuse_mangled_numbers(text, list(categories), name)
+    if not codes:
+        refuse_mangled_numbers(text, list(categories), name)
+    if not codes:
+        _refuse_decorated_numbers(categories, name)
     if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(text):
         raise TableError(
             f"column '{name}' has {len(categories)} different texts in {len(text)} rows, like an "
@@ -168,6 +228,18 @@ def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings) -> N
         )
     mode = max(categories, key=lambda category: counts[category])
     found.categorical[name] = (categories, kind_of(column) == "boolean", mode)
+
+
+def _refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
+    """Refuse numbers with a unit that is not understood, which many "categories" would hide."""
+    found = [match for value in categories if (match := _DECORATED.fullmatch(value.strip()))]
+    suffixes = {match["after"] for match in found}
+    few_suffixes = len(suffixes) <= _FEW_NUMBERS
+    if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
+        raise TableError(
+            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'; write "
+            f"the numbers alone and in one unit, or use --categorical {name} if they are codes"
+        )
 
 
 def _learn_sparse(rows: Rows) -> Preparation:

@@ -14,6 +14,7 @@ import numpy as np
 from onefold import saving
 from onefold.tables.errors import TableError
 from onefold.tables.prepare import Preparation, warn_unknown
+from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows, rows_of_frame
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import Task
@@ -42,6 +43,8 @@ class TableModel:
         A column that names the rows, repeated beside predictions.
     report : dict
         What tuning found, as plain values: scores, baselines, sizes.
+    reading : Reading
+        How the table was read; tables of text to predict are read the same way.
     """
 
     estimator: Any
@@ -50,6 +53,7 @@ class TableModel:
     task: Task
     id_column: str | None = None
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
+    reading: Reading = dataclasses.field(default_factory=Reading)
 
     def predict(self, table: Any) -> np.ndarray:
         """Predict every row of a path, a pandas, polars or pyarrow table, or an open table."""
@@ -84,7 +88,9 @@ class TableModel:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         size = batch_rows or self._batch_rows()
         unknown: Counter[str] = Counter()
-        source = open_table(table) if isinstance(table, str | Path) else table
+        source = open_table(table, self.reading) if isinstance(table, str | Path) else table
+        if isinstance(source, TableSource) and source.reading == Reading() != self.reading:
+            source = open_table(source.path, self.reading)
         if isinstance(source, TableSource):
             for name in beside:
                 source.require(name)
@@ -92,7 +98,8 @@ class TableModel:
             wanted = tuple(dict.fromkeys(self.preparation.columns + beside))
             blocks = source.batches(size, wanted)
         else:
-            blocks = rows_of_frame(source).slices(size)
+            rows = dataclasses.replace(rows_of_frame(source), reading=self.reading)
+            blocks = rows.slices(size)
         for rows in blocks:
             yield rows, self.preparation.transform(rows, unknown)
         warn_unknown(unknown)
@@ -112,7 +119,15 @@ class TableModel:
             "task": self.task,
             "id_column": self.id_column,
             "report": self.report,
+            "reading": self.reading.to_plain(),
         }
+
+    @classmethod
+    def from_plain(cls, estimator: Any, plain: dict[str, Any]) -> TableModel:
+        """The model that `plain` described, around its estimator."""
+        preparation = Preparation.from_plain(plain["preparation"])
+        reading = Reading.from_plain(plain["reading"])
+        return cls(estimator, **{**plain, "preparation": preparation, "reading": reading})
 
     def _batch_rows(self) -> int:
         width = max(len(self.preparation.feature_names), 1)
@@ -135,5 +150,4 @@ def load_table_model(path: str | Path) -> TableModel:
         raise TableError(
             f"{path} holds a model that was not tuned on a table; read it with onefold.load"
         )
-    preparation = Preparation.from_plain(stored["preparation"])
-    return TableModel(saved.model, **{**stored, "preparation": preparation})
+    return TableModel.from_plain(saved.model, stored)

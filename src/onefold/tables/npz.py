@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,7 +42,7 @@ class NpzSource(TableSource):
     def read(self) -> Rows:
         import pyarrow as pa
 
-        columns = {name: pa.array(a) for name, a in (self._features | self._others).items()}
+        columns = {name: pa.array(_plain(a)) for name, a in (self._features | self._others).items()}
         auxiliary = frozenset(self._others) if self._features else frozenset[str]()
         return Rows(pa.table(columns), auxiliary=auxiliary)
 
@@ -53,17 +54,37 @@ class NpzSource(TableSource):
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
+    broken = f"{path.name} is not a readable .npz file; write it again with numpy.savez"
     if not zipfile.is_zipfile(path):
-        raise TableError(f"{path.name} is not a readable .npz file (it is no zip archive)")
+        raise TableError(broken)
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        raise TableError(f"{path.name} is not a readable .npz file ({error})") from error
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, EOFError, KeyError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+        raise TableError(broken) from error
     except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise TableError(broken) from error
         raise TableError(
             f"{path.name} holds an array of Python objects; store numbers or fixed-width text"
         ) from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            raise TableError(f"'{name}' in {path.name} is no array; write it with numpy.savez")
+        if array.dtype.kind not in "biufUSM":
+            raise TableError(
+                f"'{name}' in {path.name} has type {array.dtype}; store real numbers, booleans or text"
+            )
+    return arrays
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """An array that Arrow takes: native byte order, no extended precision, text for bytes."""
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "utf-8", "replace")
+    if array.dtype == np.longdouble:
+        return array.astype(np.float64)
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _matrix_columns(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
@@ -91,7 +112,10 @@ def _other_columns(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.nda
     n_rows = len(arrays["X"])
     y = arrays.get("y")
     if y is not None and y.shape not in {(n_rows,), (n_rows, 1)}:
-        raise TableError(f"y in {name} has shape {y.shape} where X has {n_rows} rows")
+        raise TableError(
+            f"y in {name} has shape {y.shape} where X has {n_rows} rows; store one target, with one "
+            "value per row"
+        )
     return {
         key: array.reshape(-1)
         for key, array in arrays.items()

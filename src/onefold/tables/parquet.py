@@ -53,6 +53,8 @@ class ParquetSource(TableSource):
 
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
-            name, reason = self.path.name, str(error).splitlines()[0]
-            raise TableError(f"{name} is not a readable Parquet file ({reason})") from error
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise TableError(
+                f"{self.path.name} is not a readable Parquet file; it is damaged, incomplete or of "
+                "another format: write it again"
+            ) from error

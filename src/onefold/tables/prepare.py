@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from onefold.tables.columns import as_numbers, as_text
+from onefold.tables.columns import as_text
 from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.rows import Rows
 
@@ -150,7 +150,7 @@ class Preparation:
         gaps: dict[str, int] = {}
         infinite: list[str] = []
         for j, name in enumerate(self.numeric):
-            values = as_numbers(rows.column(name), name, rows.start)
+            values = rows.numbers(name)
             if np.isinf(values).any():
                 infinite.append(name)
             absent = np.isnan(values)
@@ -180,7 +180,7 @@ class Preparation:
         import pyarrow.compute as pc
 
         name, categories = self.categorical[j], self.categories[j]
-        text = as_text(rows.column(name), name, self.boolean[j])
+        text = as_text(rows.text(name), name, self.boolean[j])
         absent = int(text.null_count)
         if self.missing == "impute":
             text = pc.fill_null(text, self.most_frequent[j])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from onefold.tables.columns import as_numbers
 from onefold.tables.errors import TableError, did_you_mean
+from onefold.tables.reading import Reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,12 +34,24 @@ class Rows:
         How many rows of the table come before these; error messages count with it.
     auxiliary : frozenset of str
         Columns that can be asked for by name but are never taken as features by themselves.
+    reading : Reading
+        How numbers in columns of text are written.
+    written : pyarrow.Table or None
+        Every column as the text it was in the file, for formats of text.
+    notes : mapping of column names to str
+        What was assumed about columns, in words for whoever uses them.
+    problems : mapping of column names to TableError
+        Columns that can't be used; asking for one raises its error.
     """
 
     columns: pa.Table
     sparse: csr_matrix | None = None
     start: int = 0
     auxiliary: frozenset[str] = frozenset()
+    reading: Reading = field(default_factory=Reading)
+    written: pa.Table | None = None
+    notes: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, TableError] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.columns.num_rows if self.sparse is None else self.sparse.shape[0])
@@ -47,7 +64,17 @@ class Rows:
         """One column by name; `role` words the error ("target column", "weight column", …)."""
         if name not in self.columns.column_names:
             raise TableError(f"there is no {role} '{name}'; {did_you_mean(name, self.names)}")
+        if name in self.problems:
+            raise self.problems[name]
         return self.columns.column(name)
+
+    def numbers(self, name: str, role: str = "column") -> np.ndarray:
+        """The values of a column as float64, NaN where missing."""
+        return as_numbers(self.column(name, role), name, self.start, self.reading.format_of(name))
+
+    def text(self, name: str) -> pa.ChunkedArray:
+        """A column as it was written, where that is known, else the column."""
+        return (self.columns if self.written is None else self.written).column(name)
 
     def slices(self, rows: int) -> Iterator[Rows]:
         """The same rows in blocks of at most `rows`."""
@@ -56,6 +83,7 @@ class Rows:
                 self,
                 columns=self.columns.slice(begin, rows),
                 sparse=None if self.sparse is None else self.sparse[begin : begin + rows],
+                written=None if self.written is None else self.written.slice(begin, rows),
                 start=self.start + begin,
             )
 
@@ -65,6 +93,7 @@ class Rows:
             self,
             columns=self.columns.take(indices),
             sparse=None if self.sparse is None else self.sparse[indices],
+            written=None if self.written is None else self.written.take(indices),
             start=0,
         )
 
@@ -83,5 +112,10 @@ def rows_of_frame(frame: Any) -> Rows:
         )
     try:
         return Rows(pa.table(frame))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TableError(f"the table has a column of mixed types ({error})") from error
+    except pa.ArrowException as error:
+        found = re.search("for column (.+) with type", str(error))
+        which = f"column '{found[1]}'" if found else "a column"
+        raise TableError(
+            f"{which} of the table has values of mixed types, or of one that is neither number nor "
+            "text; convert it"
+        ) from error

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onefold.tables.errors import TableError, did_you_mean, listing
+from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
+from onefold.tables.sniff import first_bytes, refuse_disguise
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +32,8 @@ class TableSource(ABC):
     path : Path
     names : tuple of str
         The column names, in the order of the file.
+    reading : Reading
+        How to read it, for formats of text.
     default_target : str or None
         The target column of formats that have one by convention.
     sparse : bool
@@ -37,6 +42,7 @@ class TableSource(ABC):
 
     path: Path
     names: tuple[str, ...]
+    reading: Reading = Reading()
     default_target: str | None = None
     sparse: bool = False
 
@@ -54,7 +60,7 @@ class TableSource(ABC):
 
     def bytes_in_memory(self) -> int:
         """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
-        packed = 5 if self.path.suffix == ".gz" else 1
+        packed = 5 if self.path.suffix.lower() == ".gz" else 1
         return 3 * packed * self.path.stat().st_size
 
     def check_names(self) -> None:
@@ -91,8 +97,15 @@ def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def open_table(path: str | Path) -> TableSource:
-    """Open a table; the suffix of the name says which format it has."""
+def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
+    """Open a table; the suffix of the name says which format it has.
+
+    Parameters
+    ----------
+    path : path
+    reading : Reading, optional
+        How a .csv or .tsv table is to be read; other formats leave no choice.
+    """
     # The formats are imported here because each of them subclasses TableSource.
     from onefold.tables.delimited import DelimitedSource
     from onefold.tables.npz import NpzSource
@@ -100,19 +113,22 @@ def open_table(path: str | Path) -> TableSource:
     from onefold.tables.svmlight import SvmlightSource
 
     path = Path(path)
-    if path.is_dir():
-        raise TableError(f"{path} is a directory; give one table file")
-    if not path.exists():
-        raise TableError(f"there is no file {path}")
     name = path.name.lower()
-    if name.endswith((".csv", ".csv.gz")):
-        return DelimitedSource(path)
-    if name.endswith((".tsv", ".tsv.gz")):
-        return DelimitedSource(path, delimiter="\t")
-    if name.endswith(".parquet"):
-        return ParquetSource(path)
-    if name.endswith(".npz"):
-        return NpzSource(path)
-    if name.endswith((".libsvm", ".svm", ".txt")):
-        return SvmlightSource(path)
-    raise TableError(f"can't tell the format of {path.name}: the name should end in {FORMATS}")
+    # Not pathlib's, which raise where a name is too long for a file.
+    if os.path.isdir(path):
+        raise TableError(f"{path} is a directory; give one table file")
+    if not os.path.exists(path):
+        raise TableError(f"there is no file {path}")
+    formats: dict[tuple[str, ...], Callable[[Path], TableSource]] = {
+        (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
+        (".parquet",): ParquetSource,
+        (".npz",): NpzSource,
+        (".libsvm", ".svm", ".txt"): SvmlightSource,
+    }
+    source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
+    if source is None:
+        raise TableError(f"can't tell the format of {path.name}: the name should end in {FORMATS}")
+    refuse_disguise(path, first_bytes(path))
+    if source is DelimitedSource:
+        return DelimitedSource(path, reading)
+    return source(path)

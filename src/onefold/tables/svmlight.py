@@ -62,13 +62,16 @@ class SvmlightSource(TableSource):
             loaded = load_svmlight_file(
                 BytesIO(b"".join(lines)), zero_based=True, query_id="qid" in self.names
             )
-        except ValueError as error:
+        except (ValueError, OverflowError, IndexError) as error:
             raise TableError(
-                f"{self.path.name} is not in svmlight format ({error}); "
+                f"{self.path.name} is not in svmlight format (lines of 'label number:value …'); "
                 "a table with a header line should be named .csv or .tsv"
             ) from error
         X: csr_matrix = loaded[0]
         columns: dict[str, np.ndarray | pa.Array] = dict(zip(self.names, loaded[1:]))
+        labels = loaded[1]
+        if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
+            columns["target"] = labels.astype(np.int64)  # written +1, -1
         return Rows(pa.table(columns), sparse=X, start=start)
 
 

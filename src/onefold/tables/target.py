@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.errors import TableError
+from onefold.tables.labels import as_written, known_labels
 from onefold.tables.learn import refuse_mangled_numbers
 from onefold.tables.prepare import refuse_missing
 from onefold.tables.rows import Rows
@@ -35,7 +38,7 @@ class Target:
     reason : str
         Why this task, in words for the person who did not ask for it.
     values : ndarray
-        float64 for regression; text, integers or booleans for classification.
+        float64 for regression; text, numbers or booleans for classification.
     """
 
     name: str
@@ -49,7 +52,11 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
 
     Text and booleans call for classification, numbers with fractions for regression. Whole
     numbers are classes if there are at most twenty of them with ten rows each on average.
+    Labels keep the spelling they have in a table of text, and their type in other tables.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     column = rows.column(name, role="target column")
     if len(rows) == 0:
         raise TableError("the table has no rows")
@@ -60,31 +67,55 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
             f"the target '{name}' has type {column.type}; it should hold numbers, text or booleans"
         )
     if kind == "numeric":
-        values = as_numbers(column, name)
+        values = rows.numbers(name)
         if np.isinf(values).any():
             raise TableError(f"infinite values in the target '{name}'; remove or replace them")
-        return target_of_numbers(values, name, task)
-    inferred, reason = "classification", f"'{name}' holds {kind}"
+        distinct = int(pc.count_distinct(column).as_py())
+        exact = not pa.types.is_floating(column.type)
+        inferred, reason = _task_of_numbers(values, distinct, name, exact)
+    else:
+        inferred, reason = "classification", f"'{name}' holds {kind}"
     if task is not None:
         inferred, reason = task, "as asked for"
     if inferred == "regression":
-        values = as_numbers(column, name)
-        if values.min() == values.max():
-            raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
-        return Target(name, "regression", reason, values)
-    return Target(name, "classification", reason, _classes(column, name))
+        return _regression(name, reason, rows.numbers(name))
+    if kind == "numeric":
+        _refuse_fractions(rows.numbers(name), name)
+    return Target(name, "classification", reason, _checked_classes(_classes(rows, name), name))
 
 
-def target_of_numbers(values: np.ndarray, name: str, task: Task | None = None) -> Target:
-    """The same for a target that is known to be finite numbers."""
-    inferred, reason = _task_of_numbers(values, name)
+def target_of_numbers(
+    values: np.ndarray,
+    name: str,
+    task: Task | None = None,
+    spelled: Mapping[str, float] | None = None,
+    kind: np.dtype | None = None,
+) -> Target:
+    """The same for a target that is known to be finite numbers.
+
+    Parameters
+    ----------
+    spelled : mapping of str to float, optional
+        Every text that stands for one of the numbers, for tables of text.
+    kind : dtype, optional
+        The type that labels keep, for other tables.
+    """
+    inferred, reason = _task_of_numbers(values, len(np.unique(values)), name)
     if task is not None:
         inferred, reason = task, "as asked for"
     if inferred == "regression":
-        if values.min() == values.max():
-            raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
-        return Target(name, "regression", reason, values)
-    return Target(name, "classification", reason, _checked_classes(_class_numbers(values, name), name))
+        return _regression(name, reason, values)
+    _refuse_fractions(values, name)
+    labels = values.astype(kind or np.int64)
+    if spelled is not None:
+        written = dict(zip(spelled.values(), as_written(list(spelled), name).tolist()))
+        if len(written) < len(spelled):
+            raise TableError(
+                f"the target '{name}' has labels that are the same number (by two spellings, or digits "
+                "beyond 2^53); write each class one way, as a small number"
+            )
+        labels = np.array([written[value] for value in values.tolist()])
+    return Target(name, "classification", reason, _checked_classes(labels, name))
 
 
 def read_target(rows: Rows, name: str, task: Task, like: np.ndarray | None) -> np.ndarray:
@@ -92,12 +123,20 @@ def read_target(rows: Rows, name: str, task: Task, like: np.ndarray | None) -> n
     column = rows.column(name, role="target column")
     _refuse_gaps(column, name)
     if task == "regression" or like is None:
-        return as_numbers(column, name, rows.start)
-    if like.dtype.kind == "b":
-        return np.asarray(as_text(column, name, boolean=True).to_pylist()) == "true"
-    if like.dtype.kind in "iuf":
-        return as_numbers(column, name, rows.start).astype(like.dtype)
-    return np.asarray(as_text(column, name).to_pylist(), dtype=np.str_)
+        return rows.numbers(name)
+    spelled = as_text(rows.text(name), name) if kind_of(column) in {"text", "boolean"} else column
+    labels = known_labels([str(label) for label in spelled.to_pylist()], like)
+    if labels.dtype.kind != like.dtype.kind or not np.isin(labels, like).all():
+        warnings.warn(
+            f"labels in '{name}' that the model does not know count as wrong", UserWarning, stacklevel=2
+        )
+    return labels
+
+
+def _regression(name: str, reason: str, values: np.ndarray) -> Target:
+    if values.min() == values.max():
+        raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
+    return Target(name, "regression", reason, values)
 
 
 def _refuse_gaps(column: pa.ChunkedArray, name: str) -> None:
@@ -112,35 +151,47 @@ def _refuse_gaps(column: pa.ChunkedArray, name: str) -> None:
     refuse_missing(gaps, len(column), "the target must be known: remove those rows")
 
 
-def _task_of_numbers(values: np.ndarray, name: str) -> tuple[Task, str]:
-    if not _whole(values):
+def _task_of_numbers(
+    values: np.ndarray, distinct: int, name: str, exact: bool = False
+) -> tuple[Task, str]:
+    if (values != np.round(values)).any():
         return "regression", f"'{name}' holds numbers with fractions"
-    distinct = len(np.unique(values))
+    if not exact and np.abs(values).max() >= 2.0**53:
+        return "regression", f"'{name}' holds numbers too large to be labels"
     if distinct <= _MOST_CLASSES and len(values) >= _ROWS_PER_CLASS * distinct:
         return "classification", f"'{name}' holds {distinct} different whole numbers"
     why = f"more than {_MOST_CLASSES}" if distinct > _MOST_CLASSES else f"for {len(values)} rows"
     return "regression", f"'{name}' holds {distinct} different whole numbers, {why}"
 
 
-def _classes(column: pa.ChunkedArray, name: str) -> np.ndarray:
+def _classes(rows: Rows, name: str) -> np.ndarray:
+    column = rows.column(name)
     kind = kind_of(column)
-    values: np.ndarray
+    if rows.written is not None:
+        if kind == "text":
+            _refuse_mangled(column, name)
+        numbers = column.to_pylist() if kind == "numeric" else None
+        return as_written(rows.text(name).to_pylist(), name, numbers)
     if kind == "boolean":
-        values = np.asarray(column.to_pylist(), dtype=np.bool_)
-    else:
-        text = as_text(column, name)
-        values = np.asarray(text.to_pylist(), dtype=np.str_)
-        refuse_mangled_numbers(text, cast("list[str]", sorted(set(text.to_pylist()))), name)
-    return _checked_classes(values, name)
+        return np.asarray(column.to_pylist(), dtype=np.bool_)
+    if kind == "numeric":
+        values: np.ndarray = column.to_numpy()
+        return values if values.dtype.kind in "iuf" else rows.numbers(name).astype(np.int64)
+    _refuse_mangled(column, name)
+    return np.asarray(as_text(column, name).to_pylist(), dtype=np.str_)
 
 
-def _class_numbers(values: np.ndarray, name: str) -> np.ndarray:
-    if not _whole(values):
+def _refuse_mangled(column: pa.ChunkedArray, name: str) -> None:
+    text = as_text(column, name)
+    refuse_mangled_numbers(text, cast("list[str]", sorted(set(text.to_pylist()))), name)
+
+
+def _refuse_fractions(values: np.ndarray, name: str) -> None:
+    if (values != np.round(values)).any():
         raise TableError(
             f"the target '{name}' holds numbers with fractions, which can't be classes; "
             "use --task regression"
         )
-    return values.astype(np.int64)
 
 
 def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
@@ -155,7 +206,3 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
             "identifier; name another target column"
         )
     return values
-
-
-def _whole(values: np.ndarray) -> bool:
-    return bool((values == np.round(values)).all() and np.abs(values).max() < 2.0**53)

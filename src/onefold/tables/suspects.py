@@ -1,0 +1,81 @@
+"""Columns that tell rows apart rather than describe them: row numbers and identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from onefold.tables.columns import kind_of
+from onefold.tables.errors import listing
+from onefold.tables.number_formats import is_number
+from onefold.tables.rows import Rows
+
+__all__ = ["column_notes", "row_number_columns", "unnamed"]
+
+# How pandas and this package call a column without a name.
+_UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
+_ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
+_FEWEST = 20  # rows before different numbers in all of them mean anything
+
+
+def unnamed(name: str) -> bool:
+    """Whether a column had no name in the header, or in the header of the table it came from."""
+    return bool(_UNNAMED.fullmatch(name))
+
+
+def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
+    """Columns without a name that hold nothing, row numbers or row names: left out by themselves.
+
+    Programs write such a column for the index of a data frame, and for a delimiter at the end of
+    every line. `keep` are columns that the user named.
+    """
+    candidates = [name for name in rows.names if unnamed(name) and name not in keep]
+    return [name for name in candidates if _empty_or_distinct(rows, name)]
+
+
+def column_notes(
+    rows: Rows, features: Collection[str], others: Collection[str], left_out: Collection[str]
+) -> tuple[str, ...]:
+    """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
+    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
+    if left_out:
+        notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
+    for name in features:
+        why = _identifies(rows, name)
+        if why is not None:
+            notes.append(
+                f"column '{name}' {why}, like an identifier or a row number; unless it means "
+                f"something, leave it out with --drop {name}, or use --id {name}"
+            )
+    return tuple(notes)
+
+
+def _empty_or_distinct(rows: Rows, name: str) -> bool:
+    import pyarrow.compute as pc
+
+    column = rows.columns.column(name)
+    if kind_of(column) == "empty":
+        return True
+    return column.null_count == 0 and pc.count_distinct(column).as_py() == len(column)
+
+
+def _identifies(rows: Rows, name: str) -> str | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = rows.columns.column(name)
+    if len(column) < _FEWEST or column.null_count:
+        return None
+    text, distinct = pa.types.is_string(column.type), pc.count_distinct(column).as_py()
+    if text:  # words, or numbers in a block of a table of text
+        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
+    else:
+        whole = pa.types.is_integer(column.type) and pc.min(column).as_py() >= 0
+    if distinct == len(column):
+        if whole:
+            return "has a different whole number in every row"
+        if text and not is_number(column[0].as_py()):
+            return "has a different text in every row"
+    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+        return "has many different whole numbers"
+    return None
