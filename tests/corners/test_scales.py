@@ -164,6 +164,41 @@ class TestRoundingIsNoIndefiniteness:
             LSSVC(Turning(2.0)).fit(X, Y > 0)
 
 
+class TestRidgesBelowTheRoundingOfK:
+    """Features that nobody scaled: the kernel matrix is so large that alpha is less than its rounding."""
+
+    @pytest.mark.parametrize("size", [1e2, 1e3])
+    @pytest.mark.parametrize("alpha", [1e-12, 1e-3, 1.0])
+    @pytest.mark.parametrize("kind", [KernelRidge, LSSVR])
+    def test_a_fit_is_least_squares_on_the_monomials(self, kind, alpha, size) -> None:
+        rows = X[:60]
+        monomials = [rows[:, 0] ** i * rows[:, 1] ** j for i in range(4) for j in range(4 - i)]
+        features = np.column_stack(monomials)
+        wanted = features @ np.linalg.lstsq(features, Y[:60], rcond=None)[0]
+        found = kind("polynomial", gamma=1.0, alpha=alpha).fit(size * rows, Y[:60])
+        assert "below the rounding" in found.approximation_["below_rounding"]
+        assert_allclose(found.predict(size * rows), wanted, atol=0.1)
+        error = np.mean((found.predict(size * rows) - Y[:60]) ** 2)
+        assert error < 1.1 * np.mean((wanted - Y[:60]) ** 2)
+
+    def test_a_linear_fit_is_least_squares(self) -> None:
+        features = np.column_stack([X, np.ones(120)])
+        wanted = features @ np.linalg.lstsq(features, Y, rcond=None)[0]
+        for size in (1e3, 1e6):
+            found = LSSVR("linear", alpha=1e-12).fit(size * X, Y)
+            assert_allclose(found.predict(size * X), wanted, atol=1e-4)
+
+    @pytest.mark.parametrize("size", [1e2, 1e3])
+    def test_folds_are_those_of_refits(self, size) -> None:
+        grid = {"gammas": [0.01], "alphas": [1e-6, 1e-3]}
+        found = LSSVRCV("polynomial", cv=KFold(4), **grid).fit(size * X, Y)
+        assert found.approximation_["selected_with"]["below_rounding"] == "2 of 2 alphas"
+        for train, test in KFold(4).split(X):
+            fold = LSSVR("polynomial", gamma=0.01, alpha=found.alpha_).fit(size * X[train], Y[train])
+            assert_allclose(found.heldout_prediction_[test], fold.predict(size * X[test]), atol=1e-3)
+        assert found.best_score_ > -0.1
+
+
 def test_what_a_users_function_returns_is_left_alone() -> None:
     kept = {}
 

@@ -119,9 +119,12 @@ class ExactModel(SmoothingModel):
                 reason = "weights of very different size, whose digits a decomposition would lose"
                 self.report = {"name": "exact", "route": "cholesky", "reason": reason}
             once = need == "coefficients" and n_alphas == 1
-            self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding)
+            self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        below = np.count_nonzero(self.smoother.below_rounding(alphas))
+        if below:
+            self.report["below_rounding"] = f"{below} of {np.size(alphas)} alphas"
         return self.smoother.solvable(alphas)
 
     def leave_one_out(self, alphas: Any) -> Array:
@@ -138,7 +141,8 @@ class ExactModel(SmoothingModel):
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         n_alphas, targets = np.size(alphas), self.problem.Y.shape[1]
-        if n_alphas * len(parts) * targets <= self.problem.n:
+        few = n_alphas * len(parts) * targets <= self.problem.n
+        if few and not self.smoother.below_rounding(alphas).any():
             found = self._heldout_by_duals(parts, alphas)
         else:
             predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
@@ -211,10 +215,14 @@ class ExactModel(SmoothingModel):
         xp = namespace(Y)
         per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
         values, which = np.unique(per_target, return_inverse=True)
-        residuals = self.smoother.residuals(Y, values)
-        dual = xp.stack(
-            [residuals[int(i), :, t] / float(values[i]) for t, i in enumerate(which)], axis=1
-        )
+        duals = self.smoother.duals(Y, values)
+        dual = xp.stack([duals[int(i), :, t] for t, i in enumerate(which)], axis=1)
+        below = self.smoother.below_rounding(values)
+        if below.any():
+            self.report["below_rounding"] = (
+                f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding of the "
+                "kernel matrix; directions in which that is rounding alone are left out"
+            )
         intercept = xp.zeros(Y.shape[1], dtype=Y.dtype, **_beside(Y))
         border = self.smoother.border
         if border is not None:

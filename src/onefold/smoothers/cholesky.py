@@ -25,11 +25,12 @@ from onefold.arrays import (
     copied,
     invert_lower,
     is_numpy,
+    like,
     namespace,
     take_rows,
 )
 from onefold.smoothers.dense import DenseSmoother, Operator
-from onefold.smoothers.spectral import GIVEN, Rounding, SpectralSmoother
+from onefold.smoothers.spectral import BELOW, GIVEN, Rounding, SpectralSmoother
 from onefold.threads import check_stop
 
 _STRIP = 256
@@ -48,6 +49,8 @@ class CholeskySmoother(DenseSmoother):
         Factorise over K: one array of n × n, but the smoother serves a single call with one μ.
     rounding : Rounding
         Which negative eigenvalues are rounding.
+    graded : bool
+        The rows of K differ in size by far, as weights make them.
     """
 
     def __init__(
@@ -57,12 +60,17 @@ class CholeskySmoother(DenseSmoother):
         *,
         overwrite: bool = False,
         rounding: Rounding = GIVEN,
+        graded: bool = False,
     ) -> None:
         super().__init__(K.shape[0], border)
         self._K = K
         self._overwrite, self._rounding = overwrite, rounding
         self._buffer: Array | None = None
         self._decomposed: SpectralSmoother | None = None
+        # The trace bounds the largest eigenvalue; matrices with rows of very different size (graded
+        # ones) have no noise to speak of, since that of each row is relative to the row.
+        largest = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
+        self._noise = 0.0 if graded else rounding.noise(like([largest], K))
 
     @property
     def smallest_eigenvalue(self) -> float:
@@ -76,6 +84,8 @@ class CholeskySmoother(DenseSmoother):
     def _operator(self, alpha: float) -> Operator:
         if self._K is None:
             raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
+        if alpha < BELOW * self._noise:
+            return next(self._by_eigenvalues(self._K).operators([alpha]))
         diagonal = namespace(self._K).linalg.diagonal(self._K) + 0.0
         shifted = self._shifted(alpha)
         try:
@@ -83,6 +93,11 @@ class CholeskySmoother(DenseSmoother):
         except np.linalg.LinAlgError:
             K = self._K if self._K is not None else _unfactorised(shifted, diagonal, alpha)
             return next(self._by_eigenvalues(K).operators([alpha]))
+
+    def below_rounding(self, alphas: Any) -> Any:
+        if self._decomposed is None:
+            return super().below_rounding(alphas)
+        return self._decomposed.below_rounding(alphas)
 
     def _by_eigenvalues(self, K: Array) -> SpectralSmoother:
         if self._decomposed is None:

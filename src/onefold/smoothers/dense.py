@@ -32,6 +32,10 @@ class Operator(ABC):
     def logdet(self) -> float:
         """Log det (K + μI)."""
 
+    def solve_signal(self, Y: Array) -> Array:
+        """(K + μI)⁻¹ Y in the directions in which K is more than rounding."""
+        raise TypeError(f"{type(self).__name__} knows no directions")
+
 
 class DenseSmoother(Smoother):
     """R_b(μ) through operators, each μ in turn."""
@@ -49,6 +53,13 @@ class DenseSmoother(Smoother):
         """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
         return np.asarray(alphas, dtype=np.float64).reshape(-1) + self.smallest_eigenvalue > 0
 
+    def below_rounding(self, alphas: Any) -> Any:
+        r"""Whether each μ is so small beside K that the rounding of K would decide the solution.
+
+        Directions in which K is nothing but rounding then count as 0, see `duals`.
+        """
+        return np.zeros(np.size(alphas), dtype=bool)
+
     def _first(self, operator: Operator, Y: Array) -> tuple[Array, BorderCorrection | None]:
         """R_b Y, and the border's correction, from one application of R."""
         if self.border is None:
@@ -60,6 +71,28 @@ class DenseSmoother(Smoother):
 
     def residuals(self, Y: Array, alphas: Any) -> Array:
         return namespace(Y).stack([self._first(op, Y)[0] for op in self.operators(alphas)])
+
+    def duals(self, Y: Array, alphas: Any) -> Array:
+        r"""R_b Y / μ, shape (μ, n, targets): the coefficients of the kernel at each row.
+
+        Where μ is below the rounding of K, without the directions that are rounding alone: they leave
+        predictions as they are, but their coefficients, r/μ, would multiply the rounding of every
+        later kernel value.
+        """
+        pieces = []
+        for alpha, operator in zip(np.asarray(alphas).reshape(-1), self.operators(alphas)):
+            residuals, border = self._first(operator, Y)
+            if not self.below_rounding([alpha])[0]:
+                pieces.append(residuals / float(alpha))
+            elif border is None or self.border is None:
+                pieces.append(operator.solve_signal(Y))
+            else:
+                s = self.border
+                b = (border.rho[0, :] @ Y) / border.sigma[0]
+                dual = operator.solve_signal(Y - s[:, None] * b[None, :])
+                # sᵀα = 0 to the last digit: K is large along s, where it was taken off.
+                pieces.append(dual - s[:, None] * ((s @ dual) / float(s @ s))[None, :])
+        return namespace(Y).stack(pieces)
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
         pieces = []

@@ -19,6 +19,7 @@ import scipy.linalg
 
 from onefold.arrays import Array, is_numpy
 from onefold.smoothers.dense import DenseSmoother, Operator
+from onefold.smoothers.spectral import BELOW
 from onefold.threads import check_stop
 
 _SMALLEST = 1000  # below this many rows a decomposition takes no time worth saving
@@ -77,6 +78,10 @@ class LowRankSmoother(DenseSmoother):
         self._vectors, singular, _ = np.linalg.svd(factor, full_matrices=False)
         self._values = singular**2
 
+    def below_rounding(self, alphas: Any) -> Any:
+        largest = float(self._values.max(initial=0.0))
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * _ROUNDING * largest
+
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
             check_stop()
@@ -97,6 +102,9 @@ class _Thin(Operator):
 
     def apply(self, Y: Array) -> Array:
         return Y - self.vectors @ (self._weights[:, None] * (self.vectors.T @ Y))
+
+    def solve_signal(self, Y: Array) -> Array:
+        return self.vectors @ ((self.vectors.T @ Y) / (self.values + self.alpha)[:, None])
 
     def block(self, rows: Any) -> Array:
         factor = self.vectors[rows] * np.sqrt(self._weights)[None, :]

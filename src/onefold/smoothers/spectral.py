@@ -16,13 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, is_numpy, namespace, replace_rows, symmetric_eigh, take_rows, to_numpy
+from onefold.arrays import (
+    Array,
+    is_numpy,
+    like,
+    namespace,
+    replace_rows,
+    symmetric_eigh,
+    take_rows,
+    to_numpy,
+)
 from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector, without_rows
 from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
 from onefold.threads import check_stop
 
 _STRIP = 256  # rows of U∘U formed at a time
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))
+_NOISE = 8 * float(np.finfo(np.float64).eps)  # of the largest eigenvalue
+BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _FLOAT64_ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
@@ -44,6 +55,13 @@ class Rounding:
 
     tolerance: float
     scale: float = 0.0
+
+    def noise(self, values: Array) -> float:
+        """Eigenvalues up to this size are rounding: of the decomposition, and of the matrix itself."""
+        if values.shape[0] == 0:
+            return 0.0
+        xp = namespace(values)
+        return _NOISE * max(float(xp.max(xp.abs(values))), self.scale)
 
     def settled(self, values: Array) -> Array:
         """The eigenvalues with those at the rounding of float64 set to 0; raise if indefinite.
@@ -96,6 +114,7 @@ class SpectralSmoother(DenseSmoother):
     ) -> None:
         super().__init__(K.shape[0], border)
         spectrum = decompose(K, alone, release_lock)
+        self._noise = rounding.noise(spectrum.values)
         self._spectrum = replace(spectrum, values=rounding.settled(spectrum.values))
 
     @property
@@ -104,12 +123,22 @@ class SpectralSmoother(DenseSmoother):
         return float(namespace(values).min(values)) if values.shape[0] else 0.0
 
     def _filter(self, alphas: Any) -> Array:
-        """μ/(λ+μ) of shape (μ, n)."""
-        values = self._spectrum.values
+        """μ/(λ+μ) of shape (μ, n); where μ is below the rounding of K, noise among the λ counts as 0."""
+        values, xp = self._spectrum.values, namespace(self._spectrum.values)
         mu = as_vector(alphas, values)[:, None]
         if not self.solvable(alphas).all():
             raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
-        return mu / (values[None, :] + mu)
+        filtered = mu / (values[None, :] + mu)
+        below = self.below_rounding(alphas)
+        if not below.any():
+            return filtered
+        noise = (
+            like(below, values)[:, None] * like(to_numpy(abs(values) <= self._noise), values)[None, :]
+        )
+        return xp.where(noise > 0, xp.ones_like(filtered), filtered)
+
+    def below_rounding(self, alphas: Any) -> Any:
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
@@ -227,6 +256,12 @@ class _Filtered(Operator):
 
     def apply(self, Y: Array) -> Array:
         return self.spectrum.mix(Y, self.weights[None, :])[0, :, :]
+
+    def solve_signal(self, Y: Array) -> Array:
+        kept = namespace(self.weights).where(
+            self.weights < 1, self.weights / self.alpha, namespace(self.weights).zeros_like(self.weights)
+        )
+        return self.spectrum.mix(Y, kept[None, :])[0, :, :]
 
     def diagonal(self) -> Array:
         return self.spectrum.diagonal(self.weights[:, None])[:, 0]
