@@ -10,7 +10,8 @@ import numpy as np
 
 from onefold import saving
 from onefold.cli.files import model_file
-from onefold.cli.report import aligned, counted, measure_lines, number_words, trust_words
+from onefold.cli.report import aligned, approximation_lines, measure_lines
+from onefold.cli.words import counted, number_words
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -80,8 +81,7 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
-    for stage, words in _approximation_words(facts["approximation"]).items():
-        lines.append((stage, words))
+    lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
     lines += [(name, number_words(value)) for name, value in params.items()]
     if facts["classes"] is not None:
@@ -95,19 +95,6 @@ def _text(facts: dict[str, Any]) -> str:
     return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
 
 
-def _approximation_words(approximation: dict[str, Any]) -> dict[str, str]:
-    """What ran at each stage; estimators with given hyper-parameters have one stage."""
-    stages = {"fitted with": approximation}
-    if "fitted_with" in approximation:
-        stages = {name.replace("_", " "): report for name, report in approximation.items()}
-    trust = stages.pop("trust", None)
-    words = {
-        stage: ", ".join(str(report[key]) for key in ("name", "route") if key in report)
-        for stage, report in stages.items()
-    }
-    return words if trust is None else {**words, "trust check": trust_words(trust)}
-
-
 def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     tuning, preparation = facts["tuning"], facts["preparation"]
     lines = [
@@ -117,7 +104,7 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "sparse_features" in preparation:
         lines.append(("features", f"{preparation['sparse_features']} of an svmlight table"))
-        return lines
+        return lines + [("note", note) for note in tuning["notes"]]
     if preparation["numeric"]:
         lines.append(("numbers", listing(preparation["numeric"])))
     for name, categories in preparation["categorical"].items():
@@ -128,4 +115,4 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(("missing values", gaps))
     if facts["id_column"]:
         lines.append(("id column", f"'{facts['id_column']}'"))
-    return lines
+    return lines + [("note", note) for note in tuning["notes"]]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from onefold.cli.folds import choose_folds
-from onefold.cli.job import Job, Settings, check_kernel
+from onefold.cli.job import Job, Settings, check_kernel, check_target
 from onefold.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
 from onefold.tables.target import target_of_numbers
@@ -43,6 +43,7 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
     not_features = {*settings.named_columns().values(), *settings.drop} - {settings.target}
     found = rows_on_disk(source, settings.target, directory / "rows.npy", drop=not_features)
     target = target_of_numbers(found.y, settings.target, settings.task)
+    check_target(settings, target)
     cv, words = choose_folds(settings, target, None)
     preparation = Preparation(
         numeric=found.columns,

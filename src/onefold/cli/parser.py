@@ -85,12 +85,17 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
     add(
         "--gap",
-        type=int,
+        type=values.whole_number,
         default=0,
         metavar="N",
         help="with --ordered: rows left out around each fold",
     )
     add("--criterion", metavar="NAME", help="default: error (classification), mse (regression)")
+    add(
+        "--class-weight",
+        choices=["balanced"],
+        help="classes weigh the same however few rows they have; chooses by balanced_accuracy",
+    )
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add(
@@ -100,8 +105,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         help="of the kernel matrix (default: auto)",
     )
     add("--check", action="store_true", help="check the approximation against the exact method")
-    add("--jobs", type=int, metavar="N", help="worker threads (-1: all cores)")
-    add("--seed", type=int, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
+    add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
+    add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
     output = parser.add_argument_group("output")
     add = output.add_argument
     add(

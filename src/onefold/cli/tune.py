@@ -10,11 +10,11 @@ from pathlib import Path
 
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.job import Job, Settings, prepare_job, run_job
-from onefold.cli.measures import score_words
 from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
-from onefold.cli.report import counted, result_json, result_text
-from onefold.cli.writing import OUTPUT_NAMES, write_model
+from onefold.cli.report import result_json, result_text
+from onefold.cli.words import counted, score_words
+from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.tables import TableError, TableSource, open_table
 from onefold.tables.errors import listing
 
@@ -27,8 +27,9 @@ def run(arguments: argparse.Namespace) -> None:
     source = open_table(arguments.table)
     settings = _settings(arguments, source)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
-    refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
-    with staged_directory(directory, OUTPUT_NAMES) as stage:
+    outputs = [directory / name for name in OUTPUT_NAMES]
+    refuse_existing(outputs, arguments.force, inputs=[arguments.table])
+    with staged_directory(directory, RESULT_NAMES) as stage:
         mapped = larger_than_memory(source)
         job = (
             prepare_on_disk(source, settings, stage) if mapped else prepare_job(source.read(), settings)
@@ -43,10 +44,11 @@ def run(arguments: argparse.Namespace) -> None:
         with Progress(None if quiet else sys.stderr, words) as progress:
             model = run_job(job, progress)
         (stage / "rows.npy").unlink(missing_ok=True)
-        no_picture = write_model(model, stage)
+        write_results(model, stage)
+    no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
-    files = [str(directory / name) for name in OUTPUT_NAMES if (directory / name).exists()]
+    files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
         print(json.dumps(result_json(model, arguments.table, files, no_picture), allow_nan=False))
     else:
@@ -65,8 +67,8 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         raise TableError(
             f"name the column to predict with --target COL; the columns are {listing(source.names)}"
         )
-    if arguments.gap < 0 or (arguments.gap and not arguments.ordered):
-        raise ValueError("--gap N goes with --ordered, and N is not negative")
+    if arguments.gap and not arguments.ordered:
+        raise ValueError("--gap N goes with --ordered: give both or none")
     settings = Settings(
         target=target,
         task=arguments.task,
@@ -80,6 +82,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         ordered=arguments.ordered,
         gap=arguments.gap,
         criterion=arguments.criterion,
+        class_weight=arguments.class_weight,
         gammas=arguments.gammas,
         alphas=arguments.alphas,
         approximation=arguments.approximation,

@@ -14,7 +14,7 @@ from onefold.plots.grid import SearchGrid, exponent_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["search_heatmap"]
+__all__ = ["plain_text", "search_heatmap"]
 
 _SCORE = "mean held-out score (higher is better)"
 _GAMMA = "gamma (larger: more flexible)"
@@ -48,7 +48,8 @@ def search_heatmap(
     best : mapping, optional
         The chosen ``{"gamma": …, "alpha": …}``; by default the candidate with the best score.
     headline : str, optional
-        The title up to the chosen values; by default the score.
+        The title up to the chosen values; by default the score. As everywhere in matplotlib, what
+        stands between dollar signs is set as mathematics: see :func:`plain_text`.
     score_label : str
         What the colours, or the vertical axis of a curve, mean.
 
@@ -85,6 +86,11 @@ def search_heatmap(
     finally:
         temporary.unlink(missing_ok=True)
     return axes
+
+
+def plain_text(text: str) -> str:
+    """The text with its dollar signs as such, not as borders of mathematics."""
+    return text.replace("$", r"\$")
 
 
 def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) -> None:
