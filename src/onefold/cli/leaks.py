@@ -7,12 +7,14 @@ compared with a target of numbers by correlation, of values and of ranks.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from onefold.tables import Preparation, Target
+from onefold.tables.errors import listing
 
 __all__ = ["leak_note", "suspicious_columns"]
 
@@ -51,11 +53,11 @@ def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list
 
 def leak_note(names: list[str], target: str) -> str:
     """What to do about them."""
-    quoted = ", ".join(f"'{name}'" for name in names)
+    quoted, options = listing(names), " ".join(shlex.quote(name) for name in names)
     alone = "each alone predict" if len(names) > 1 else "alone predicts"
     return (
         f"{quoted} {alone} '{target}' almost perfectly; if not known when predictions are made, "
-        f"leave out with --drop {' '.join(names)}"
+        f"leave out with --drop {options}"
     )
 
 

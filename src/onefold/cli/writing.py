@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +38,14 @@ def draw_search(model: TableModel, directory: Path) -> str | None:
     path = directory / PICTURE_NAME
     try:
         path.unlink(missing_ok=True)
-        with warnings.catch_warnings():
-            # Letters that the font does not have are drawn as boxes.
-            warnings.filterwarnings("ignore", message=".*missing from font")
+        with _quiet_about_letters():
             _draw(model, path)
     except OSError as error:
         return f"{path} can't be written ({error.strerror or error})"
+    except ImportError as error:
+        return str(error)
     except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
-        return " ".join(str(error).split())[:200] or type(error).__name__
+        return f"matplotlib can't draw it ({' '.join(str(error).split()):.100} …)"
     return None
 
 
@@ -56,6 +58,20 @@ def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
         writer.writerow(names)
         for values in zip(*columns):
             writer.writerow(["" if value is None else value for value in values])
+
+
+@contextmanager
+def _quiet_about_letters() -> Iterator[None]:
+    """Letters that the font does not have are drawn as boxes, which speak for themselves."""
+    logger = logging.getLogger("matplotlib.mathtext")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*missing from font")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _draw(model: TableModel, path: Path) -> None:

@@ -22,6 +22,7 @@ _ALPHA = "alpha (larger: smoother)"
 _INK = "#222222"
 _ACCENT = "#d1495b"
 _MOST_TICKS = 13
+_LONGEST_LINE = 36  # characters of a title that leave room for the chosen values beside them
 
 
 def search_heatmap(
@@ -102,7 +103,8 @@ def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) 
     if np.isfinite(grid.gamma):
         chosen = f"gamma = {exponent_label(grid.gamma)}, " + chosen
     words = headline or f"best score {grid.score:.4g}"
-    axes.set_title(f"{words} at {chosen}", loc="left", color=_INK, pad=10)
+    between = " " if len(words) <= _LONGEST_LINE else "\n"
+    axes.set_title(f"{words}{between}at {chosen}", loc="left", color=_INK, pad=10)
 
 
 def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
