@@ -8,6 +8,7 @@ with as many landmarks as they allow. Times come from operation counts and the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -185,6 +186,17 @@ class Planned(Auto):
         return self.chosen.memory_per_model(n)
 
 
+def _shape_of(X: Any) -> tuple[Any, Any]:
+    """Rows and features of an array or of a given shape; raise for anything else."""
+    shape = X if isinstance(X, tuple | list) else getattr(X, "shape", None)
+    if shape is None or len(shape) != 2 or not all(isinstance(size, Real) for size in shape):
+        got = f"shape {tuple(shape)}" if hasattr(X, "shape") else repr(X)[:60]
+        raise ValueError(
+            f"plan takes an array of rows, or a shape such as (1000, 20) for 1000 × 20; got {got}."
+        )
+    return shape[0], shape[1]
+
+
 def plan(
     X: Any,
     *,
@@ -199,7 +211,7 @@ def plan(
 
     Parameters
     ----------
-    X : array, or a shape (rows, features)
+    X : array (rows, features), or such a shape
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
     n_gammas, n_alphas : int, default=13, 11
         Size of the grid; the defaults are those of the estimators.
@@ -222,7 +234,7 @@ def plan(
     """
     from onefold.approximations import resolve_approximation
 
-    n, d = X if isinstance(X, tuple) else X.shape
+    n, d = _shape_of(X)
     chosen = resolve_approximation(approximation)
     load = Workload(kernels=n_gammas, alphas=n_alphas, folds=cv)
     for name, value in (("rows", n), ("features", d), ("n_gammas", n_gammas), ("n_alphas", n_alphas)):
