@@ -58,7 +58,7 @@ def uniform_series(X: Any) -> UniformSeries | None:
 
 
 def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
-    """Which share of the variance of K's entries remains along its diagonals: 0 for Toeplitz, 1 for noise.
+    """The share of the variance of K's entries that remains along its diagonals: none for Toeplitz.
 
     Of a stationary kernel the distances between rows are looked at instead, which holds for every
     width. A fixed sample of 4096 pairs, lags up to n/2.

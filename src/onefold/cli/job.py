@@ -194,8 +194,8 @@ def check_target(settings: Settings, target: Target) -> None:
         spread = float(target.values.max() / 2 - target.values.min() / 2)
         if not _SMALLEST < spread < _LARGEST:
             raise TableError(
-                f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is beyond "
-                "floating point; multiply the column by a constant, to values near 1"
+                f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is "
+                "beyond floating point; multiply the column by a constant, to values near 1"
             )
     if settings.criterion is not None:
         check_criterion(settings.criterion, target)

@@ -109,7 +109,9 @@ def _left_open(predict: Callable[[slice, slice], np.ndarray], y: np.ndarray, num
         else:
             loss += float(np.sum(predicted != truth))
             constant += float(np.sum(np.bincount(y[seen]).argmax() != truth))
-    return loss / constant if constant > (0 if numbers else _FEWEST_ERRORS) else 1.0
+    if constant == 0 or (not numbers and constant < _FEWEST_ERRORS):
+        return 1.0
+    return loss / constant
 
 
 def _means(groups: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:

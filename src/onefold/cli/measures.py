@@ -60,7 +60,7 @@ def _of_numbers(
         "rmse": math.sqrt(error),
         "baseline_rmse": math.sqrt(spread),
         "gain": 1.0 - error / spread,
-        "gain_error": float(np.std(constant - losses)) / spread / math.sqrt(len(y)),
+        "gain_error": float(np.std((constant - losses) / spread)) / math.sqrt(len(y)),
     }
 
 
