@@ -67,8 +67,10 @@ def test_inspect_refuses_damaged_files(table, capsys, refused):
 
 def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [".venv/bin/onefold", "demo"])
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
+    assert out.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n")
     assert {p.name for p in Path("onefold-demo").iterdir()} == {
         "model.onefold",
         "search.csv",

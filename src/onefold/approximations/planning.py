@@ -188,9 +188,9 @@ class Planned(Auto):
 
 def _shape_of(X: Any) -> tuple[Any, Any]:
     """Rows and features of an array or of a given shape; raise for anything else."""
-    shape = X if isinstance(X, tuple | list) else getattr(X, "shape", None)
-    if shape is None or len(shape) != 2 or not all(isinstance(size, Real) for size in shape):
-        got = f"shape {tuple(shape)}" if hasattr(X, "shape") else repr(X)[:60]
+    shape = tuple(X if isinstance(X, tuple | list) else getattr(X, "shape", ()))
+    if len(shape) != 2 or not all(isinstance(size, Real) for size in shape):
+        got = f"shape {shape}" if hasattr(X, "shape") else f"{X!r:.60}"
         raise ValueError(
             f"plan takes an array of rows, or a shape such as (1000, 20) for 1000 × 20; got {got}."
         )
