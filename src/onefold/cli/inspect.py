@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from onefold import saving
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, approximation_lines, measure_lines
-from onefold.cli.words import counted, number_words
+from onefold.cli.words import counted, json_text, number_words
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -34,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
         facts |= _estimator_facts(model.estimator) | _table_facts(model)
     else:
         facts |= _estimator_facts(saving.load(path))
-    print(json.dumps(facts, allow_nan=False) if arguments.json else _text(facts))
+    print(json_text(facts) if arguments.json else _text(facts))
 
 
 def _estimator_facts(estimator: Any) -> dict[str, Any]:

@@ -90,11 +90,16 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --ordered: rows left out around each fold",
     )
-    add("--criterion", metavar="NAME", help="default: error (classification), mse (regression)")
+    add(
+        "--criterion",
+        metavar="NAME",
+        help="default: error (classification), mse (regression); or press, gcv, evidence, or the name "
+        "of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
+    )
     add(
         "--class-weight",
         choices=["balanced"],
-        help="classes weigh the same however few rows they have; chooses by balanced_accuracy",
+        help="rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise",
     )
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")

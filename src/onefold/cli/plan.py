@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from onefold.approximations import plan
+from onefold.cli.words import json_text
 from onefold.tables import TableSource, open_table
 
 __all__ = ["run"]
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         "free_bytes": found.free_bytes,
         "fits": found.fits,
     }
-    print(json.dumps(facts, allow_nan=False))
+    print(json_text(facts))
 
 
 def table_shape(source: TableSource, left_out: int = 0) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from onefold.cli.job import Job, Settings, prepare_job, run_job
 from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
 from onefold.cli.report import result_json, result_text
-from onefold.cli.words import counted, score_words
+from onefold.cli.words import counted, json_text, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.tables import TableError, TableSource, open_table
 from onefold.tables.errors import listing
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
-        print(json.dumps(result_json(model, arguments.table, files, no_picture), allow_nan=False))
+        print(json_text(result_json(model, arguments.table, files, no_picture)))
     else:
         print(result_text(model, files))
 

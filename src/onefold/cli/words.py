@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+from typing import Any
 
 from onefold.cli.values import power_of_two
 
-__all__ = ["counted", "decimal", "number_words", "percent", "score_label", "score_text", "score_words"]
+__all__ = [
+    "counted",
+    "decimal",
+    "json_text",
+    "number_words",
+    "percent",
+    "score_label",
+    "score_text",
+    "score_words",
+]
 
+_ROUNDING = 1e-9
 _ACCURACY = {"error": "accuracy", "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
 _SQUARED = {"mse", "neg_mean_squared_error"}
 _ROOT = "neg_root_mean_squared_error"
@@ -48,7 +60,7 @@ def percent(share: float) -> str:
     if not math.isfinite(share):
         return "undefined"
     # Sums of folds miss 0 and 1 by rounding, and a share has no sign to show.
-    share = 0.0 if abs(share) < 1e-12 else 1.0 if abs(share - 1.0) < 1e-12 else share
+    share = 0.0 if abs(share) < _ROUNDING else 1.0 if abs(share - 1.0) < _ROUNDING else share
     digits = 2
     while digits < 8 and 0 < share < 1 and round(100 * share, digits) in (0.0, 100.0):
         digits += 1
@@ -71,3 +83,16 @@ def number_words(value: float) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun in the singular or the plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def json_text(facts: dict[str, Any]) -> str:
+    """One JSON object in a line; JSON has no NaN and no infinity, which become null."""
+    return json.dumps(_finite(facts), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
