@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,3 +203,14 @@ def test_grids():
 
 def test_powers_of_two_are_shown_as_such():
     assert [values.power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
+
+
+def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
+    def run(arguments):
+        for text in ("first\n line", "second", "first\n line"):
+            warnings.warn(text, stacklevel=1)
+            warnings.warn_explicit(text, UserWarning, f"{text}.py", 1)
+
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=run))
+    assert main(["demo"]) == 0
+    assert capsys.readouterr().err == "onefold: warning: first line\nonefold: warning: second\n"

@@ -145,6 +145,23 @@ def test_class_weights_reach_the_fit_and_the_choice(here, capsys, refused):
     assert "--class-weight is for classification" in line
 
 
+def test_folds_without_a_class_are_spoken_of_once(here, capsys):
+    write(y=lambda frame, rng: np.where(frame.index < 3, "few", np.where(frame.a > 0, "up", "down")))
+    for options in ([], ["--class-weight", "balanced"]):
+        assert main(["tune", "t.csv", "--target", "y", *SMALL, "--force", *options]) == 0
+        err = capsys.readouterr().err
+        assert "'few' has only 3 of the rows, fewer than the 5 folds" in err
+        assert "warning" not in err
+
+
+def test_ways_of_folding_read_well(here, capsys):
+    write(y=wave, site=lambda frame, rng: np.arange(len(frame)) % 7)
+    _, text, _ = tune(capsys, "--groups", "site")
+    assert "by cross-validation (5-fold, groups of 'site' kept together)\n" in text
+    _, text, _ = tune(capsys, "--cv", "loo")
+    assert "by leave-one-out cross-validation\n" in text
+
+
 @pytest.mark.parametrize("class_weight", [[], ["--class-weight", "balanced"]])
 def test_no_better_than_a_constant(here, capsys, class_weight):
     write(n=120, y=lambda frame, rng: (rng.random(len(frame)) < 0.1).astype(int))
@@ -293,6 +310,8 @@ def test_a_scorer_that_cannot_score_the_predictions(here, refused):
         (["--seed", "4294967296"], "too large for a seed"),
         (["--ordered", "--gap", "-1"], "'-1' is not a whole number from 0"),
         (["--class-weight", "none"], "invalid choice: 'none'"),
+        (["--out", ""], "--out: the name is empty"),
+        (["--criterion", ""], "there is no criterion ''"),
     ],
 )
 def test_option_values(here, refused, options, words):

@@ -15,9 +15,8 @@ import errno
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TextIO
 
 from onefold.cli.parser import build_parser
 from onefold.cli.stopping import orderly_stopping
@@ -29,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         with warnings.catch_warnings(), orderly_stopping():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _each_once()
             arguments = build_parser().parse_args(argv)
             # Imported only now, so that --help and --version answer at once.
             import_module(f"onefold.cli.{arguments.command}").run(arguments)
@@ -73,12 +72,14 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    print(f"onefold: warning: {' '.join(str(message).split())}", file=sys.stderr)
+def _each_once() -> Callable[..., None]:
+    """A way to show warnings: one line each, and none twice."""
+    shown = set()
+
+    def show(message: Warning | str, *where: object, **more: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in shown:
+            shown.add(text)
+            print(f"onefold: warning: {text}", file=sys.stderr)
+
+    return show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -126,17 +127,20 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
     else:
         estimator = LSSVRCV(**options)
     begin = time.perf_counter()
-    try:
-        estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
-    except ValueError as error:
-        words = explain_failure(job.criterion, error)
-        if words is None:
-            raise
-        raise ValueError(words) from error
-    seconds = time.perf_counter() - begin
-    # The callback has done its work and a model file has no room for code.
-    estimator.set_params(callback=None)
-    report = _report(job, estimator, seconds)
+    with warnings.catch_warnings():
+        # Folds that lack a class are spoken of once, in words, before the search.
+        warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
+        try:
+            estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
+        except ValueError as error:
+            words = explain_failure(job.criterion, error)
+            if words is None:
+                raise
+            raise ValueError(words) from error
+        seconds = time.perf_counter() - begin
+        # The callback has done its work and a model file has no room for code.
+        estimator.set_params(callback=None)
+        report = _report(job, estimator, seconds)
     return TableModel(estimator, job.preparation, settings.target, job.target.task, settings.id, report)
 
 

@@ -58,7 +58,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         "shuffled into folds, evenly by class, unless --groups or --ordered says otherwise."
     )
     add = parser.add_argument
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict (.npz: y, svmlight: target)")
     add("--task", choices=["classification", "regression"], help="default: by the target's values")
     columns = parser.add_argument_group("columns")
@@ -117,7 +117,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=values.path,
         help="gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)",
     )
     add("--force", action="store_true", help="replace files that exist")
@@ -131,9 +131,9 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
         "are fine for .csv, .tsv, .parquet and svmlight. Columns not needed are ignored."
     )
     add = parser.add_argument
-    add("model", metavar="MODEL", type=Path, help="model.onefold, or the directory tune wrote")
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
-    add("--out", metavar="FILE", type=Path, help=".csv or .parquet (default: CSV on stdout)")
+    add("model", metavar="MODEL", type=values.path, help="model.onefold, or the directory tune wrote")
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
+    add("--out", metavar="FILE", type=values.path, help=".csv or .parquet (default: CSV on stdout)")
     add("--id", metavar="COL", help="column to repeat beside predictions (default: tune's --id)")
     add("--decision", action="store_true", help="add decision values (classification)")
     add("--score", action="store_true", help="compare with the table's target column, on stderr")
@@ -147,7 +147,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         "how much memory it would need. Reads the table once, block by block, to count its rows."
     )
     add = parser.add_argument
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
@@ -167,7 +167,9 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show what a model file holds: model, scores, features, preparation."
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model.onefold, or its directory")
+    parser.add_argument(
+        "model", metavar="MODEL", type=values.path, help="model.onefold, or its directory"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -179,7 +181,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=values.path,
         default=Path("onefold-demo"),
         help="default: onefold-demo",
     )

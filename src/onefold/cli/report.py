@@ -62,7 +62,10 @@ def result_text(model: TableModel, files: list[str]) -> str:
     """The result of ``onefold tune`` for people."""
     report, estimator = model.report, model.estimator
     held_out = report["heldout"] is not None
-    how = f"{report['cv']} cross-validation" if held_out else f"the criterion {report['criterion']}"
+    folds = f"{report['cv']} cross-validation"
+    if " " in report["cv"]:
+        folds = f"cross-validation ({report['cv']})"
+    how = folds if held_out else f"the criterion {report['criterion']}"
     facts = [
         *parameter_lines(estimator),
         *measure_lines(report),

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from onefold.cli.files import refuse_existing, staged_directory
+from onefold.cli.folds import few_rows_note
 from onefold.cli.job import Job, Settings, prepare_job, run_job
 from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
@@ -106,4 +107,5 @@ def _notes(job: Job, table: str) -> list[str]:
     ]
     if preparation.constant:
         notes.append(f"left out, being constant: {listing(preparation.constant)}")
-    return notes
+    few = few_rows_note(job.settings.cv, target)
+    return notes if few is None else [*notes, few]

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-__all__ = ["folds", "grid", "positive_int", "power_of_two", "seed", "threads", "whole_number"]
+__all__ = [
+    "folds",
+    "grid",
+    "path",
+    "positive_int",
+    "power_of_two",
+    "seed",
+    "threads",
+    "whole_number",
+]
 
 
 def grid(text: str) -> list[float]:
@@ -39,6 +49,13 @@ def folds(text: str) -> int | Literal["loo"]:
     if count < 2:
         raise argparse.ArgumentTypeError(f"'{text}' is neither 'loo' nor a number of folds (≥ 2)")
     return count
+
+
+def path(text: str) -> Path:
+    """A path; none at all, as an unset variable of the shell leaves it, is not the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; give a path, or . for this directory")
+    return Path(text)
 
 
 def positive_int(text: str) -> int:
