@@ -11,9 +11,11 @@ import pytest
 from cli_arguments import SMALL, TUNE
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import onefold
-from onefold.cli import main
+from onefold.cli import inspect, main
 from onefold.tables import load_table_model
 
 MODEL = "t-onefold/model.onefold"
@@ -53,6 +55,37 @@ def test_inspect_a_bare_estimator(table, capsys, as_json):
     for name, word in (("bare.onefold", "LSSVR"), ("chosen.onefold", "LSSVRCV")):
         assert main(["inspect", name, *as_json]) == 0
         assert word in capsys.readouterr().out
+
+
+def test_scores_of_bare_estimators_read_as_what_they_are(table, capsys):
+    X, y = table[["length", "width"]].to_numpy(), table.kind.to_numpy(str)
+    grid = {"gammas": [0.01], "alphas": [10.0]}
+    for criterion, words in (
+        (None, "accuracy    {percent:.2%}"),
+        ("f1_macro", "f1 macro    {score:.4g}"),
+        (lambda estimator, X, y: 0.25, "score       0.25"),
+    ):
+        fitted = onefold.LSSVCCV(criterion=criterion, **grid).fit(X, y)
+        fitted.save("bare.onefold")
+        assert main(["inspect", "bare.onefold"]) == 0
+        score = fitted.best_score_
+        assert words.format(percent=1 + score, score=score) in capsys.readouterr().out
+
+
+def test_inspect_knows_pipelines(table):
+    X, y = table[["length", "width"]].to_numpy(), table.amount.to_numpy()
+    model = make_pipeline(StandardScaler(), onefold.LSSVR()).fit(X, y)
+    facts = inspect._estimator_facts(model)
+    assert facts["steps"] == ["StandardScaler", "LSSVR"]
+    assert facts["features"] == 2
+    facts |= {
+        "file": "f",
+        "bytes": 1,
+        "estimator": "Pipeline",
+        "onefold_version": "1",
+        "format_version": 1,
+    }
+    assert "StandardScaler → LSSVR" in inspect._text(facts)
 
 
 def test_inspect_refuses_damaged_files(table, capsys, refused):

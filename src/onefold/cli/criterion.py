@@ -59,7 +59,7 @@ def check_criterion(name: str, target: Target) -> None:
 def explain_failure(name: str, error: Exception) -> str | None:
     """Words for an error that a scorer raised about predictions; None if it came from elsewhere."""
     frames = traceback.walk_tb(error.__traceback__)
-    if any(frame.f_globals.get("__name__", "").startswith("sklearn.metrics") for frame, _ in frames):
+    if any(frame.f_globals.get("__name__") == "sklearn.metrics._scorer" for frame, _ in frames):
         cause = " ".join(str(error).split()).rstrip(".")
         return f"--criterion {name} cannot score the held-out predictions ({cause}); use another one"
     return None

@@ -10,7 +10,7 @@ import numpy as np
 from onefold import saving
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, approximation_lines, measure_lines
-from onefold.cli.words import counted, json_text, number_words
+from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -36,7 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
     print(json_text(facts) if arguments.json else _text(facts))
 
 
-def _estimator_facts(estimator: Any) -> dict[str, Any]:
+def _estimator_facts(model: Any) -> dict[str, Any]:
+    # A pipeline ends in the estimator; what comes before it is named.
+    steps = [type(step).__name__ for _, step in getattr(model, "steps", [])]
+    estimator = model[-1] if steps else model
     expansion = estimator.expansion_
     classes = getattr(estimator, "classes_", None)
     facts = {
@@ -45,13 +48,23 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
         "features": int(estimator.n_features_in_),
         "approximation": getattr(estimator, "approximation_", None),
         "classes": None if classes is None else np.asarray(classes).tolist(),
+        "steps": steps,
     }
     if hasattr(estimator, "best_params_"):
         facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
         facts["best_score"] = float(estimator.best_score_)
+        facts["criterion"] = _criterion(estimator)
     else:
         facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
     return facts
+
+
+def _criterion(estimator: Any) -> str | None:
+    """The name of the criterion that the score is of; None if it was a function of the user's."""
+    if "criterion" in getattr(estimator, "dropped_params_", {}):
+        return None
+    default = "error" if hasattr(estimator, "classes_") else "mse"
+    return str(estimator.criterion or default)
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
@@ -80,6 +93,8 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
+    if facts["steps"]:
+        lines.append(("steps", " → ".join(facts["steps"])))
     lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
     lines += [(name, number_words(value)) for name, value in params.items()]
@@ -88,7 +103,9 @@ def _text(facts: dict[str, Any]) -> str:
     if "tuning" in facts:
         lines += _tuning_lines(facts)
     elif "best_score" in facts:
-        lines.append(("score", f"{facts['best_score']:.6g}"))
+        criterion, score = facts["criterion"], facts["best_score"]
+        label = "score" if criterion is None else score_label(criterion)
+        lines.append((label, f"{score:.6g}" if criterion is None else score_text(criterion, score)))
     versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
     lines.append(("written by", versions))
     return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
