@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,15 @@ def test_inspect_knows_pipelines(table):
         "format_version": 1,
     }
     assert "StandardScaler → LSSVR" in inspect._text(facts)
+
+
+@pytest.mark.parametrize("report", [{}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}])
+def test_inspect_refuses_reports_of_other_versions(table, capsys, refused, report):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    replace(load_table_model(MODEL), report=report).save("other.onefold")
+    capsys.readouterr()
+    assert "a report that this version of onefold cannot read" in refused("inspect", "other.onefold")
+    assert main(["predict", "other.onefold", "t.csv"]) == 0
 
 
 def test_inspect_refuses_damaged_files(table, capsys, refused):

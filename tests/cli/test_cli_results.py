@@ -122,6 +122,19 @@ def test_recall_and_balanced_accuracy_against_scikit_learn(here, capsys):
     assert re.search(r"recall of 'yes' +\S+%  \(\d+ rows\)", text)
 
 
+@pytest.mark.parametrize("options", [[], ["--weight", "mass"]])
+@pytest.mark.parametrize("folds", [["--ordered"], ["--groups", "site"], ["--cv", "loo"], ["--cv", "4"]])
+def test_balanced_accuracy_is_the_criterion_of_that_name(here, capsys, folds, options):
+    """Also where folds lack a class, as blocks of sorted rows do."""
+    mass = {"mass": lambda frame, rng: rng.uniform(0.5, 2, len(frame))} if options else {}
+    site = {"site": lambda frame, rng: frame.index // 9} if "--groups" in folds else {}
+    write(y=lambda frame, rng: np.where(frame.index < 30, "early", "late"), **mass, **site)
+    found, _, _ = tune(capsys, *folds, *options, "--criterion", "balanced_accuracy")
+    held = found["heldout"]
+    assert held["balanced_accuracy"] == pytest.approx(found["best_score"], abs=1e-12)
+    assert 0 < held["baseline_balanced_accuracy"] < 1
+
+
 def test_even_classes_need_no_recall(here, capsys):
     write(y=lambda frame, rng: np.where(frame.a > 0, "up", "down"))
     _, text, _ = tune(capsys)

@@ -33,7 +33,18 @@ def run(arguments: argparse.Namespace) -> None:
         facts |= _estimator_facts(model.estimator) | _table_facts(model)
     else:
         facts |= _estimator_facts(saving.load(path))
-    print(json_text(facts) if arguments.json else _text(facts))
+    print(json_text(facts) if arguments.json else _shown(facts))
+
+
+def _shown(facts: dict[str, Any]) -> str:
+    """The text; a file may come from anywhere, and its report is not needed to predict."""
+    try:
+        return _text(facts)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise saving.ModelFileError(
+            f"{facts['file']} holds a report that this version of onefold cannot read; predict with it "
+            "as it is, or tune again"
+        ) from error
 
 
 def _estimator_facts(model: Any) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def _report(job: Job, estimator: Any, seconds: float) -> dict[str, Any]:
 def _prefer_the_criterion(report: dict[str, Any]) -> None:
     """Where the criterion is one of the measures, its own way of taking means over folds counts."""
     held, score = report["heldout"], report["best_score"]
-    ways = {"balanced_accuracy": 1, "r2": 1, "rmse": -1}
+    ways = {"r2": 1, "rmse": -1}
     name = {"neg_root_mean_squared_error": "rmse"}.get(report["criterion"], report["criterion"])
     if held is not None and name in ways:
         held[name] = ways[name] * score

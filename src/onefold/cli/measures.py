@@ -34,10 +34,10 @@ def heldout_measures(
     Returns
     -------
     dict or None
-        ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with ``baseline_accuracy`` and
-        ``baseline_class``, or ``r2`` and ``rmse`` with ``baseline_rmse``; ``gain`` over the constant
-        prediction (in accuracy, balanced accuracy above chance, or share of the squared error) with
-        its standard error. None for criteria that hold out nothing.
+        ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with the accuracies of always
+        answering ``baseline_class``, or ``r2`` and ``rmse`` with ``baseline_rmse``; ``gain`` over the
+        constant prediction, in accuracy or as a share of the squared error, with its standard error.
+        None for criteria that hold out nothing.
     """
     decision = getattr(estimator, "heldout_prediction_", None)
     if decision is None:
@@ -85,12 +85,14 @@ def _of_labels(
         found = _mean_over([rows for rows in within if len(rows)], right, weight)
         recall[str(label)] = found
         chance_error += found * (1.0 - found) / int(members.sum())
-    difference = right - (y == classes[most])
+    constant = (y == classes[most]).astype(float)
+    difference = right - constant
     return {
         "accuracy": _mean_over(folds, right, weight),
         "baseline_accuracy": shares[most],
         "baseline_class": classes[most].item(),
-        "balanced_accuracy": float(np.mean(list(recall.values()))),
+        "balanced_accuracy": _balanced(folds, right, y, weight),
+        "baseline_balanced_accuracy": _balanced(folds, constant, y, weight),
         "recall": recall,
         "class_rows": {str(label): int(np.sum(y == label)) for label in classes},
         "gain": _mean_over(folds, right, weight) - shares[most],
@@ -101,6 +103,14 @@ def _of_labels(
 
 def _mean_over(folds: Sequence[np.ndarray], values: np.ndarray, weight: np.ndarray) -> float:
     return float(np.mean([np.average(values[rows], weights=weight[rows]) for rows in folds]))
+
+
+def _balanced(
+    folds: Sequence[np.ndarray], right: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> float:
+    """Balanced accuracy as scikit-learn scores it: in every fold the mean over the classes it has."""
+    by_fold = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in folds]
+    return float(np.mean([_mean_over(by_class, right, weight) for by_class in by_fold]))
 
 
 class RunningScore:

@@ -32,7 +32,7 @@ def constant_note(report: dict[str, Any]) -> str | None:
         measure = ""
         if report["criterion"] not in {"error", "accuracy"}:
             # Whoever chooses by another score may well give up accuracy for it.
-            gain = held["balanced_accuracy"] - 1.0 / len(held["recall"])
+            gain = held["balanced_accuracy"] - held["baseline_balanced_accuracy"]
             error, measure = held["balanced_gain_error"], " in balanced accuracy"
     if gain <= 1e-12:
         return f"no better than always {constant}{measure}"

@@ -128,7 +128,7 @@ def _class_lines(held: dict[str, Any], criterion: str) -> list[tuple[str, str]]:
     rows = held["class_rows"]
     rare = min(rows.values()) < _UNBALANCED * max(rows.values())
     if rare or criterion not in {"error", "accuracy"}:
-        chance = f"{always}: {percent(1.0 / len(rows))}"
+        chance = f"{always}: {percent(held['baseline_balanced_accuracy'])}"
         lines.append(("balanced accuracy", f"{percent(held['balanced_accuracy'])}  ({chance})"))
         worst_first = sorted(held["recall"], key=lambda label: float(held["recall"][label]))
         for label in worst_first[:_MOST_RECALLS]:
