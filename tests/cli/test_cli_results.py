@@ -306,6 +306,16 @@ def test_criteria_that_do_not_fit(here, refused, monkeypatch, target, criterion)
     assert REFUSED[target][criterion] in line
 
 
+@pytest.mark.parametrize(
+    ("approximation", "criterion"), [("nystroem", "gcv"), ("grid", "press"), ("grid", "evidence")]
+)
+def test_criteria_that_an_approximation_does_not_have(here, refused, approximation, criterion):
+    write(y=wave)
+    options = ["--approximation", approximation, "--criterion", criterion, "--quiet"]
+    line = refused("tune", "t.csv", "--target", "y", *options)
+    assert f"which --approximation {approximation} does without; use mse or r2" in line
+
+
 def test_a_scorer_that_cannot_score_the_predictions(here, refused):
     write(y=lambda frame, rng: np.exp(3 * frame.a))
     line = refused(

@@ -19,6 +19,11 @@ _OWN = {
     "regression": ("mse", "neg_mean_squared_error", "cov", "mape", "press", "gcv", "evidence", "cost"),
 }
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
+# Criteria of the whole smoother, and the approximations that have no such thing.
+_NOT_WITH = {
+    "nystroem": ("gcv", "evidence", "cost"),
+    "grid": ("press", "gcv", "evidence", "cost"),
+}
 # Where scikit-learn keeps the functions behind its scorers.
 _TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
 
@@ -30,10 +35,15 @@ def default_criterion(task: str, balanced: bool) -> str:
     return "balanced_accuracy" if balanced else "error"
 
 
-def check_criterion(name: str, target: Target) -> None:
-    """Raise if the criterion is unknown or cannot score predictions of this target."""
+def check_criterion(name: str, target: Target, approximation: str = "auto") -> None:
+    """Raise if the criterion is unknown or does not go with the target or the approximation."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
+    if name in _NOT_WITH.get(approximation, ()):
+        raise ValueError(
+            f"--criterion {name} needs the whole kernel matrix, which --approximation {approximation} "
+            f"does without; use {_INSTEAD[target.task]}, or --approximation exact"
+        )
     if name in _OWN[target.task]:
         return
     option, advice = f"--criterion {name}", f"use {_INSTEAD[target.task]}"

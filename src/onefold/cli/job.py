@@ -126,6 +126,7 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         estimator: Any = LSSVCCV(class_weight=settings.class_weight, **options)
     else:
         estimator = LSSVRCV(**options)
+    suspicious = suspicious_columns(job.X, job.preparation, job.target)
     begin = time.perf_counter()
     with warnings.catch_warnings():
         # Folds that lack a class are spoken of once, in words, before the search.
@@ -140,11 +141,11 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         seconds = time.perf_counter() - begin
         # The callback has done its work and a model file has no room for code.
         estimator.set_params(callback=None)
-        report = _report(job, estimator, seconds)
+        report = _report(job, estimator, suspicious, seconds)
     return TableModel(estimator, job.preparation, settings.target, job.target.task, settings.id, report)
 
 
-def _report(job: Job, estimator: Any, seconds: float) -> dict[str, Any]:
+def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> dict[str, Any]:
     """What tuning found, as plain values: the source of the text, the JSON and ``inspect``."""
     report = {
         "task": job.target.task,
@@ -158,7 +159,7 @@ def _report(job: Job, estimator: Any, seconds: float) -> dict[str, Any]:
         "best_score": float(estimator.best_score_),
         "candidates": len(estimator.cv_results_["params"]),
         "heldout": heldout_measures(estimator, job.target.values, job.folds(), job.weight),
-        "suspicious_columns": suspicious_columns(job.X, job.preparation, job.target),
+        "suspicious_columns": suspicious,
         "seconds": seconds,
     }
     _prefer_the_criterion(report)
@@ -202,7 +203,7 @@ def check_target(settings: Settings, target: Target) -> None:
                 "beyond floating point; multiply the column by a constant, to values near 1"
             )
     if settings.criterion is not None:
-        check_criterion(settings.criterion, target)
+        check_criterion(settings.criterion, target, settings.approximation)
 
 
 def _weights(rows: Rows, name: str) -> np.ndarray:
