@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from cli_arguments import SMALL, TUNE
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import onefold
-from onefold.cli import main
+from onefold.cli import inspect, main
 from onefold.tables import load_table_model
 
 MODEL = "t-onefold/model.onefold"
@@ -55,6 +58,46 @@ def test_inspect_a_bare_estimator(table, capsys, as_json):
         assert word in capsys.readouterr().out
 
 
+def test_scores_of_bare_estimators_read_as_what_they_are(table, capsys):
+    X, y = table[["length", "width"]].to_numpy(), table.kind.to_numpy(str)
+    grid = {"gammas": [0.01], "alphas": [10.0]}
+    for criterion, words in (
+        (None, "accuracy    {percent:.2%}"),
+        ("f1_macro", "f1 macro    {score:.4g}"),
+        (lambda estimator, X, y: 0.25, "score       0.25"),
+    ):
+        fitted = onefold.LSSVCCV(criterion=criterion, **grid).fit(X, y)
+        fitted.save("bare.onefold")
+        assert main(["inspect", "bare.onefold"]) == 0
+        score = fitted.best_score_
+        assert words.format(percent=1 + score, score=score) in capsys.readouterr().out
+
+
+def test_inspect_knows_pipelines(table):
+    X, y = table[["length", "width"]].to_numpy(), table.amount.to_numpy()
+    model = make_pipeline(StandardScaler(), onefold.LSSVR()).fit(X, y)
+    facts = inspect._estimator_facts(model)
+    assert facts["steps"] == ["StandardScaler", "LSSVR"]
+    assert facts["features"] == 2
+    facts |= {
+        "file": "f",
+        "bytes": 1,
+        "estimator": "Pipeline",
+        "onefold_version": "1",
+        "format_version": 1,
+    }
+    assert "StandardScaler → LSSVR" in inspect._text(facts)
+
+
+@pytest.mark.parametrize("report", [{}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}])
+def test_inspect_refuses_reports_of_other_versions(table, capsys, refused, report):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    replace(load_table_model(MODEL), report=report).save("other.onefold")
+    capsys.readouterr()
+    assert "a report that this version of onefold cannot read" in refused("inspect", "other.onefold")
+    assert main(["predict", "other.onefold", "t.csv"]) == 0
+
+
 def test_inspect_refuses_damaged_files(table, capsys, refused):
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
     capsys.readouterr()
@@ -67,8 +110,10 @@ def test_inspect_refuses_damaged_files(table, capsys, refused):
 
 def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [".venv/bin/onefold", "demo"])
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
+    assert out.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n")
     assert {p.name for p in Path("onefold-demo").iterdir()} == {
         "model.onefold",
         "search.csv",

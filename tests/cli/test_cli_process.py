@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,19 +45,19 @@ def test_help(capsys):
         assert "usage: onefold" in capsys.readouterr().out
 
 
+STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize(
-    ("number", "code", "last"),
-    [
-        (signal.SIGINT, 130, "onefold: interrupted; no file was written\n"),
-        (signal.SIGTERM, 143, ""),
-    ],
+    ("number", "code", "last"), [(signal.SIGINT, 130, STOPPED), (signal.SIGTERM, 143, "")]
 )
-def test_interruption_leaves_nothing_behind(tmp_path, number, code, last):
+def test_interruption_leaves_nothing_behind(tmp_path, number, code, last, jobs):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))
     np.savez(tmp_path / "t.npz", X=X, y=X[:, 0] * X[:, 1])
     process = subprocess.Popen(
-        [*ONEFOLD, "tune", "t.npz", "--gammas", "2^-15:2^9:5000"],
+        [*ONEFOLD, "tune", "t.npz", "--gammas", "2^-15:2^9:5000", "--jobs", jobs],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -69,12 +71,74 @@ def test_interruption_leaves_nothing_behind(tmp_path, number, code, last):
         time.sleep(0.01)
     time.sleep(0.5)
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == code
     assert out == ""
     assert err.endswith(last)
     assert "Traceback" not in err
     assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
+    """The word comes while the main thread is busy, and tidying up runs to its end."""
+    script = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from onefold.cli import entry
+
+def run(arguments):
+    try:
+        print("begun", flush=True)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            sum(range(1000))
+    finally:
+        print("tidying", flush=True)
+        time.sleep(1.0)
+        Path("tidied").touch()
+
+entry.import_module = lambda name: SimpleNamespace(run=run)
+sys.exit(entry.main(["demo"]))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "tidying\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.startswith("onefold: stopping …\nonefold: still stopping")
+    assert "Traceback" not in err
+    assert (tmp_path / "tidied").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), "there is no file x.csv"),
+        (PermissionError(13, "Permission denied", "x.csv"), "can't use x.csv: permission denied; check"),
+        (OSError(28, "No space left on device"), "can't use a file: no space left on device; free some"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_the_operating_system_speaks_in_sentences(monkeypatch, capsys, error, words):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr(entry, "import_module", fail)
+    assert main(["demo"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"onefold: error: {words}")
+    assert "Errno" not in err
 
 
 def test_a_closed_pipe_is_no_error(table, tmp_path):
@@ -139,3 +203,14 @@ def test_grids():
 
 def test_powers_of_two_are_shown_as_such():
     assert [values.power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
+
+
+def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
+    def run(arguments):
+        for text in ("first\n line", "second", "first\n line"):
+            warnings.warn(text, stacklevel=1)
+            warnings.warn_explicit(text, UserWarning, f"{text}.py", 1)
+
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=run))
+    assert main(["demo"]) == 0
+    assert capsys.readouterr().err == "onefold: warning: first line\nonefold: warning: second\n"

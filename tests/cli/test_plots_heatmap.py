@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from onefold.plots import search_heatmap
+from onefold.plots import plain_text, pruning_path, search_heatmap
 from onefold.plots.grid import SearchGrid, exponent_label
 
 
@@ -90,6 +90,26 @@ def test_without_matplotlib(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r'pip install "onefold\[plot\]"'):
         search_heatmap(GRID, tmp_path / "p.png")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r'pip install "onefold\[plot\]"'):
+        pruning_path(None)
+
+
+@pytest.mark.parametrize("name", ["$_per_$", "$", r"\$x$", "a$b$", "no dollar"])
+def test_plain_text_is_drawn_as_it_is(name):
+    """The title, read as matplotlib reads it, gives the name back."""
+    axes = search_heatmap(GRID, Figure().add_subplot(), headline=plain_text(name))
+    title = axes._left_title
+    words, is_math = title._preprocess_math(title.get_text())
+    assert is_math  # the exponents
+    drawn = words.split(" at gamma")[0].replace(r"\$", "$")
+    assert drawn == name
+    axes.figure.draw_without_rendering()
+
+
+def test_long_titles_take_two_lines():
+    axes = search_heatmap(GRID, Figure().add_subplot(), headline="x" * 50)
+    assert axes.get_title(loc="left").splitlines()[1].startswith("at gamma")
 
 
 def test_labels_and_widths_that_are_not_numbers():

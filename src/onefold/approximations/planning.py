@@ -7,8 +7,8 @@ with as many landmarks as they allow. Times come from operation counts and the s
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -224,7 +224,7 @@ def plan(
 
     Parameters
     ----------
-    X : array, or a shape (rows, features)
+    X : array (rows, features), or such a shape
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
     n_gammas, n_alphas : int, default=13, 11
         Size of the grid; the defaults are those of the estimators.
@@ -256,7 +256,7 @@ def plan(
     least = {"rows": (n, 1), "features": (d, 1), "n_gammas": (n_gammas, 1), "n_alphas": (n_alphas, 1)}
     least |= {"targets": (targets, 1), "classes": (classes, 0), "cv": (1 if cv == "loo" else cv, 0)}
     for name, (value, lowest) in least.items():
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < lowest:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
             raise ValueError(f"{name} must be a whole number of at least {lowest}; got {value!r}.")
     if not seconds > 0:
         raise ValueError(f"seconds must be greater than 0; got {seconds!r}.")
@@ -269,14 +269,14 @@ def plan(
 
 
 def _shape_of(X: Any) -> tuple[Any, Any]:
-    """Rows and features of an array, a table or a shape."""
-    shape = X if isinstance(X, tuple) else getattr(X, "shape", None)
-    if shape is None and isinstance(X, list):
-        shape = np.shape(X)
-    if shape is None or len(shape) != 2:
+    """Rows and features of an array, a table, a list of rows or a shape; raise for anything else."""
+    shape = X if isinstance(X, tuple) else getattr(X, "shape", ())
+    if isinstance(X, list):
+        shape = tuple(X) if all(isinstance(size, Real) for size in X) else np.shape(X)
+    if len(shape) != 2 or not all(isinstance(size, Real) for size in shape):
+        got = f"shape {tuple(shape)}" if hasattr(X, "shape") else f"{X!r:.60}"
         raise ValueError(
-            "plan needs an array of rows and features, or their numbers as in plan((1000, 20)); "
-            f"got {f'shape {tuple(shape)}' if shape is not None else repr(X)[:60]}."
+            f"plan takes an array of rows, or a shape such as (1000, 20) for 1000 × 20; got {got}."
         )
-    rows, features = shape
+    rows, features = (int(size) if size == int(size) else size for size in shape)
     return rows, features

@@ -8,17 +8,19 @@ it is only as good as :func:`onefold.trust` says.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem, SmoothingModel
+from onefold.approximations.base import Approximation, Problem, SmoothingModel, Workload
 from onefold.approximations.diagonals import (
     UniformSeries,
     diagonal_means,
     sampled_means,
+    unexplained_by_lag,
     uniform_series,
 )
 from onefold.arrays import Array, like, to_numpy
@@ -31,6 +33,9 @@ from onefold.smoothers.toeplitz import ToeplitzSmoother
 from onefold.smoothers.toeplitz.solve import SolverName
 
 _EXACT_REFIT = 20_000  # rows up to which an exact refit is the better default
+# Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
+# places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
+_NO_SERIES = 0.7
 _SOLVERS = ("auto", "levinson", "pcg", "minres")
 
 
@@ -76,6 +81,21 @@ class Toeplitz(Approximation):
                 "a Toeplitz matrix has no place for sample or class weights; leave them out, or use "
                 "the exact kernel matrix."
             )
+
+    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
+        """Itself; a warning, once per fit, for rows that are no series of any kind."""
+        X = to_numpy(problem.X)
+        # A uniform series may come in any order.
+        series = kernel.stationary and uniform_series(X) is not None
+        if not series and unexplained_by_lag(kernel, X) > _NO_SERIES:
+            warnings.warn(
+                "the rows are no series: how alike two rows are has little to do with their places, so "
+                "that a Toeplitz matrix is far from their kernel matrix and its scores mean little; use "
+                'the approximation "exact", for many rows "nystroem", or sort the rows along a curve.',
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
 
     def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
         small = problem.n <= _EXACT_REFIT

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from onefold.cli.files import refuse_existing, staged_directory
+from onefold.cli.command import command_line
+from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
 from onefold.cli.job import Settings, prepare_job, run_job
-from onefold.cli.measures import score_words
 from onefold.cli.progress import Progress
 from onefold.cli.report import aligned, parameter_lines
-from onefold.cli.writing import OUTPUT_NAMES, write_model
+from onefold.cli.words import percent, score_words
+from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.tables import Rows, TableModel
 
 __all__ = ["run"]
@@ -33,17 +34,18 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
     train, test = _digits()
     job = prepare_job(train, Settings(target=_TARGET))
-    with staged_directory(directory, OUTPUT_NAMES) as stage:
+    with staged_directory(directory, RESULT_NAMES) as stage:
         with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
             model = run_job(job, progress)
-        no_picture = write_model(model, stage)
+        write_results(model, stage)
+    no_picture = draw_search(model, directory)
     print(_text(model, train, test))
     print(f"\nWrote {directory / 'model.onefold'} and {directory / 'search.csv'}")
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
     else:
         print(f"A picture of the search is in {directory / 'search.png'}")
-    print(f"Look at the model with: onefold inspect {directory / 'model.onefold'}")
+    print(f"Look at the model with: {command_line('inspect', str(directory / MODEL_NAME))}")
 
 
 def _digits() -> tuple[Rows, Rows]:
@@ -71,7 +73,7 @@ def _text(model: TableModel, train: Rows, test: Rows) -> str:
         *parameter_lines(model.estimator),
     ]
     scores = [
-        (name, f"{share:.2%}, {round((1 - share) * len(test))} wrong")
+        (name, f"{percent(share)}, {round((1 - share) * len(test))} wrong")
         for name, share in _test_accuracies(model, train, test)
     ]
     return "\n".join(

@@ -11,17 +11,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import signal
 import sys
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TextIO
 
 from onefold.cli.parser import build_parser
+from onefold.cli.stopping import orderly_stopping
 
 __all__ = ["main"]
 
@@ -29,8 +27,8 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        with warnings.catch_warnings(), _orderly_termination():
-            warnings.showwarning = _show_warning
+        with warnings.catch_warnings(), orderly_stopping():
+            warnings.showwarning = _each_once()
             arguments = build_parser().parse_args(argv)
             # Imported only now, so that --help and --version answer at once.
             import_module(f"onefold.cli.{arguments.command}").run(arguments)
@@ -38,29 +36,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as finished:  # --help, --version, SIGTERM
         return int(finished.code or 0)
     except KeyboardInterrupt:
-        return _fail("interrupted; no file was written", 130)
+        return _fail("interrupted; no file is left half-written", 130)
     except BrokenPipeError:
         # Whoever read our output has enough of it. Python flushes once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError as error:
         return _fail(f"not enough memory ({error})", 1)
-    except (ValueError, OSError, ImportError) as error:
+    except OSError as error:
+        return _fail(_trouble(error), 2)
+    except (ValueError, ImportError) as error:
         return _fail(" ".join(str(error).split()) or type(error).__name__, 2)
     return 0
 
 
-@contextmanager
-def _orderly_termination() -> Iterator[None]:
-    """Unwind on SIGTERM as on Ctrl-C, so that temporary files go too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
-        return
-    earlier = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
+def _trouble(error: OSError) -> str:
+    """What the operating system refused, in a sentence with the file it is about."""
+    if error.strerror is None:
+        return " ".join(str(error).split()) or type(error).__name__
+    file = error.filename if error.filename is not None else "a file"
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {file}"
+    remedy = {
+        errno.EACCES: "check its permissions",
+        errno.EPERM: "check its permissions",
+        errno.ENOSPC: "free some space and try again",
+        errno.EROFS: "choose another place",
+    }.get(error.errno or 0, "check the path")
+    return f"can't use {file}: {error.strerror.lower()}; {remedy}"
 
 
 def _fail(message: str, code: int) -> int:
@@ -69,12 +72,14 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    print(f"onefold: warning: {' '.join(str(message).split())}", file=sys.stderr)
+def _each_once() -> Callable[..., None]:
+    """A way to show warnings: one line each, and none twice."""
+    shown = set()
+
+    def show(message: Warning | str, *where: object, **more: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in shown:
+            shown.add(text)
+            print(f"onefold: warning: {text}", file=sys.stderr)
+
+    return show

@@ -5,24 +5,40 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["model_file", "refuse_existing", "replaced_file", "staged_directory"]
+__all__ = ["MODEL_NAME", "model_file", "refuse_existing", "replaced_file", "staged_directory"]
 
 MODEL_NAME = "model.onefold"
 
 
-def refuse_existing(paths: Sequence[Path], force: bool) -> None:
-    """Raise if one of the files exists and may not be replaced."""
+def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise if one of the files exists and may not be replaced.
+
+    A file that the command reads is never replaced, whatever `force` says and by whatever name
+    (another spelling, a link) it is called.
+    """
     existing = [path for path in paths if path.exists()]
+    for path in existing:
+        if any(given.exists() and path.samefile(given) for given in inputs):
+            raise ValueError(f"--out would replace {path}, which this command reads; use another --out")
     if existing and not force:
         raise ValueError(f"{existing[0]} exists; use --force to replace it, or another --out")
 
 
 def model_file(path: Path) -> Path:
     """The model file meant by a path, which may be the directory it lies in."""
-    return path / MODEL_NAME if path.is_dir() else path
+    if path.is_dir():
+        if not (path / MODEL_NAME).is_file():
+            raise ValueError(
+                f"the directory {path} holds no {MODEL_NAME}; give a model file, or the directory "
+                "that onefold tune wrote"
+            )
+        return path / MODEL_NAME
+    if not path.exists():
+        raise ValueError(f"there is no model file {path}; onefold tune writes one")
+    return path
 
 
 @contextmanager
@@ -36,11 +52,12 @@ def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
     """
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file, not a directory; choose another --out")
-    made = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        _refuse_directory(directory / name)
+    made = [place for place in (directory, *directory.parents) if not place.exists()]
     stage = directory / f".onefold-{os.getpid()}"
     try:
-        stage.mkdir()
+        _make(directory, stage)
         yield stage
         for name in names:
             if (stage / name).exists():
@@ -49,8 +66,9 @@ def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
                 (directory / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-        if made and not any(directory.iterdir()):
-            directory.rmdir()
+        for place in made:
+            with suppress(OSError):  # it was not made, or it is in use
+                place.rmdir()
 
 
 @contextmanager
@@ -58,9 +76,27 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary name beside `path`, renamed to it when the block ends without error."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no directory {path.parent} to write {path.name} in")
+    _refuse_directory(path)
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"no permission to write in {path.parent}; choose another --out")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _make(directory: Path, stage: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        stage.mkdir()
+    except OSError as error:
+        raise ValueError(
+            f"can't write to {directory} ({error.strerror}); choose another --out"
+        ) from error
+
+
+def _refuse_directory(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory, not a file to replace; use another --out")

@@ -11,7 +11,7 @@ from onefold.tables import TableError, Target
 if TYPE_CHECKING:
     from onefold.cli.job import Settings
 
-__all__ = ["choose_folds"]
+__all__ = ["choose_folds", "few_rows_note"]
 
 
 def choose_folds(settings: Settings, target: Target, groups: np.ndarray | None) -> tuple[Any, str]:
@@ -48,3 +48,17 @@ def choose_folds(settings: Settings, target: Target, groups: np.ndarray | None) 
             "use --cv N or --cv loo"
         )
     return StratifiedKFold(cv, shuffle=True, random_state=settings.seed), f"{cv}-fold"
+
+
+def few_rows_note(cv: int | str, target: Target) -> str | None:
+    """A note if the smallest class cannot be in every fold."""
+    if target.task == "regression" or isinstance(cv, str):
+        return None
+    labels, counts = np.unique(target.values, return_counts=True)
+    fewest = int(counts.argmin())
+    if counts[fewest] >= cv:
+        return None
+    return (
+        f"'{labels[fewest]}' has only {counts[fewest]} of the rows, fewer than the {cv} folds: some "
+        "folds tell nothing about it (--cv N with fewer folds, or --cv loo, would)"
+    )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 import numpy as np
 
 from onefold import saving
 from onefold.cli.files import model_file
-from onefold.cli.report import aligned, counted, measure_lines, number_words, trust_words
+from onefold.cli.report import aligned, approximation_lines, measure_lines
+from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.tables import Preparation, TableModel, load_table_model
 from onefold.tables.errors import listing
 
@@ -33,10 +33,24 @@ def run(arguments: argparse.Namespace) -> None:
         facts |= _estimator_facts(model.estimator) | _table_facts(model)
     else:
         facts |= _estimator_facts(saving.load(path))
-    print(json.dumps(facts, allow_nan=False) if arguments.json else _text(facts))
+    print(json_text(facts) if arguments.json else _shown(facts))
 
 
-def _estimator_facts(estimator: Any) -> dict[str, Any]:
+def _shown(facts: dict[str, Any]) -> str:
+    """The text; a file may come from anywhere, and its report is not needed to predict."""
+    try:
+        return _text(facts)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise saving.ModelFileError(
+            f"{facts['file']} holds a report that this version of onefold cannot read; predict with it "
+            "as it is, or tune again"
+        ) from error
+
+
+def _estimator_facts(model: Any) -> dict[str, Any]:
+    # A pipeline ends in the estimator; what comes before it is named.
+    steps = [type(step).__name__ for _, step in getattr(model, "steps", [])]
+    estimator = model[-1] if steps else model
     expansion = estimator.expansion_
     classes = getattr(estimator, "classes_", None)
     facts = {
@@ -45,13 +59,23 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
         "features": int(estimator.n_features_in_),
         "approximation": getattr(estimator, "approximation_", None),
         "classes": None if classes is None else np.asarray(classes).tolist(),
+        "steps": steps,
     }
     if hasattr(estimator, "best_params_"):
         facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
         facts["best_score"] = float(estimator.best_score_)
+        facts["criterion"] = _criterion(estimator)
     else:
         facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
     return facts
+
+
+def _criterion(estimator: Any) -> str | None:
+    """The name of the criterion that the score is of; None if it was a function of the user's."""
+    if "criterion" in getattr(estimator, "dropped_params_", {}):
+        return None
+    default = "error" if hasattr(estimator, "classes_") else "mse"
+    return str(estimator.criterion or default)
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
@@ -80,8 +104,9 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
-    for stage, words in _approximation_words(facts["approximation"]).items():
-        lines.append((stage, words))
+    if facts["steps"]:
+        lines.append(("steps", " → ".join(facts["steps"])))
+    lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
     lines += [(name, number_words(value)) for name, value in params.items()]
     if facts["classes"] is not None:
@@ -89,23 +114,12 @@ def _text(facts: dict[str, Any]) -> str:
     if "tuning" in facts:
         lines += _tuning_lines(facts)
     elif "best_score" in facts:
-        lines.append(("score", f"{facts['best_score']:.6g}"))
+        criterion, score = facts["criterion"], facts["best_score"]
+        label = "score" if criterion is None else score_label(criterion)
+        lines.append((label, f"{score:.6g}" if criterion is None else score_text(criterion, score)))
     versions = f"onefold {facts['onefold_version']}, file format {facts['format_version']}"
     lines.append(("written by", versions))
     return "\n".join([f"{facts['file']} ({facts['bytes']} bytes)", *aligned(lines)])
-
-
-def _approximation_words(approximation: dict[str, Any]) -> dict[str, str]:
-    """What ran at each stage; estimators with given hyper-parameters have one stage."""
-    stages = {"fitted with": approximation}
-    if "fitted_with" in approximation:
-        stages = {name.replace("_", " "): report for name, report in approximation.items()}
-    trust = stages.pop("trust", None)
-    words = {
-        stage: ", ".join(str(report[key]) for key in ("name", "route") if key in report)
-        for stage, report in stages.items()
-    }
-    return words if trust is None else {**words, "trust check": trust_words(trust)}
 
 
 def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -117,7 +131,7 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if "sparse_features" in preparation:
         lines.append(("features", f"{preparation['sparse_features']} of an svmlight table"))
-        return lines
+        return lines + [("note", note) for note in tuning["notes"]]
     if preparation["numeric"]:
         lines.append(("numbers", listing(preparation["numeric"])))
     for name, categories in preparation["categorical"].items():
@@ -128,4 +142,4 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     lines.append(("missing values", gaps))
     if facts["id_column"]:
         lines.append(("id column", f"'{facts['id_column']}'"))
-    return lines
+    return lines + [("note", note) for note in tuning["notes"]]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from onefold.cli.criterion import check_criterion, default_criterion, explain_failure
 from onefold.cli.folds import choose_folds
+from onefold.cli.leaks import suspicious_columns
 from onefold.cli.measures import heldout_measures
+from onefold.cli.notes import notes_of
 from onefold.kernels import resolve_kernel
+from onefold.search import GridEdgeWarning
 from onefold.tables import (
     Preparation,
     Reading,
@@ -26,7 +31,9 @@ from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.suspects import column_notes, row_number_columns
 from onefold.tables.target import Task
 
-__all__ = ["Job", "Settings", "check_kernel", "prepare_job", "run_job"]
+__all__ = ["Job", "Settings", "check_kernel", "check_target", "prepare_job", "run_job"]
+
+_SMALLEST, _LARGEST = 1e-140, 1e145  # spread of a target whose squared errors are still numbers
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Settings:
     ordered: bool = False
     gap: int = 0
     criterion: str | None = None
+    class_weight: Literal["balanced"] | None = None
     gammas: list[float] | None = None
     alphas: list[float] | None = None
     approximation: str = "auto"
@@ -77,14 +85,24 @@ class Job:
 
     @property
     def criterion(self) -> str:
-        by_task = "error" if self.target.task == "classification" else "mse"
-        return self.settings.criterion or by_task
+        """The criterion asked for, or the one that goes with the task."""
+        balanced = self.settings.class_weight is not None
+        return self.settings.criterion or default_criterion(self.target.task, balanced)
+
+    def folds(self) -> list[np.ndarray]:
+        """The rows that are held out and scored together."""
+        rows = len(self.target.values)
+        if self.cv == "loo":
+            return [np.arange(rows)]
+        splits = self.cv.split(np.zeros((rows, 1)), self.target.values, self.groups)
+        return [np.asarray(test) for _, test in splits]
 
 
 def prepare_job(rows: Rows, settings: Settings) -> Job:
     """Check everything that can be wrong with the rows, and prepare them."""
     check_kernel(settings, sparse=rows.sparse is not None)
     target = learn_target(rows, settings.target, settings.task)
+    check_target(settings, target)
     named = {*settings.named_columns().values(), *settings.drop}
     left_out = row_number_columns(rows, keep={*named, *settings.categorical})
     weight = None if settings.weight is None else _weights(rows, settings.weight)
@@ -103,39 +121,72 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
     from onefold.estimators import LSSVCCV, LSSVRCV
 
     settings = job.settings
-    estimator_class = LSSVCCV if job.target.task == "classification" else LSSVRCV
-    estimator = estimator_class(
-        kernel=settings.kernel,
-        gammas=settings.gammas,
-        alphas=settings.alphas,
-        approximation=settings.approximation,
-        check=settings.check,
-        cv=job.cv,
-        criterion=job.criterion,
-        n_jobs=settings.jobs,
-        callback=callback,
-    )
+    options: dict[str, Any] = {
+        "kernel": settings.kernel,
+        "gammas": settings.gammas,
+        "alphas": settings.alphas,
+        "approximation": settings.approximation,
+        "check": settings.check,
+        "cv": job.cv,
+        "criterion": job.criterion,
+        "n_jobs": settings.jobs,
+        "callback": callback,
+    }
+    if job.target.task == "classification":
+        estimator: Any = LSSVCCV(class_weight=settings.class_weight, **options)
+    else:
+        estimator = LSSVRCV(**options)
+    suspicious = suspicious_columns(job.X, job.preparation, job.target)
     begin = time.perf_counter()
-    estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
-    seconds = time.perf_counter() - begin
-    # The callback has done its work and a model file has no room for code.
-    estimator.set_params(callback=None)
+    with warnings.catch_warnings():
+        # Folds that lack a class are spoken of once, in words, before the search.
+        warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
+        warnings.simplefilter("ignore", GridEdgeWarning)  # a note in the report says so
+        try:
+            estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
+        except ValueError as error:
+            words = explain_failure(job.criterion, error)
+            if words is None:
+                raise
+            raise ValueError(words) from error
+        seconds = time.perf_counter() - begin
+        # The callback has done its work and a model file has no room for code.
+        estimator.set_params(callback=None)
+        report = _report(job, estimator, suspicious, seconds)
+    target, task = settings.target, job.target.task
+    return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
+
+
+def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> dict[str, Any]:
+    """What tuning found, as plain values: the source of the text, the JSON and ``inspect``."""
     report = {
         "task": job.target.task,
         "task_reason": job.target.reason,
         "rows": int(job.X.shape[0]),
         "features": int(job.X.shape[1]),
-        "kernel": settings.kernel,
+        "kernel": job.settings.kernel,
         "cv": job.cv_words,
         "criterion": job.criterion,
+        "class_weight": job.settings.class_weight,
         "best_score": float(estimator.best_score_),
         "candidates": len(estimator.cv_results_["params"]),
-        "heldout": heldout_measures(estimator, job.target.values),
+        "heldout": heldout_measures(estimator, job.target.values, job.folds(), job.weight),
+        "suspicious_columns": suspicious,
         "seconds": seconds,
     }
     report["column_notes"] = list(job.notes)
-    target, task = settings.target, job.target.task
-    return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
+    _prefer_the_criterion(report)
+    report["notes"] = notes_of(report, estimator, job.target.name)
+    return report
+
+
+def _prefer_the_criterion(report: dict[str, Any]) -> None:
+    """Where the criterion is one of the measures, its own way of taking means over folds counts."""
+    held, score = report["heldout"], report["best_score"]
+    ways = {"r2": 1, "rmse": -1}
+    name = {"neg_root_mean_squared_error": "rmse"}.get(report["criterion"], report["criterion"])
+    if held is not None and name in ways:
+        held[name] = ways[name] * score
 
 
 def check_kernel(settings: Settings, sparse: bool) -> None:
@@ -148,6 +199,24 @@ def check_kernel(settings: Settings, sparse: bool) -> None:
             f"the {settings.kernel} kernel can't use svmlight tables, which are sparse; "
             "choose another --kernel"
         )
+
+
+def check_target(settings: Settings, target: Target) -> None:
+    """Refuse options that do not go with the target, and targets that cannot be squared."""
+    if target.task == "regression":
+        if settings.class_weight is not None:
+            raise ValueError(
+                f"--class-weight is for classification, and '{target.name}' holds numbers; leave it "
+                "out, or use --task classification"
+            )
+        spread = float(target.values.max() / 2 - target.values.min() / 2)
+        if not _SMALLEST < spread < _LARGEST:
+            raise TableError(
+                f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is "
+                "beyond floating point; multiply the column by a constant, to values near 1"
+            )
+    if settings.criterion is not None:
+        check_criterion(settings.criterion, target, settings.approximation)
 
 
 def _weights(rows: Rows, name: str) -> np.ndarray:

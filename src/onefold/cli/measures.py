@@ -1,58 +1,116 @@
-"""How good predictions are, next to the best constant prediction."""
+"""How good predictions are, next to the best constant prediction.
+
+Held-out measures are means over folds, as the scores of a search are: the accuracy of the chosen
+candidate, its score in the table of the search and those of its rivals are then one kind of number.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["RunningScore", "heldout_measures", "score_words"]
+from onefold.cli.words import decimal, percent
+
+__all__ = ["RunningScore", "heldout_measures"]
 
 
-def heldout_measures(estimator: Any, y: np.ndarray) -> dict[str, Any] | None:
-    """Measures of the held-out predictions of the chosen candidate, all rows counting equally.
+def heldout_measures(
+    estimator: Any, y: np.ndarray, folds: Sequence[np.ndarray], weight: np.ndarray | None = None
+) -> dict[str, Any] | None:
+    """Measures of the held-out predictions of the chosen candidate.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    y : ndarray (n,)
+    folds : sequence of ndarray
+        The rows that were held out together, every row once.
+    weight : ndarray (n,), optional
+        By which rows count within their fold.
 
     Returns
     -------
     dict or None
-        ``accuracy`` with ``baseline_accuracy`` and ``baseline_class``, or ``r2`` and ``rmse`` with
-        ``baseline_rmse``; None for criteria that hold out nothing.
+        ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with the accuracies of always
+        answering ``baseline_class``, or ``r2`` and ``rmse`` with ``baseline_rmse``; ``gain`` over the
+        constant prediction, in accuracy or as a share of the squared error, with its standard error.
+        None for criteria that hold out nothing.
     """
     decision = getattr(estimator, "heldout_prediction_", None)
     if decision is None:
         return None
+    weight = np.ones(len(y)) if weight is None else weight
     decision = np.asarray(decision)
-    # Splitters may leave rows that are never held out; they can't be measured.
-    held = np.isfinite(decision).reshape(len(decision), -1).all(axis=1)
-    y, decision = y[held], decision[held]
-    if not hasattr(estimator, "classes_"):
-        error, spread = float(np.mean((y - decision.ravel()) ** 2)), float(np.var(y))
-        return {
-            "r2": 1.0 - error / spread,
-            "rmse": math.sqrt(error),
-            "baseline_rmse": math.sqrt(spread),
-        }
-    classes = estimator.classes_
+    if hasattr(estimator, "classes_"):
+        return _of_labels(estimator.classes_, decision, y, folds, weight)
+    return _of_numbers(decision.ravel(), y, folds, weight)
+
+
+def _of_numbers(
+    predicted: np.ndarray, y: np.ndarray, folds: Sequence[np.ndarray], weight: np.ndarray
+) -> dict[str, Any]:
+    losses = (y - predicted) ** 2
+    constant = (y - np.average(y, weights=weight)) ** 2
+    error, spread = (_mean_over(folds, values, weight) for values in (losses, constant))
+    return {
+        "r2": 1.0 - error / spread,
+        "rmse": math.sqrt(error),
+        "baseline_rmse": math.sqrt(spread),
+        "gain": 1.0 - error / spread,
+        "gain_error": float(np.std((constant - losses) / spread)) / math.sqrt(len(y)),
+    }
+
+
+def _of_labels(
+    classes: np.ndarray,
+    decision: np.ndarray,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    weight: np.ndarray,
+) -> dict[str, Any]:
     if decision.ndim == 1 or decision.shape[1] == 1:
         predicted = classes[(decision.ravel() > 0).astype(int)]
     else:
         predicted = classes[decision.argmax(axis=1)]
-    share = [float(np.mean(y == label)) for label in classes]
+    right = (predicted == y).astype(float)
+    shares = [_mean_over(folds, (y == label).astype(float), weight) for label in classes]
+    most = int(np.argmax(shares))
+    recall, chance_error = {}, 0.0
+    for label in classes:
+        members = y == label
+        within = [fold[members[fold]] for fold in folds]
+        found = _mean_over([rows for rows in within if len(rows)], right, weight)
+        recall[str(label)] = found
+        chance_error += found * (1.0 - found) / int(members.sum())
+    constant = (y == classes[most]).astype(float)
+    difference = right - constant
     return {
-        "accuracy": float(np.mean(predicted == y)),
-        "baseline_accuracy": max(share),
-        "baseline_class": classes[int(np.argmax(share))].item(),
+        "accuracy": _mean_over(folds, right, weight),
+        "baseline_accuracy": shares[most],
+        "baseline_class": classes[most].item(),
+        "balanced_accuracy": _balanced(folds, right, y, weight),
+        "baseline_balanced_accuracy": _balanced(folds, constant, y, weight),
+        "recall": recall,
+        "class_rows": {str(label): int(np.sum(y == label)) for label in classes},
+        "gain": _mean_over(folds, right, weight) - shares[most],
+        "gain_error": float(np.std(difference)) / math.sqrt(len(y)),
+        "balanced_gain_error": math.sqrt(chance_error) / len(classes),
     }
 
 
-def score_words(criterion: str, score: float) -> str:
-    """A criterion's score in words; scores are greater-is-better, errors therefore negative."""
-    if criterion == "error":
-        return f"{-score:.2%} error"
-    if criterion == "mse":
-        return f"RMSE {math.sqrt(max(-score, 0.0)):.4g}"
-    return f"{criterion} {score:.4g}"
+def _mean_over(folds: Sequence[np.ndarray], values: np.ndarray, weight: np.ndarray) -> float:
+    return float(np.mean([np.average(values[rows], weights=weight[rows]) for rows in folds]))
+
+
+def _balanced(
+    folds: Sequence[np.ndarray], right: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> float:
+    """Balanced accuracy as scikit-learn scores it: in every fold the mean over the classes it has."""
+    by_fold = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in folds]
+    return float(np.mean([_mean_over(by_class, right, weight) for by_class in by_fold]))
 
 
 class RunningScore:
@@ -81,7 +139,7 @@ class RunningScore:
     def words(self) -> str:
         """The score of everything so far."""
         if self._classification:
-            return f"accuracy {1 - self._loss / self._rows:.2%} on {self._rows} rows"
+            return f"accuracy {percent(1 - self._loss / self._rows)} on {self._rows} rows"
         rmse = math.sqrt(self._loss / self._rows)
-        r2 = 1 - self._loss / self._spread if self._spread > 0 else math.nan
-        return f"R2 {r2:.4f}, RMSE {rmse:.4g} on {self._rows} rows"
+        r2 = decimal(1 - self._loss / self._spread) if self._spread > 0 else "undefined"
+        return f"R2 {r2}, RMSE {rmse:.4g} on {self._rows} rows"

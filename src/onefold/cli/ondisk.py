@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from onefold.cli.folds import choose_folds
-from onefold.cli.job import Job, Settings, check_kernel
+from onefold.cli.job import Job, Settings, check_kernel, check_target
 from onefold.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
 from onefold.tables.suspects import column_notes, row_number_columns
@@ -49,6 +49,7 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
     not_features = {*named, *left_out} - {settings.target}
     found = rows_on_disk(source, settings.target, directory / "rows.npy", drop=not_features)
     target = target_of_numbers(found.y, settings.target, settings.task, found.spelled, found.target_type)
+    check_target(settings, target)
     cv, words = choose_folds(settings, target, None)
     preparation = Preparation(
         numeric=found.columns,

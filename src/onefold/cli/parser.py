@@ -59,7 +59,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         "shuffled into folds, evenly by class, unless --groups or --ordered says otherwise."
     )
     add = parser.add_argument
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict (.npz: y, svmlight: target)")
     add("--task", choices=["classification", "regression"], help="default: by the target's values")
     columns = parser.add_argument_group("columns")
@@ -88,12 +88,22 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
     add(
         "--gap",
-        type=int,
+        type=values.whole_number,
         default=0,
         metavar="N",
         help="with --ordered: rows left out around each fold",
     )
-    add("--criterion", metavar="NAME", help="default: error (classification), mse (regression)")
+    add(
+        "--criterion",
+        metavar="NAME",
+        help="default: error (classification), mse (regression); or press, gcv, evidence, or the name "
+        "of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
+    )
+    add(
+        "--class-weight",
+        choices=["balanced"],
+        help="rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise",
+    )
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add(
@@ -103,14 +113,14 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
         help="of the kernel matrix (default: auto)",
     )
     add("--check", action="store_true", help="check the approximation against the exact method")
-    add("--jobs", type=int, metavar="N", help="worker threads (-1: all cores)")
-    add("--seed", type=int, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
+    add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
+    add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
     output = parser.add_argument_group("output")
     add = output.add_argument
     add(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=values.path,
         help="gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)",
     )
     add("--force", action="store_true", help="replace files that exist")
@@ -124,9 +134,9 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
         "are fine for .csv, .tsv, .parquet and svmlight. Columns not needed are ignored."
     )
     add = parser.add_argument
-    add("model", metavar="MODEL", type=Path, help="model.onefold, or the directory tune wrote")
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
-    add("--out", metavar="FILE", type=Path, help=".csv or .parquet (default: CSV on stdout)")
+    add("model", metavar="MODEL", type=values.path, help="model.onefold, or the directory tune wrote")
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
+    add("--out", metavar="FILE", type=values.path, help=".csv or .parquet (default: CSV on stdout)")
     add("--id", metavar="COL", help="column to repeat beside predictions (default: tune's --id)")
     add("--decision", action="store_true", help="add decision values (classification)")
     add("--score", action="store_true", help="compare with the table's target column, on stderr")
@@ -141,7 +151,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         "how much memory it would need beside the table. Reads the table once."
     )
     add = parser.add_argument
-    add("table", metavar="TABLE", type=Path, help=_TABLES)
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
     add_categorical(parser)
@@ -163,7 +173,9 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show what a model file holds: model, scores, features, preparation."
-    parser.add_argument("model", metavar="MODEL", type=Path, help="model.onefold, or its directory")
+    parser.add_argument(
+        "model", metavar="MODEL", type=values.path, help="model.onefold, or its directory"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -175,7 +187,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=values.path,
         default=Path("onefold-demo"),
         help="default: onefold-demo",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Collection
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from onefold.approximations import plan
 from onefold.cli.ondisk import larger_than_memory
 from onefold.cli.tableoptions import open_asked
+from onefold.cli.words import json_text
 from onefold.tables import TableSource, Target, learn_preparation, learn_target
 from onefold.tables.columns import as_numbers
 from onefold.tables.suspects import row_number_columns
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         "free_bytes": found.free_bytes,
         "fits": found.fits,
     }
-    print(json.dumps(facts, allow_nan=False))
+    print(json_text(facts))
 
 
 def table_shape(

@@ -24,11 +24,12 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     out: Path | None = arguments.out
+    model_path = model_file(arguments.model)
     if out is not None:
         if out.suffix.lower() not in {".csv", ".parquet"}:
             raise ValueError(f"--out {out.name}: predictions are written as .csv or .parquet")
-        refuse_existing([out], arguments.force)
-    model = load_table_model(model_file(arguments.model))
+        refuse_existing([out], arguments.force, inputs=[arguments.table, model_path])
+    model = load_table_model(model_path)
     if arguments.decision and model.task == "regression":
         raise ValueError("--decision is for classification; this model predicts numbers")
     source = open_asked(arguments, model.reading)

@@ -7,16 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from onefold.cli.measures import score_words
+from onefold.cli.command import command_line
+from onefold.cli.notes import edge_note
 from onefold.cli.values import power_of_two
+from onefold.cli.words import (
+    counted,
+    decimal,
+    number_words,
+    percent,
+    score_label,
+    score_text,
+    score_words,
+)
 from onefold.tables import TableModel
 
 __all__ = [
     "aligned",
-    "counted",
-    "edge_note",
+    "approximation_lines",
     "measure_lines",
-    "number_words",
     "parameter_lines",
     "result_json",
     "result_text",
@@ -24,11 +32,12 @@ __all__ = [
 ]
 
 _PURPOSE = {
-    "model.onefold": "the model: onefold predict {path} NEW_TABLE",
     "search.csv": "every candidate with its scores",
     "search.png": "a picture of the search",
 }
 _NEXT_BEST = 4
+_MOST_RECALLS = 8
+_UNBALANCED = 0.5  # the smallest class beside the largest
 
 
 def result_json(
@@ -53,22 +62,32 @@ def result_text(model: TableModel, files: list[str]) -> str:
     """The result of ``onefold tune`` for people."""
     report, estimator = model.report, model.estimator
     held_out = report["heldout"] is not None
-    how = f"{report['cv']} cross-validation" if held_out else f"the criterion {report['criterion']}"
+    folds = f"{report['cv']} cross-validation"
+    if " " in report["cv"]:
+        folds = f"cross-validation ({report['cv']})"
+    how = folds if held_out else f"the criterion {report['criterion']}"
+    facts = [
+        *parameter_lines(estimator),
+        *measure_lines(report),
+        *approximation_lines(estimator.approximation_),
+    ]
     lines = [
         f"Best of {counted(report['candidates'], 'candidate')} for '{model.target}' by {how}",
-        *aligned([*parameter_lines(estimator), *measure_lines(report)]),
+        *aligned(facts),
     ]
     if held_out:
-        lines.append("  (on held-out rows; choosing the best makes it slightly optimistic)")
-    if "trust" in estimator.approximation_:
-        lines.append(f"  trust check: {trust_words(estimator.approximation_['trust'])}")
-    edge = edge_note(estimator)
-    if edge:
-        lines.append(f"  note: {edge}")
+        mean = "" if report["cv"] == "leave-one-out" else ", means over the folds"
+        lines.append(f"  (on held-out rows{mean}; choosing the best makes it slightly optimistic)")
+    lines += [f"  note: {note}" for note in report["notes"]]
     lines += ["", "Next best", *_next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
-    lines += aligned([(path, _PURPOSE[Path(path).name].format(path=path)) for path in files])
+    lines += aligned([(path, _purpose(path)) for path in files])
     return "\n".join(lines)
+
+
+def _purpose(path: str) -> str:
+    words = _PURPOSE.get(Path(path).name)
+    return words or f"the model: {command_line('predict', path)} NEW_TABLE"
 
 
 def parameter_lines(estimator: Any) -> list[tuple[str, str]]:
@@ -86,46 +105,69 @@ def trust_words(found: dict[str, Any]) -> str:
     )
 
 
-def number_words(value: float) -> str:
-    """A grid value as a power of two and as a decimal number."""
-    power = power_of_two(value)
-    return f"{power} = {value:.4g}" if "^" in power else power
-
-
 def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     """Held-out measures next to the best constant prediction, as label and value."""
-    held = report["heldout"]
+    held, criterion = report["heldout"], report["criterion"]
     lines: list[tuple[str, str]] = []
     if held is not None and "accuracy" in held:
-        baseline = f"always '{held['baseline_class']}': {held['baseline_accuracy']:.2%}"
-        lines.append(("accuracy", f"{held['accuracy']:.2%}  ({baseline})"))
+        lines += _class_lines(held, criterion)
     elif held is not None:
         baseline = f"always the mean: {held['baseline_rmse']:.4g}"
-        lines.append(("R2", f"{held['r2']:.4f}"))
+        lines.append(("R2", decimal(held["r2"])))
         lines.append(("RMSE", f"{held['rmse']:.4g}  ({baseline})"))
-    if held is None or report["criterion"] not in {"error", "mse"}:
-        lines.append((report["criterion"], f"{report['best_score']:.6g}"))
+    if score_label(criterion) not in dict(lines):
+        lines.insert(0, (score_label(criterion), score_text(criterion, report["best_score"])))
     return lines
 
 
-def edge_note(estimator: Any) -> str | None:
-    """A warning if the best value lies at the end of a grid, beyond which there may be better."""
-    at_edge = []
-    options = ("gamma", "alpha")  # an approximation's own settings have no option to widen
-    for name, value in [(n, v) for n, v in estimator.best_params_.items() if n in options]:
-        tried = np.unique(np.asarray(estimator.cv_results_[f"param_{name}"], dtype=float))
-        if len(tried) > 2 and value in (tried[0], tried[-1]):
-            at_edge.append(name)
-    if not at_edge:
-        return None
-    wider = " and ".join(f"--{name}s" for name in at_edge)
-    which = " and ".join(at_edge)
-    return f"the best {which} is the last one tried; wider {wider} may find better"
+def _class_lines(held: dict[str, Any], criterion: str) -> list[tuple[str, str]]:
+    """Accuracy, and what it hides if some classes are rare or the choice went by another score."""
+    always = f"always '{held['baseline_class']}'"
+    baseline = f"{always}: {percent(held['baseline_accuracy'])}"
+    lines = [("accuracy", f"{percent(held['accuracy'])}  ({baseline})")]
+    rows = held["class_rows"]
+    rare = min(rows.values()) < _UNBALANCED * max(rows.values())
+    if rare or criterion not in {"error", "accuracy"}:
+        chance = f"{always}: {percent(held['baseline_balanced_accuracy'])}"
+        lines.append(("balanced accuracy", f"{percent(held['balanced_accuracy'])}  ({chance})"))
+        worst_first = sorted(held["recall"], key=lambda label: float(held["recall"][label]))
+        for label in worst_first[:_MOST_RECALLS]:
+            found = percent(held["recall"][label])
+            lines.append((f"recall of '{label}'", f"{found}  ({counted(rows[label], 'row')})"))
+        if len(worst_first) > _MOST_RECALLS:
+            lines.append(
+                ("other recalls", f"above {percent(held['recall'][worst_first[_MOST_RECALLS - 1]])}")
+            )
+    return lines
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun in the singular or the plural."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
+    """What ran at each stage and why; estimators with given hyper-parameters have one stage."""
+    if "selected_with" not in approximation:
+        return [("method", _method(approximation))]
+    selected, fitted = approximation["selected_with"], approximation["fitted_with"]
+    why = selected.get("chosen", "as asked for")
+    lines = [("selected with", f"{_method(selected)} ({why})"), ("fitted with", _method(fitted))]
+    if _method(selected) == _method(fitted):
+        lines = [("method", f"{_method(selected)} ({why})")]
+    if "trust" in approximation:
+        lines.append(("trust check", trust_words(approximation["trust"])))
+    return lines
+
+
+def _method(report: dict[str, Any]) -> str:
+    """An approximation by its name and what says most about it."""
+    words = [str(report["name"])]
+    if "landmarks" in report:
+        words.append(counted(int(report["landmarks"]), "landmark"))
+    if "points" in report:
+        words.append(f"{' × '.join(str(count) for count in report['points'])} points")
+    if "diagonals" in report:
+        words.append(f"diagonals {report['diagonals']}")
+    error = report.get("distance", report.get("relative_error"))
+    if error is not None:
+        words.append(f"{percent(float(error))} away from the kernel matrix")
+    return ", ".join(words)
 
 
 def aligned(rows: list[tuple[str, str]]) -> list[str]:
@@ -135,12 +177,17 @@ def aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def _next_best(estimator: Any, criterion: str) -> list[str]:
+    """The rivals in the measure of the best, which is what the choice went by."""
     results = estimator.cv_results_
-    order = np.argsort(-np.asarray(results["mean_test_score"]), kind="stable")
-    others = [int(i) for i in order if results["params"][i] != estimator.best_params_]
+    scores = np.asarray(results["mean_test_score"], dtype=float)
+    order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
+    others = [i for i in order if results["params"][i] != estimator.best_params_][:_NEXT_BEST]
+    points = [
+        {name: power_of_two(results["params"][i][name]) for name in results["params"][i]} for i in others
+    ]
+    width = max((len(value) for point in points for value in point.values()), default=0)
     lines = []
-    for i in others[:_NEXT_BEST]:
-        params = results["params"][i]
-        point = "  ".join(f"{k} {power_of_two(params[k]):>6}" for k in sorted(params, reverse=True))
-        lines.append(f"  {point}  {score_words(criterion, float(results['mean_test_score'][i]))}")
-    return lines or ["  there was only one candidate"]
+    for i, point in zip(others, points):
+        place = "  ".join(f"{name} {point[name]:>{width}}" for name in sorted(point, reverse=True))
+        lines.append(f"  {place}  {score_words(criterion, scores[i])}")
+    return lines or ["  there was no other candidate with a score"]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from functools import partial
 from pathlib import Path
 
 from onefold.cli.files import refuse_existing, staged_directory
+from onefold.cli.folds import few_rows_note
 from onefold.cli.job import Job, Settings, prepare_job, run_job
-from onefold.cli.measures import score_words
 from onefold.cli.ondisk import larger_than_memory, prepare_on_disk
 from onefold.cli.progress import Progress
-from onefold.cli.report import counted, result_json, result_text
+from onefold.cli.report import result_json, result_text
 from onefold.cli.tableoptions import open_asked
-from onefold.cli.writing import OUTPUT_NAMES, write_model
+from onefold.cli.words import counted, json_text, score_words
+from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.tables import TableError, TableSource
 from onefold.tables.errors import listing
 
@@ -28,8 +28,9 @@ def run(arguments: argparse.Namespace) -> None:
     source = open_asked(arguments)
     settings = _settings(arguments, source)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
-    refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force)
-    with staged_directory(directory, OUTPUT_NAMES) as stage:
+    outputs = [directory / name for name in OUTPUT_NAMES]
+    refuse_existing(outputs, arguments.force, inputs=[arguments.table])
+    with staged_directory(directory, RESULT_NAMES) as stage:
         mapped = larger_than_memory(source)
         job = (
             prepare_on_disk(source, settings, stage) if mapped else prepare_job(source.read(), settings)
@@ -44,12 +45,13 @@ def run(arguments: argparse.Namespace) -> None:
         with Progress(None if quiet else sys.stderr, words) as progress:
             model = run_job(job, progress)
         (stage / "rows.npy").unlink(missing_ok=True)
-        no_picture = write_model(model, stage)
+        write_results(model, stage)
+    no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
-    files = [str(directory / name) for name in OUTPUT_NAMES if (directory / name).exists()]
+    files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
-        print(json.dumps(result_json(model, arguments.table, files, no_picture), allow_nan=False))
+        print(json_text(result_json(model, arguments.table, files, no_picture)))
     else:
         print(result_text(model, files))
 
@@ -66,8 +68,8 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         raise TableError(
             f"name the column to predict with --target COL; the columns are {listing(source.names)}"
         )
-    if arguments.gap < 0 or (arguments.gap and not arguments.ordered):
-        raise ValueError("--gap N goes with --ordered, and N is not negative")
+    if arguments.gap and not arguments.ordered:
+        raise ValueError("--gap N goes with --ordered: give both or none")
     settings = Settings(
         target=target,
         task=arguments.task,
@@ -82,6 +84,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
         ordered=arguments.ordered,
         gap=arguments.gap,
         criterion=arguments.criterion,
+        class_weight=arguments.class_weight,
         gammas=arguments.gammas,
         alphas=arguments.alphas,
         approximation=arguments.approximation,
@@ -111,4 +114,5 @@ def _notes(job: Job, table: str) -> list[str]:
     ]
     if preparation.constant:
         notes.append(f"left out, being constant: {listing(preparation.constant)}")
-    return [*notes, *job.notes]
+    few = few_rows_note(job.settings.cv, target)
+    return [*notes, *job.notes, *([] if few is None else [few])]

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-__all__ = ["folds", "grid", "positive_int", "power_of_two"]
+__all__ = [
+    "folds",
+    "grid",
+    "path",
+    "positive_int",
+    "power_of_two",
+    "seed",
+    "threads",
+    "whole_number",
+]
 
 
 def grid(text: str) -> list[float]:
@@ -41,6 +51,13 @@ def folds(text: str) -> int | Literal["loo"]:
     return count
 
 
+def path(text: str) -> Path:
+    """A path; none at all, as an unset variable of the shell leaves it, is not the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; give a path, or . for this directory")
+    return Path(text)
+
+
 def positive_int(text: str) -> int:
     """A whole number from 1."""
     try:
@@ -49,6 +66,36 @@ def positive_int(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
+    return value
+
+
+def whole_number(text: str) -> int:
+    """A whole number from 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
+    return value
+
+
+def seed(text: str) -> int:
+    """A whole number that random generators start from."""
+    value = whole_number(text)
+    if value >= 2**32:
+        raise argparse.ArgumentTypeError(f"'{text}' is too large for a seed (below 2^32)")
+    return value
+
+
+def threads(text: str) -> int:
+    """A number of threads; negative ones count down from all cores, as in scikit-learn."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of threads: give 1, 2, … or -1 for all")
     return value
 
 

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onefold.cli.files import MODEL_NAME
-from onefold.cli.measures import score_words
+from onefold.cli.words import decimal, score_label, score_words
 from onefold.tables import TableModel
 
-__all__ = ["OUTPUT_NAMES", "write_model"]
+__all__ = ["OUTPUT_NAMES", "PICTURE_NAME", "RESULT_NAMES", "draw_search", "write_results"]
 
-OUTPUT_NAMES = (MODEL_NAME, "search.csv", "search.png")
+RESULT_NAMES = (MODEL_NAME, "search.csv")
+PICTURE_NAME = "search.png"
+OUTPUT_NAMES = (*RESULT_NAMES, PICTURE_NAME)
+_LONGEST_NAME = 40
 
 
-def write_model(model: TableModel, stage: Path) -> str | None:
-    """Write all output files to `stage`; returns why there is no picture, if there is none."""
+def write_results(model: TableModel, stage: Path) -> None:
+    """Write the model and the table of its search to `stage`."""
     model.save(stage / MODEL_NAME)
     _write_search(model.estimator.cv_results_, stage / "search.csv")
-    return _draw_search(model, stage / "search.png")
+
+
+def draw_search(model: TableModel, directory: Path) -> str | None:
+    """Draw the search, once the model is safe; returns why there is no picture, if there is none.
+
+    An older picture goes in any case: it would be that of another search.
+    """
+    path = directory / PICTURE_NAME
+    try:
+        path.unlink(missing_ok=True)
+        with _quiet_about_letters():
+            _draw(model, path)
+    except OSError as error:
+        return f"{path} can't be written ({error.strerror or error})"
+    except ImportError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
+        return f"matplotlib can't draw it ({' '.join(str(error).split()):.100} …)"
+    return None
 
 
 def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
@@ -36,22 +60,47 @@ def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
             writer.writerow(["" if value is None else value for value in values])
 
 
-def _draw_search(model: TableModel, path: Path) -> str | None:
-    from onefold.plots import search_heatmap
+@contextmanager
+def _quiet_about_letters() -> Iterator[None]:
+    """Letters that the font does not have are drawn as boxes, which speak for themselves."""
+    logger = logging.getLogger("matplotlib.mathtext")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*missing from font")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _draw(model: TableModel, path: Path) -> None:
+    from onefold.plots import plain_text, search_heatmap
 
     report = model.report
     results, criterion = dict(model.estimator.cv_results_), report["criterion"]
-    label, scores = f"{criterion} (higher is better)", np.asarray(results["mean_test_score"])
+    scores, held = np.asarray(results["mean_test_score"]), report["heldout"]
+    label = f"{criterion} (higher is better)"
+    best = score_words(criterion, report["best_score"])
     # The default criteria have a form that people know, which orders candidates the same way.
-    if criterion == "error":
-        label, results["mean_test_score"] = "held-out accuracy", 1.0 + scores
-    elif criterion == "mse":
+    if score_label(criterion) in {"accuracy", "balanced accuracy"}:
+        label = f"held-out {score_label(criterion)}"
+        results["mean_test_score"] = scores + (1.0 if criterion == "error" else 0.0)
+    elif criterion in {"mse", "neg_mean_squared_error"} and held is not None:
         label = "held-out R2"
-        results["mean_test_score"] = 1.0 + scores / report["heldout"]["baseline_rmse"] ** 2
-    headline = f"{model.target}: {score_words(criterion, report['best_score'])}"
-    best = model.estimator.best_params_
-    try:
-        search_heatmap(results, path, best, headline=headline, score_label=label)
-    except ImportError as error:
-        return str(error)
-    return None
+        # Divided twice: the square of a small spread may be no number any more.
+        results["mean_test_score"] = 1.0 + scores / held["baseline_rmse"] / held["baseline_rmse"]
+        best = f"R2 {decimal(held['r2'])}, {best}"
+    headline = plain_text(f"{_shortened(model.target)}: {best}")
+    search_heatmap(
+        results,
+        path,
+        model.estimator.best_params_,
+        headline=headline,
+        score_label=plain_text(label),
+    )
+
+
+def _shortened(name: str) -> str:
+    name = " ".join(name.split())
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"

@@ -27,7 +27,7 @@ from onefold.estimators.validation import (
 from onefold.expansion import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
-from onefold.search import search_grid
+from onefold.search import deviation, search_grid
 from onefold.statistics.pruning import prune_sizes
 from onefold.threads import count_workers
 
@@ -248,7 +248,7 @@ class _Sparse(KernelMachine):
         self.path_ = {
             "n_centres": np.array(sizes),
             "mean_test_score": scores.mean(axis=0),
-            "std_test_score": scores.std(axis=0),
+            "std_test_score": deviation(scores, axis=0),
         } | {f"split{i}_test_score": row for i, row in enumerate(scores)}
         mean = self.path_["mean_test_score"]
         chosen = len(sizes) - 1
@@ -295,7 +295,7 @@ def knee(scores: Any) -> int:
     """
     mean = scores.mean(axis=0)
     best = int(np.argmax(mean))
-    error = scores[:, best].std() / np.sqrt(scores.shape[0])
+    error = float(deviation(scores[:, best], axis=0)) / np.sqrt(scores.shape[0])
     return int(np.flatnonzero(mean >= mean[best] - error).max())
 
 

@@ -11,7 +11,7 @@ from onefold.arrays import all_finite, double, is_foreign, is_sparse, namespace,
 from onefold.kernels import Kernel, Precomputed
 
 _LARGEST = 1e150  # its square is a float64
-_LARGEST_TARGET = 1e75  # the square of its square is a float64: scores have a standard deviation
+_LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
 _LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
 
 
@@ -106,8 +106,8 @@ def check_squares(Y: Any) -> None:
     size = float(xp.max(xp.abs(Y)))
     if size > _LARGEST_TARGET or 0 < size < 1 / _LARGEST_TARGET:
         raise ValueError(
-            f"the targets vary by {size:.3g}: squared errors and their spread leave the range of "
-            "float64; multiply y by a constant."
+            f"the targets vary by {size:.3g}, whose squared errors leave the range of float64; multiply "
+            "y by a constant."
         )
 
 

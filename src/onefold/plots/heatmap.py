@@ -14,7 +14,7 @@ from onefold.plots.grid import SearchGrid, exponent_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["search_heatmap"]
+__all__ = ["plain_text", "search_heatmap"]
 
 _SCORE = "mean held-out score (higher is better)"
 _GAMMA = "gamma (larger: more flexible)"
@@ -22,6 +22,7 @@ _ALPHA = "alpha (larger: smoother)"
 _INK = "#222222"
 _ACCENT = "#d1495b"
 _MOST_TICKS = 13
+_LONGEST_LINE = 36  # characters of a title that leave room for the chosen values beside them
 
 
 def search_heatmap(
@@ -48,7 +49,8 @@ def search_heatmap(
     best : mapping, optional
         The chosen ``{"gamma": …, "alpha": …}``; by default the candidate with the best score.
     headline : str, optional
-        The title up to the chosen values; by default the score.
+        The title up to the chosen values; by default the score. As everywhere in matplotlib, what
+        stands between dollar signs is set as mathematics: see :func:`plain_text`.
     score_label : str
         What the colours, or the vertical axis of a curve, mean.
 
@@ -87,6 +89,11 @@ def search_heatmap(
     return axes
 
 
+def plain_text(text: str) -> str:
+    """The text with its dollar signs as such, not as borders of mathematics."""
+    return text.replace("$", r"\$")
+
+
 def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) -> None:
     if len(grid.gammas) > 1 and len(grid.alphas) > 1:
         _draw_rectangle(axes, grid, score_label)
@@ -96,7 +103,8 @@ def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) 
     if np.isfinite(grid.gamma):
         chosen = f"gamma = {exponent_label(grid.gamma)}, " + chosen
     words = headline or f"best score {grid.score:.4g}"
-    axes.set_title(f"{words} at {chosen}", loc="left", color=_INK, pad=10)
+    between = " " if len(words) <= _LONGEST_LINE else "\n"
+    axes.set_title(f"{words}{between}at {chosen}", loc="left", color=_INK, pad=10)
 
 
 def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:

@@ -12,7 +12,10 @@ def pruning_path(estimator: Any, ax: Any = None) -> Any:
 
     Needs matplotlib (``pip install onefold[plot]``).
     """
-    import matplotlib.pyplot as plt
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError('pictures need matplotlib: pip install "onefold[plot]"') from error
 
     ax = plt.subplots()[1] if ax is None else ax
     path = estimator.path_

@@ -1,7 +1,14 @@
 """Search: widths outside, ridges inside, a history, and the rule for ties."""
 
 from onefold.search.grid import Callback, Candidate, SearchResult, search_grid
-from onefold.search.results import GridEdgeWarning, best_cell, cv_results, edges, tie_tolerance
+from onefold.search.results import (
+    GridEdgeWarning,
+    best_cell,
+    cv_results,
+    deviation,
+    edges,
+    tie_tolerance,
+)
 
 __all__ = [
     "Callback",
@@ -10,6 +17,7 @@ __all__ = [
     "SearchResult",
     "best_cell",
     "cv_results",
+    "deviation",
     "edges",
     "search_grid",
     "tie_tolerance",

@@ -41,6 +41,13 @@ def tie_tolerance(scores: Any) -> float:
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
+def deviation(scores: Any, axis: int) -> Any:
+    """Their standard deviation, also where its square would leave the range of float64."""
+    size = np.max(np.abs(scores), axis=axis, keepdims=True)
+    unit = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    return np.squeeze(unit, axis=axis) * np.std(scores / unit, axis=axis)
+
+
 class GridEdgeWarning(UserWarning):
     """The best value is the last one tried: there may be better beyond."""
 
@@ -93,7 +100,7 @@ def cv_results(
         table |= {f"split{i}_test_score": flat[:, i].copy() for i in range(n_splits)}
     means = flat.mean(axis=1)
     table["mean_test_score"] = means
-    table["std_test_score"] = flat.std(axis=1)
+    table["std_test_score"] = deviation(flat, axis=1)
     # As in GridSearchCV: ties share the smaller rank, undefined scores come last.
     order = np.where(np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means)
     table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)

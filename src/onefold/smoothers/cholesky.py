@@ -95,9 +95,9 @@ class CholeskySmoother(DenseSmoother):
             return next(self._by_eigenvalues(K).operators([alpha]))
 
     def below_rounding(self, alphas: Any) -> Any:
-        if self._decomposed is None:
-            return super().below_rounding(alphas)
-        return self._decomposed.below_rounding(alphas)
+        if self._decomposed is not None:
+            return self._decomposed.below_rounding(alphas)
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
 
     def _by_eigenvalues(self, K: Array) -> SpectralSmoother:
         if self._decomposed is None:

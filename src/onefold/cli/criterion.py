@@ -1,0 +1,148 @@
+"""Whether a criterion goes with the target: asked before any work, answered in one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+from onefold.tables import Target
+from onefold.tables.errors import listing
+
+__all__ = ["check_criterion", "default_criterion", "explain_failure"]
+
+_OWN = {
+    "classification": ("error", "accuracy", "press", "gcv", "evidence", "cost"),
+    "regression": ("mse", "neg_mean_squared_error", "cov", "mape", "press", "gcv", "evidence", "cost"),
+}
+_INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
+# Criteria of the whole smoother, and the approximations that have no such thing.
+_NOT_WITH = {
+    "nystroem": ("gcv", "evidence", "cost"),
+    "grid": ("press", "gcv", "evidence", "cost"),
+}
+# Where scikit-learn keeps the functions behind its scorers.
+_TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
+
+
+def default_criterion(task: str, balanced: bool) -> str:
+    """What a search goes by if nothing is said; classes that weigh the same also count the same."""
+    if task == "regression":
+        return "mse"
+    return "balanced_accuracy" if balanced else "error"
+
+
+def check_criterion(name: str, target: Target, approximation: str = "auto") -> None:
+    """Raise if the criterion is unknown or does not go with the target or the approximation."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if name in _NOT_WITH.get(approximation, ()):
+        raise ValueError(
+            f"--criterion {name} needs the whole kernel matrix, which --approximation {approximation} "
+            f"does without; use {_INSTEAD[target.task]}, or --approximation exact"
+        )
+    if name in _OWN[target.task]:
+        return
+    option, advice = f"--criterion {name}", f"use {_INSTEAD[target.task]}"
+    other = next(task for task in _OWN if task != target.task)
+    if name in _OWN[other] and name != "accuracy":
+        raise ValueError(f"{option} is for {other}, and this is {target.task}; {advice}")
+    if name not in get_scorer_names():
+        raise ValueError(f"there is no criterion '{name}'; {_nearest(name, target.task)}")
+    scorer = get_scorer(name)
+    task = _task_of(scorer)
+    if task is None:
+        raise ValueError(f"{option} compares clusterings, and this is {target.task}; {advice}")
+    if task != target.task:
+        raise ValueError(f"{option} is for {task}, and this is {target.task}; {advice}")
+    if _needs_probabilities(scorer):
+        raise ValueError(
+            f"{option} needs probabilities, which least-squares machines do not give; {advice}"
+        )
+    if task == "classification":
+        _check_labels(option, scorer, target)
+
+
+def explain_failure(name: str, error: Exception) -> str | None:
+    """Words for an error that a scorer raised about predictions; None if it came from elsewhere."""
+    frames = traceback.walk_tb(error.__traceback__)
+    if any(frame.f_globals.get("__name__") == "sklearn.metrics._scorer" for frame, _ in frames):
+        cause = " ".join(str(error).split()).rstrip(".")
+        return f"--criterion {name} cannot score the held-out predictions ({cause}); use another one"
+    return None
+
+
+def _nearest(name: str, task: str) -> str:
+    choices = _suitable(task)
+    near = difflib.get_close_matches(name.lower(), choices, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(f"'{match}'" for match in near) + "?"
+    return f"use one of {', '.join(_OWN[task])}, or a scikit-learn scorer for {task}"
+
+
+def _suitable(task: str) -> list[str]:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    scorers = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
+    usable = [name for name in scorers if not _needs_probabilities(get_scorer(name))]
+    return list(dict.fromkeys([*_OWN[task], *usable]))
+
+
+def _task_of(scorer: Any) -> str | None:
+    """The task a scikit-learn scorer is for; None for scores of clusterings."""
+    module = scorer._score_func.__module__
+    if "cluster" in module:
+        return None
+    return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
+
+
+def _needs_probabilities(scorer: Any) -> bool:
+    return str(scorer._response_method) == "predict_proba"
+
+
+def _check_labels(option: str, scorer: Any, target: Target) -> None:
+    """Try the scorer on decision values for one row of each class, and on labels that are right."""
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    classes = np.unique(target.values)
+
+    class Right(ClassifierMixin, BaseEstimator):
+        """Answers as the machine does: decision values and labels, no probabilities."""
+
+        classes_ = classes
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def decision_function(self, X: Any) -> Any:
+            right = np.eye(len(classes))[X[:, 0]]
+            return right[:, 1] - 0.5 if len(classes) == 2 else right
+
+        def predict(self, X: Any) -> Any:
+            return classes[X[:, 0]]
+
+    codes = np.arange(len(classes))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one row of each class is too few for some scores
+            scorer(Right(), codes[:, None], classes[codes])
+    except (ValueError, TypeError, AttributeError) as error:
+        shown = listing(map(str, classes))
+        if option.endswith("_samples"):
+            why = f"is for rows with several labels each, and '{target.name}' has one"
+        elif len(classes) > 2:
+            why = f"tells two classes apart, and '{target.name}' has {len(classes)} ({shown})"
+        else:
+            why = f"counts the class 1 against another, and '{target.name}' has {shown}"
+        raise ValueError(
+            f"{option} {why}; use {_macro(option)}, or error or balanced_accuracy"
+        ) from error
+
+
+def _macro(option: str) -> str:
+    """The nearest relative that takes any classes."""
+    name = option.split()[-1]
+    return f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"

@@ -1,0 +1,50 @@
+"""What a person should know about a result before believing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onefold.cli.leaks import leak_note
+from onefold.search import edges
+
+__all__ = ["edge_note", "notes_of"]
+
+
+def notes_of(report: dict[str, Any], estimator: Any, target: str) -> list[str]:
+    """Sentences about the held-out score, the columns and the grid; empty if all is well."""
+    notes = [constant_note(report), edge_note(estimator)]
+    if report["suspicious_columns"]:
+        notes.append(leak_note(report["suspicious_columns"], target))
+    return [note for note in notes if note is not None]
+
+
+def constant_note(report: dict[str, Any]) -> str | None:
+    """A warning if the model is no better than a constant prediction, or not clearly so."""
+    held = report["heldout"]
+    if held is None:
+        return None
+    if report["task"] == "regression":
+        constant, gain, error = "the mean", held["gain"], held["gain_error"]
+        measure = ""
+    else:
+        constant, gain, error = f"'{held['baseline_class']}'", held["gain"], held["gain_error"]
+        measure = ""
+        if report["criterion"] not in {"error", "accuracy"}:
+            # Whoever chooses by another score may well give up accuracy for it.
+            gain = held["balanced_accuracy"] - held["baseline_balanced_accuracy"]
+            error, measure = held["balanced_gain_error"], " in balanced accuracy"
+    if gain <= 1e-12:
+        return f"no better than always {constant}{measure}"
+    if gain <= error:
+        return f"hardly better than always {constant}{measure}: within one standard error"
+    return None
+
+
+def edge_note(estimator: Any) -> str | None:
+    """A warning if the best value lies at the end of a grid, beyond which there may be better."""
+    at_edge = [edge.split()[1] for edge in edges(estimator.cv_results_, estimator.best_index_)]
+    if not at_edge:
+        return None
+    wider = " and ".join(f"--{name}s" for name in at_edge)
+    last = "are the last ones" if len(at_edge) > 1 else "is the last one"
+    return f"the best {' and '.join(at_edge)} {last} tried; wider {wider} may find better"
