@@ -76,7 +76,8 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (2 * targets + (6 if load.folds else 1))
     collecting = (2 + max(1, folds) + 2 * workers) * square
-    solving = (folds + 3 if folds else 5) * square
+    # Threads have heaps of their own, which keep what they summed.
+    solving = ((folds + 3 if folds else 5) + 2 * (workers - 1)) * square
     # Models that run side by side hold what they keep at once, but seldom what they pass through.
     held = kept + at_once * model
     stages = [_FREED * max(held + solving, kept + at_once * collecting)]

@@ -52,6 +52,7 @@ class SpectralSmoother(DenseSmoother):
     ) -> None:
         super().__init__(K.shape[0], border)
         self._spectrum = decompose(K, alone, release_lock)
+        check_stop()  # what follows are products with all eigenvectors
         check_spectrum(self._spectrum.values, tolerance)
 
     def _filter(self, alphas: Any) -> Array:
