@@ -18,6 +18,7 @@ _EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies,
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
+_ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _BLOCK_ROWS = 8192  # that are predicted at once
 _GROUP_BYTES = 2**30  # above, groups are not held side by side
@@ -74,23 +75,26 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
     model = (3 + 3 * folds) * square
     kept = model if load.kernels > 1 else 0.0
-    rows = 8.0 * n * (2 * targets + (6 if load.folds else 1))
+    rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
     collecting = (2 + max(1, folds) + 2 * workers) * square
-    solving = (folds + 3 if folds else 5) * square
+    # Threads have heaps of their own, which keep what they summed.
+    solving = ((folds + 3 if folds else 5) + 2 * (workers - 1)) * square
     # Models that run side by side hold what they keep at once, but seldom what they pass through.
     held = kept + at_once * model
-    stages = [_FREED * max(held + solving, kept + at_once * collecting)]
+    stages = [_FREED * (kept + at_once * collecting)]
     if load.folds:
-        stages.append(_FREED * held + _predicting(n, m, targets, load, workers))
+        solving += 8.0 * _ITERATES * m * load.alphas * targets
+        stages.append(_FREED * held + _predicting(n, m, targets, load, max(workers, at_once)))
+    stages.append(_FREED * (held + solving))
     stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
     clustering = 12.0 * min(n, 20 * m) * d
     return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
 
 
-def _predicting(n: int, m: int, targets: int, load: Workload, workers: int) -> float:
+def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> float:
     """Held-out predictions, and the blocks that they come from."""
     width = load.alphas * targets if load.predictions else targets
     predictions = 8.0 * _PREDICTION_COPIES * n * width
     if load.folds == 1:  # leave-one-out looks at the features of every row
-        return predictions + 8.0 * (2 + 2 * workers) * min(n, _BLOCK_ROWS) * m
-    return predictions + 8.0 * 2 * workers * min(n, _BLOCK_ROWS) * width
+        return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
+    return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width

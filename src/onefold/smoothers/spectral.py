@@ -114,6 +114,7 @@ class SpectralSmoother(DenseSmoother):
     ) -> None:
         super().__init__(K.shape[0], border)
         spectrum = decompose(K, alone, release_lock)
+        check_stop()  # what follows are products with all eigenvectors
         self._noise = rounding.noise(spectrum.values)
         self._spectrum = replace(spectrum, values=rounding.settled(spectrum.values))
 
