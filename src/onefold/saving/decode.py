@@ -10,20 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from onefold.saving import objects
-from onefold.saving.errors import UPGRADE, BadContent
+from onefold.saving.errors import NONSENSE, UPGRADE, BadContent
 from onefold.saving.nodes import MAX_DEPTH, SCALAR_NAMES, Node
 
 MAX_CODE_POINT = 0x10FFFF
 
-# What constructors may raise when they are handed nonsense by a damaged file.
-BUILD_ERRORS = (
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    LookupError,
-    RecursionError,
-)
 SCALAR_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
@@ -72,7 +63,7 @@ class Decoder:
             return reader(node, depth)
         except BadContent:
             raise
-        except BUILD_ERRORS as error:
+        except NONSENSE as error:
             raise BadContent(f"one {tags[0]} entry is not valid ({error!s:.200})") from error
 
     def finish(self) -> None:

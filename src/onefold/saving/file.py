@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -145,24 +145,10 @@ def _opened(path: Path) -> Iterator[container.Container]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    try:
-        metadata = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique)
-    except (ValueError, RecursionError) as error:
-        raise BadContent(f"its metadata is not valid JSON ({error!s:.200})") from error
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+    metadata = container.parse_json(text, "metadata")
+    if metadata.get("format") != FORMAT:
         raise BadContent("its metadata is not that of a onefold model")
     return metadata
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key appears twice")
-    return result
 
 
 def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:

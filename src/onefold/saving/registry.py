@@ -48,6 +48,7 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "SparseLSSVR",
     ),
 }
+ESTIMATORS = _MODULE_NAMES["onefold.estimators"]
 _BUILT_IN = {name: module for module, names in _MODULE_NAMES.items() for name in names}
 _REGISTERED: dict[str, type] = {}
 
