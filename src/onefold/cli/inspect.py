@@ -7,11 +7,13 @@ import json
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
 
 from onefold import saving
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, counted, measure_lines, number_words, trust_words
-from onefold.tables import Preparation, TableModel, load_table_model
+from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
 __all__ = ["run"]
@@ -28,12 +30,22 @@ def run(arguments: argparse.Namespace) -> None:
         "format_version": header["format_version"],
         "estimator": header["estimator"],
     }
-    if "table" in header["extra"]:
-        model = load_table_model(path)
-        facts |= _estimator_facts(model.estimator) | _table_facts(model)
-    else:
-        facts |= _estimator_facts(saving.load(path))
-    print(json.dumps(facts, allow_nan=False) if arguments.json else _text(facts))
+    model = saving.load(path)
+    estimator = saving.final_estimator(model)
+    try:
+        facts |= _estimator_facts(estimator)
+        if isinstance(model, TableModel):
+            facts |= _table_facts(model)
+        elif model is not estimator:
+            facts |= {"estimator": type(estimator).__name__, "preparation": step_names(model)}
+        shown = json.dumps(plain(facts), allow_nan=False) if arguments.json else _text(facts)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Notes of the fit: prediction does not need them, and loading does not read them.
+        raise saving.ModelFileError(
+            f"{path} holds a model that predicts, but its notes on the fit are damaged ({error}); tune "
+            "or fit it again."
+        ) from error
+    print(shown)
 
 
 def _estimator_facts(estimator: Any) -> dict[str, Any]:
@@ -49,9 +61,35 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
     if hasattr(estimator, "best_params_"):
         facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
         facts["best_score"] = float(estimator.best_score_)
+    elif hasattr(estimator, "alpha_"):
+        facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
+        facts["best_score"] = float(estimator.best_score_)
     else:
         facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
     return facts
+
+
+def step_names(model: Any) -> list[str]:
+    """The classes of the steps before the estimator, in order."""
+    if isinstance(model, TransformedTargetRegressor):
+        return [type(model).__name__, *step_names(model.regressor_)]
+    if not isinstance(model, Pipeline):
+        return []
+    steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+    return [type(step).__name__ for step in steps] + step_names(model.steps[-1][1])
+
+
+def plain(value: Any) -> Any:
+    """Values for JSON, which has no place for NumPy's numbers, nor for NaN."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
@@ -83,7 +121,12 @@ def _text(facts: dict[str, Any]) -> str:
     for stage, words in _approximation_words(facts["approximation"]).items():
         lines.append((stage, words))
     params = facts.get("best_params") or facts.get("params", {})
-    lines += [(name, number_words(value)) for name, value in params.items()]
+    for name, value in params.items():
+        if value is not None:
+            values = value if isinstance(value, list) else [value]
+            lines.append((name, ", ".join(number_words(float(item)) for item in values)))
+    if isinstance(facts.get("preparation"), list):
+        lines.insert(1, ("prepared by", ", ".join(facts["preparation"])))
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
     if "tuning" in facts:

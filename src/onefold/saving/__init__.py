@@ -9,10 +9,12 @@ from __future__ import annotations
 from onefold.saving.errors import ModelFileError
 from onefold.saving.file import SavedModel, load, load_with_extra, peek, save
 from onefold.saving.registry import register
+from onefold.saving.selftest import final_estimator
 
 __all__ = [
     "ModelFileError",
     "SavedModel",
+    "final_estimator",
     "load",
     "load_with_extra",
     "peek",

@@ -21,6 +21,7 @@ from onefold.kernels.base import check_width
 from onefold.saving import registry
 from onefold.saving.errors import NONSENSE, BadContent
 from onefold.saving.expansions import EXPANSIONS, check_expansion
+from onefold.saving.transformers import STATE, check_transformer
 
 Rule = Callable[[Any, Any], Any]  # (value, estimator); False or an exception means no
 
@@ -43,6 +44,8 @@ def check_consistent(value: Any) -> None:
     name = registry.name_of(value)
     if name in EXPANSIONS:
         check_expansion(value)
+    elif name in STATE:
+        check_transformer(value, name)
     elif name in registry.ESTIMATORS:
         _check_rules(value, PARAMETERS)
         fitted = {key for key in vars(value) if key.endswith("_") and not key.startswith("_")}

@@ -12,12 +12,14 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
+import sklearn
 from sklearn.base import BaseEstimator
 
 from onefold.saving import registry
 from onefold.saving.checks import check_consistent
 from onefold.saving.errors import UPGRADE, BadContent, CannotSave
 from onefold.saving.nodes import Node
+from onefold.saving.transformers import STATE, known_attributes
 
 if TYPE_CHECKING:
     from onefold.saving.decode import Decoder
@@ -41,6 +43,8 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
     if not isinstance(value, BaseEstimator):
         fields = [field.name for field in dataclasses.fields(value) if field.init]
         return {"$object": name, "fields": _encoded(value, fields, where, encoder, depth)}
+    if name in STATE:
+        return _listed_to_node(value, name, where, encoder, depth)
     public = (key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
     fitted = sorted(key for key in public if key != _NOTES)
     for key in fitted:
@@ -55,6 +59,29 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
             key: _parameter(value, key, item, where, encoder, depth)
             for key, item in value.get_params(deep=False).items()
         },
+        "fitted": _encoded(value, fitted, where, encoder, depth),
+    }
+
+
+def _listed_to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
+    """The node of a class of scikit-learn's: every attribute, private ones too, or a refusal."""
+    params = value.get_params(deep=False)
+    fitted = sorted(key for key in vars(value) if key not in params)
+    for key in fitted:
+        if key not in known_attributes(name):
+            raise CannotSave(
+                f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} and "
+                f"this onefold does not know it; {UPGRADE}."
+            )
+    nodes = {
+        key: {"$dropped": repr(item)[:_REPR_LENGTH]}
+        if key == "random_state" and not isinstance(item, int | None)
+        else encoder.encode(item, f"{where}.{key}", depth + 1)
+        for key, item in params.items()
+    }
+    return {
+        "$object": name,
+        "params": nodes,
         "fitted": _encoded(value, fitted, where, encoder, depth),
     }
 
@@ -129,11 +156,15 @@ def _estimator(
     }
     kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
     estimator = cls(**kept)
+    listed = STATE.get(cls.__name__) is not None and registry.find(cls.__name__) is cls
     for key, item in fitted.items():
-        if not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
+        if listed and key in known_attributes(cls.__name__):
+            setattr(estimator, key, decoder.decode(item, depth + 1))
+            continue
+        if listed or not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
         setattr(estimator, key, decoder.decode(item, depth + 1))
-    if dropped:
+    if dropped and not listed:
         setattr(estimator, _NOTES, dropped)
     return estimator
 

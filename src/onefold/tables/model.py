@@ -98,14 +98,11 @@ class TableModel:
         warn_unknown(unknown)
 
     def save(self, path: str | Path) -> None:
-        """Write estimator and preparation to one file, which `onefold.load` reads too."""
+        """Write estimator and preparation to one file, of which `onefold.load` makes this model again."""
         saving.save(self.estimator, path, extra={_EXTRA: self.plain()})
 
     def plain(self) -> dict[str, Any]:
-        """Everything but the estimator as plain values and arrays.
-
-        Plain, so that `onefold.load` reads the file without knowing about tables.
-        """
+        """Everything but the estimator as plain values and arrays."""
         return {
             "preparation": self.preparation.to_plain(),
             "target": self.target,
@@ -113,6 +110,12 @@ class TableModel:
             "id_column": self.id_column,
             "report": self.report,
         }
+
+    @classmethod
+    def from_plain(cls, estimator: Any, plain: dict[str, Any]) -> TableModel:
+        """The model that `plain` described, around its estimator."""
+        preparation = Preparation.from_plain(plain["preparation"])
+        return cls(estimator, **{**plain, "preparation": preparation})
 
     def _batch_rows(self) -> int:
         width = max(len(self.preparation.feature_names), 1)
@@ -125,15 +128,14 @@ def load_table_model(path: str | Path) -> TableModel:
     Raises
     ------
     TableError
-        If the file holds an estimator without a preparation; `onefold.load` reads such files.
+        If the file holds another model; `onefold.load` reads such files.
     onefold.saving.ModelFileError
         If the file is not a onefold model or is damaged.
     """
-    saved = saving.load_with_extra(path)
-    stored = saved.extra.get(_EXTRA)
-    if stored is None:
+    model = saving.load(path)
+    if not isinstance(model, TableModel):
         raise TableError(
-            f"{path} holds a model that was not tuned on a table; read it with onefold.load"
+            f"{path} holds a {type(model).__name__} that was not tuned on a table; read it with "
+            "onefold.load"
         )
-    preparation = Preparation.from_plain(stored["preparation"])
-    return TableModel(saved.model, **{**stored, "preparation": preparation})
+    return model
