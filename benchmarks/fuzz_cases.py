@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def estimator(model: Any, kind: str = "regression", d: int = 3) -> Callable[[], 
             y = np.digitize(y, [-0.5, 0.5])
         if kind == "targets":
             y = np.stack([y, X[:, 0] ** 2], axis=1)
-        return Case(model.fit(X, y), X[:7])
+        return Case(model.fit(X, y), X)
 
     return build
 
@@ -79,14 +79,14 @@ def estimator(model: Any, kind: str = "regression", d: int = 3) -> Callable[[], 
 def named() -> Case:
     """An estimator that knows the names of its features."""
     frame = pd.DataFrame(numbers(), columns=["a", "b", "c"])
-    return Case(LSSVC(gamma=0.5).fit(frame, frame["a"] > 0), frame[:5].to_numpy())
+    return Case(LSSVC(gamma=0.5).fit(frame, frame["a"] > 0), frame.to_numpy())
 
 
 def precomputed() -> Case:
     """A model without centres."""
     X = numbers()
     gram = RBF(0.3)(X, X)
-    return Case(LSSVR("precomputed").fit(gram, X[:, 0]), gram[:5])
+    return Case(LSSVR("precomputed").fit(gram, X[:, 0]), gram)
 
 
 def sparse_rows(kernel: Any, build: Any = sparse.csr_array) -> Callable[[], Case]:
@@ -95,7 +95,7 @@ def sparse_rows(kernel: Any, build: Any = sparse.csr_array) -> Callable[[], Case
     def case() -> Case:
         X = build(np.where(numbers(6) > 0.3, numbers(6), 0.0))
         y = np.asarray(X.sum(axis=1)).ravel()
-        return Case(LSSVR(kernel, alpha=0.1).fit(X, y), X[:6])
+        return Case(LSSVR(kernel, alpha=0.1).fit(X, y), X)
 
     return case
 
@@ -106,7 +106,7 @@ def series(approximation: Any) -> Callable[[], Case]:
     def case() -> Case:
         t = np.arange(40.0)[:, None]
         model = LSSVRCV(**SMALL, approximation=approximation, refit="same")
-        return Case(model.fit(t, np.sin(t[:, 0] / 5)), t[:5])
+        return Case(model.fit(t, np.sin(t[:, 0] / 5)), t)
 
     return case
 
@@ -132,6 +132,17 @@ def steps(*parts: Any, kind: str = "regression") -> Callable[[], Case]:
     return estimator(make_pipeline(*parts), kind)
 
 
+def gaps(*parts: Any) -> Callable[[], Case]:
+    """A pipeline for numbers some of which are missing."""
+
+    def build() -> Case:
+        X = numbers()
+        holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+        return Case(make_pipeline(*parts).fit(holes, X[:, 0]), holes)
+
+    return build
+
+
 def columns(last: Any, **settings: Any) -> Callable[[], Case]:
     """A pipeline for the frame."""
 
@@ -143,9 +154,17 @@ def columns(last: Any, **settings: Any) -> Callable[[], Case]:
         )
         prepared = ColumnTransformer(
             [
-                ("numbers", make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["length"]),
+                (
+                    "numbers",
+                    make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()),
+                    ["length"],
+                ),
                 ("text", text, ["colour"]),
-                ("codes", OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), ["grade"]),
+                (
+                    "codes",
+                    OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+                    ["grade"],
+                ),
                 ("flags", OneHotEncoder(drop="if_binary", min_frequency=3), ["sold"]),
                 ("gone", "drop", ["note"]),
             ],
@@ -154,7 +173,7 @@ def columns(last: Any, **settings: Any) -> Callable[[], Case]:
         )
         y = rows["width"] + rows["sold"]
         y = np.where(y > y.mean(), "much", "little") if hasattr(last, "class_weight") else y
-        return Case(make_pipeline(prepared, last).fit(rows, y), rows[:6])
+        return Case(make_pipeline(prepared, last).fit(rows, y), rows)
 
     return build
 
@@ -163,23 +182,25 @@ def framed() -> Case:
     """A pipeline whose steps hand on frames."""
     rows = frame()[["width", "grade", "sold"]]
     model = make_pipeline(
-        ColumnTransformer([("a", MinMaxScaler(), slice(0, 2)), ("b", "passthrough", [False, False, True])]),
+        ColumnTransformer(
+            [("a", MinMaxScaler(), slice(0, 2)), ("b", "passthrough", [False, False, True])]
+        ),
         LSSVR(gamma=0.5),
     ).set_output(transform="pandas")
-    return Case(model.fit(rows, rows["width"]), rows[:5])
+    return Case(model.fit(rows, rows["width"]), rows)
 
 
 def mixed() -> Case:
     """Text and numbers in one array, encoded strictly."""
     rows = frame()[["colour", "grade"]].to_numpy(dtype=object)
     model = make_pipeline(OneHotEncoder(), LSSVR(gamma=0.5))
-    return Case(model.fit(rows, np.arange(N)), rows[:5])
+    return Case(model.fit(rows, np.arange(N)), rows)
 
 
 def sparse_steps() -> Case:
     """A pipeline for sparse rows."""
     X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
-    return Case(make_pipeline(MaxAbsScaler(), LSSVR("linear")).fit(X, np.arange(N)), X[:5])
+    return Case(make_pipeline(MaxAbsScaler(), LSSVR("linear")).fit(X, np.arange(N)), X)
 
 
 def table(missing: Any) -> Callable[[], Case]:
@@ -194,8 +215,12 @@ def table(missing: Any) -> Callable[[], Case]:
         X = prepared.transform(Rows(pa.table(rows)))
         best = LSSVRCV(**SMALL).fit(X, rows["width"].to_numpy())
         report = {"rows": N, "candidates": 4, "cv": "3 folds", "task": "regression", "best_score": -0.5}
-        report |= {"criterion": "mse", "heldout": {"r2": 0.5, "rmse": 0.1, "baseline_rmse": 1.0}, "notes": []}
-        return Case(TableModel(best, prepared, "y", "regression", "id", report), rows[:5])
+        report |= {
+            "criterion": "mse",
+            "heldout": {"r2": 0.5, "rmse": 0.1, "baseline_rmse": 1.0},
+            "notes": [],
+        }
+        return Case(TableModel(best, prepared, "y", "regression", "id", report), rows)
 
     return build
 
@@ -206,7 +231,7 @@ def svmlight() -> Case:
     rows = Rows(pa.table({}), sparse=X)
     prepared = learn_preparation(rows)
     model = LSSVC("linear").fit(prepared.transform(rows), np.arange(N) % 2)
-    return Case(TableModel(model, prepared, "y", "classification"), replace(rows, sparse=X[:5]))
+    return Case(TableModel(model, prepared, "y", "classification"), rows)
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -232,8 +257,11 @@ CASES: dict[str, Callable[[], Case]] = {
     "scaled-cv": steps(RobustScaler(), LSSVCCV(**SMALL), kind="two"),
     "polynomial": steps(MinMaxScaler(), PolynomialFeatures(2), PCA(4), LSSVR()),
     "powers": steps(PowerTransformer(), QuantileTransformer(n_quantiles=9), Normalizer(), LSSVR()),
-    "neighbours": steps(KNNImputer(), FunctionTransformer(), "passthrough", KernelRidge()),
-    "union": steps(FeatureUnion([("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "drop")]), LSSVR()),
+    "neighbours": gaps(KNNImputer(n_neighbors=2), FunctionTransformer(), "passthrough", KernelRidge()),
+    "gaps": gaps(SimpleImputer(strategy="median", add_indicator=True), LSSVR("linear")),
+    "union": steps(
+        FeatureUnion([("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "drop")]), LSSVR()
+    ),
     "nested": steps(make_pipeline(StandardScaler(), PCA(2)), SparseLSSVR(**SMALL, n_centres=5)),
     "target": steps(StandardScaler(), TransformedTargetRegressor(LSSVR(), transformer=StandardScaler())),
     "columns": columns(LSSVRCV(**SMALL)),

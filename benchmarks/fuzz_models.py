@@ -32,13 +32,14 @@ from onefold.cli import inspect
 from onefold.saving import ModelFileError, container, registry
 
 SPECIAL = [
-    None, True, False, 0, 1, -1, 2, 7, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.0, 0.5, -1.5, 1e-320, 1e-200,
-    1e155, 1e300, -1e308, "", "x", "rbf", "scale", "laplacian", [], {}, [None], [1, 2, 3], [[1.0]],
+    None, True, False, 0, 1, -1, 2, 7, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.0, 0.5, -1.5, 1e-320,
+    1e-200, 1e155, 1e300, -1e308, "", "x", "rbf", "scale", "laplacian", [], {}, [None], [1, 2], [[1.0]],
     {"$float": "nan"}, {"$float": "inf"}, {"$float": "-inf"}, {"$tuple": []}, {"$tuple": [1, 2]},
     {"$tuple": [2**32, 2**32]}, {"$scalar": "float64", "value": 0.5}, {"$objects": ["a"], "shape": [1]},
-    {"$slice": [None, None, None]}, {"$dtype": "|O"}, {"a": 1}, {"$dropped": "KFold()"}, "drop", "passthrough",
+    {"$slice": [None, None, None]}, {"$dtype": "|O"}, {"a": 1}, {"$dropped": "KFold()"}, "drop",
+    "passthrough",
 ]  # fmt: skip
-NUMBERS = [0.0, -0.0, 1.0, -1.0, 1e-320, 1e-200, 1e155, 1e300, 1.7e308, -1.7e308, np.nan, np.inf, -np.inf]
+NUMBERS = [0.0, 1.0, -1.0, 1e-320, 1e-200, 1e155, 1e300, 1.7e308, -1.7e308, np.nan, np.inf, -np.inf]
 DTYPES = ["float64", "float32", "float16", "int64", "int8", "uint32", "uint64", "bool"]
 
 
@@ -66,20 +67,26 @@ def mutate_metadata(metadata: dict[str, Any], rng: random.Random) -> str:
         holder[key] = copy.deepcopy(other[name])
         return f"{where} becomes a copy of {name}"
     if choice < 0.4 and isinstance(holder, dict):
-        new = rng.choice([str(key) + "_", "$" + str(key), str(key)[:-1], "__class__", "predict", "x_", "_x"])
+        new = rng.choice(
+            [str(key) + "_", "$" + str(key), str(key)[:-1], "__class__", "predict", "x_", "_x"]
+        )
         holder[new] = holder.pop(key)
         return f"rename {where} to {new}"
     if choice < 0.5 and isinstance(old, list) and old:
         rng.choice([old.pop, old.reverse, lambda: old.append(copy.deepcopy(old[0])), old.clear])()
         return f"list {where} becomes {str(old)[:50]}"
     if choice < 0.8 and isinstance(old, int | float) and not isinstance(old, bool):
-        new = rng.choice([-old, old + 1, old - 1, old * 2**32, float(old), old / 2, str(old), old * 1e150, 0])
+        new = rng.choice(
+            [-old, old + 1, old - 1, old * 2**32, float(old), old / 2, str(old), old * 1e150, 0]
+        )
         if isinstance(new, float) and (new != new or abs(new) == float("inf")):
             new = {"$float": "inf"}
         holder[key] = new
         return f"{where} becomes {new}"
     if choice < 0.8 and isinstance(old, str):
-        holder[key] = rng.choice([*registry._BUILT_IN, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300])
+        holder[key] = rng.choice(
+            [*registry._BUILT_IN, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300]
+        )
         return f"{where} becomes {ascii(holder[key])[:60]}"
     holder[key] = copy.deepcopy(rng.choice(SPECIAL))
     return f"{where} becomes {str(holder[key])[:60]}"
@@ -100,8 +107,12 @@ def mutate_array(arrays: dict[str, np.ndarray], rng: random.Random) -> str:
         with np.errstate(all="ignore"):
             number = rng.choice(NUMBERS)
             if array.dtype.kind in "iu":
-                number = rng.choice([0, 1, int(np.iinfo(array.dtype).max), int(np.iinfo(array.dtype).min)])
-            where: Any = rng.choice([rng.randrange(array.size), slice(None), slice(0, array.size // 2 + 1)])
+                number = rng.choice(
+                    [0, 1, int(np.iinfo(array.dtype).max), int(np.iinfo(array.dtype).min)]
+                )
+            where: Any = rng.choice(
+                [rng.randrange(array.size), slice(None), slice(0, array.size // 2 + 1)]
+            )
             flat[where] = np.array(number).astype(array.dtype)
         return f"{name}[{where}] = {number}"
     if choice < 0.75:
@@ -168,7 +179,7 @@ def complaint(path: Path, case: Case) -> str | None:
     except ModelFileError:
         return None
     predicted = np.asarray(model.predict(case.rows))
-    n = len(case.rows) if hasattr(case.rows, "columns") else case.rows.shape[0]
+    n = case.rows.shape[0] if hasattr(case.rows, "shape") else len(case.rows)
     if predicted.shape[:1] != (n,) or predicted.ndim > 2:
         return f"predictions of shape {predicted.shape}"
     if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
@@ -185,9 +196,9 @@ def complaint(path: Path, case: Case) -> str | None:
     onefold.save(model, again)
     if np.asarray(onefold.load(again).predict(case.rows)).tolist() != predicted.tolist():
         return "other predictions when saved again"
-    for as_json in (False, True):
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ModelFileError):
-            inspect.run(argparse.Namespace(model=path, json=as_json))
+    as_json = again.stat().st_size % 2 == 0
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ModelFileError):
+        inspect.run(argparse.Namespace(model=path, json=as_json))
     return ""
 
 

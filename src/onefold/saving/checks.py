@@ -25,6 +25,7 @@ from onefold.saving.transformers import STATE, check_transformer
 
 Rule = Callable[[Any, Any], Any]  # (value, estimator); False or an exception means no
 
+_MOST_JOBS = 4096
 _ALWAYS = ("expansion_", "n_features_in_", "approximation_")
 _CHOSEN = (
     "gamma_", "alpha_", "best_index_", "best_params_", "best_score_", "cv_results_",
@@ -83,7 +84,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value) and value > 0
+    return isinstance(value, Real) and 0.0 < float(value) < math.inf
 
 
 def _is_vector(value: Any, kinds: str = "f") -> bool:
@@ -98,7 +99,8 @@ def _check_widths(value: Any, estimator: Any) -> None:
 
 def _check_class_weight(value: Any, estimator: Any) -> bool:
     if isinstance(value, dict):
-        return all(isinstance(weight, Real) and 0 <= weight < math.inf for weight in value.values())
+        weights = value.values()
+        return all(isinstance(item, Real) and 0.0 <= float(item) < math.inf for item in weights)
     return value is None or value == "balanced"
 
 
@@ -120,7 +122,7 @@ PARAMETERS: dict[str, Rule] = {
     "coef0": lambda v, e: isinstance(v, Real) and math.isfinite(v),
     "approximation": lambda v, e: resolve_approximation(v),
     "class_weight": _check_class_weight,
-    "n_jobs": lambda v, e: v is None or (_is_integer(v) and v != 0),
+    "n_jobs": lambda v, e: v is None or (_is_integer(v) and 0 < abs(v) <= _MOST_JOBS),
     "criterion": lambda v, e: v is None or isinstance(v, str) or callable(v),
     "callback": lambda v, e: v is None or callable(v),
     "refit": lambda v, e: isinstance(v, str) and v in ("auto", "exact", "same"),

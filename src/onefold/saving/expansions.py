@@ -11,6 +11,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.lattice import LARGEST_DIMENSION
 from onefold.saving.errors import NONSENSE, BadContent
 
+_LARGEST = 1e300  # sums of a few such numbers are still finite
 EXPANSIONS = ("Expansion", "GridExpansion")
 
 
@@ -30,13 +31,13 @@ def check_expansion(expansion: Any) -> None:
         grid = hasattr(expansion, "counts")
         rows = _rows_of_grid(expansion) if grid else _rows_of_centres(expansion)
         with np.errstate(all="ignore"):
-            bounded = np.isfinite(np.abs(expansion.coef).sum(axis=0) + np.abs(expansion.intercept))
+            reach = np.abs(expansion.coef).sum(axis=0) + np.abs(expansion.intercept)
             values = expansion.predict(rows, 1)
     except BadContent:
         raise
     except NONSENSE as error:
         raise BadContent(f"its expansion cannot be evaluated ({error!s:.200})") from error
-    if not bounded.all() or not np.isfinite(values).all():
+    if not np.all(reach <= _LARGEST) or not np.isfinite(values).all():
         raise BadContent("its expansion gives infinite or undefined values")
 
 
@@ -76,6 +77,8 @@ def _rows_of_grid(expansion: Any) -> Any:
         raise BadContent("the grid of its expansion has no or too many axes")
     for name in ("lower", "step", "values"):
         _check_numbers(getattr(expansion, name), f"the {name}")
+    if np.abs(expansion.values).max() > _LARGEST:
+        raise BadContent("the values on its grid are too large")
     if not (expansion.step > 0).all():
         raise BadContent("the steps of its grid are not all positive")
     expansion.kernel.check_features(len(counts))

@@ -58,8 +58,9 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
     Parameters
     ----------
     model : object
-        A fitted estimator; a scikit-learn ``Pipeline`` (or ``TransformedTargetRegressor``) around one, made
-        of the classes in `onefold.saving.transformers`; or an instance of a class known to `register`.
+        A fitted estimator; a scikit-learn ``Pipeline`` or ``TransformedTargetRegressor`` around one,
+        made of the classes in `onefold.saving.transformers`; what ``onefold tune`` wrote; or an instance
+        of a class known to `register`.
     path : str or path-like
         Where to write; the folder must exist.
     extra : dict with str keys, optional
@@ -179,6 +180,11 @@ def _opened(path: Path) -> Iterator[container.Container]:
     try:
         with container.opened(path) as file:
             yield file
+    except MemoryError as error:
+        raise ModelFileError(
+            f"{path} cannot be read as a onefold model: it needs more memory than there is; load it "
+            "where there is more."
+        ) from error
     except BadContent as error:
         raise ModelFileError(
             f"{path} cannot be read as a onefold model: {error.cause}; {error.remedy}."

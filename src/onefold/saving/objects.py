@@ -70,8 +70,8 @@ def _listed_to_node(value: Any, name: str, where: str, encoder: Encoder, depth: 
     for key in fitted:
         if key not in known_attributes(name):
             raise CannotSave(
-                f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} and "
-                f"this onefold does not know it; {UPGRADE}."
+                f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} "
+                f"and this onefold does not know it; {UPGRADE}."
             )
     nodes = {
         key: {"$dropped": repr(item)[:_REPR_LENGTH]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import joblib
@@ -19,7 +20,7 @@ from scipy import sparse
 
 from onefold.arrays import is_sparse
 from onefold.saving.errors import BadContent
-from onefold.saving.examples import example_columns
+from onefold.saving.examples import example_columns, levelled
 from onefold.saving.registry import ESTIMATORS
 from onefold.saving.tabular import table_columns
 
@@ -86,7 +87,8 @@ def final_estimator(model: Any) -> Any:
     if type(final).__name__ not in ESTIMATORS or not hasattr(final, "expansion_"):
         kind = type(final).__name__ if not isinstance(final, str) else repr(final)
         raise BadContent(
-            f"its last step is a {kind}, not a fitted estimator of onefold's", "end it with one and fit it"
+            f"its last step is a {kind}, not a fitted estimator of onefold's",
+            "end it with one and fit it",
         )
     return final
 
@@ -115,7 +117,7 @@ def _values(model: Any, rows: Any) -> np.ndarray:
             labels = np.asarray(predictor.predict(X))
     except BadContent:
         raise
-    except Exception as error:  # noqa: BLE001 - scikit-learn's code on any state may raise anything
+    except Exception as error:  # scikit-learn's code on any state may raise anything
         reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
         raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
     classes = getattr(predictor, "classes_", None)
@@ -139,7 +141,7 @@ def _input(model: Any, rows: Any) -> tuple[Any, Any]:
 
 def _frame(columns: dict[str, Any]) -> Any:
     try:
-        import pandas
+        pandas: Any = import_module("pandas")
     except ImportError as error:
         raise BadContent("it takes data frames, and pandas is not installed", "install it") from error
     return pandas.DataFrame(dict(zip(columns["names"], columns["columns"])))
@@ -168,18 +170,16 @@ def _candidates(model: Any) -> Iterator[Any]:
         return
     width, names = _facts(model)
     made = example_columns(model, [], width)
-    for columns_ in (made, [values[:2] for values in made]):
-        arrays = [_column(values) for values in columns_]
+    telling = [column.usual + column.unusual for column in made]
+    for values in map(levelled, (telling, [column.usual for column in made])):
+        arrays = [_column(column) for column in values]
         if names is not None:
             yield {"names": [str(name) for name in names], "columns": arrays}
         elif all(array.dtype == np.float64 for array in arrays):
             yield np.stack(arrays, axis=1)
             yield sparse.csr_matrix(np.stack(arrays, axis=1))
         else:
-            stacked = np.empty((len(columns_[0]), width), dtype=object)
-            for j, values in enumerate(columns_):
-                stacked[:, j] = values
-            yield stacked
+            yield np.stack([array.astype(object) for array in arrays], axis=1)
 
 
 def _column(values: list[Any]) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onefold.saving.errors import NONSENSE, BadContent
-from onefold.saving.examples import center_and_spread, unknown_to
+from onefold.saving.examples import around, levelled, unknown_to
 
 _LARGEST_INDEX = 1 << 31
 
@@ -68,12 +68,11 @@ def _are_texts(values: Any) -> bool:
 
 def table_columns(preparation: Any) -> dict[str, list[Any]]:
     """Columns of rows like those that a preparation was learned from, gaps where it fills them."""
-    gap = preparation.missing == "impute"
+    gap = [None] if preparation.missing == "impute" else []
     columns: dict[str, list[Any]] = {}
     for j, name in enumerate(preparation.numeric):
-        middle, spread = center_and_spread(preparation.mean[j], preparation.scale[j])
-        columns[name] = [middle, middle + spread, middle - spread, None if gap else middle]
+        columns[name] = [*around(preparation.mean[j], preparation.scale[j]), *gap]
     for j, name in enumerate(preparation.categorical):
         known = preparation.categories[j]
-        columns[name] = [known[0], known[-1], unknown_to(known), None if gap else known[0]]
-    return columns
+        columns[name] = [known[0], known[-1], unknown_to(known), *gap]
+    return dict(zip(columns, levelled(list(columns.values()))))

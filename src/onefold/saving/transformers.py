@@ -22,6 +22,7 @@ Rule = Callable[[Any, Any], Any]  # (value, its owner); False or an exception me
 _MOST_FEATURES = 1 << 22  # made by PolynomialFeatures
 _HIGHEST_DEGREE = 1000
 _MOST_JOBS = 256
+_FARTHEST = 1e150  # the square of a difference of two such numbers is still finite
 
 
 def check_transformer(value: BaseEstimator, name: str) -> None:
@@ -57,7 +58,7 @@ def known_attributes(name: str) -> frozenset[str]:
 
 
 def _is_int(value: Any, owner: Any = None) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def _is_bool(value: Any, owner: Any) -> bool:
@@ -85,6 +86,8 @@ def _array(*shape: str | None, kinds: str = "f") -> Rule:
 
     def rule(value: Any, owner: Any) -> bool:
         if type(value) is not np.ndarray or value.dtype.kind not in kinds or value.ndim != len(shape):
+            return False
+        if value.dtype.kind == "f" and np.any(np.abs(value) > _FARTHEST):  # NaN is left to the test
             return False
         return all(size == owner.n_features_in_ for size, axis in zip(value.shape, shape) if axis)
 
@@ -285,6 +288,13 @@ def _check_polynomial(owner: Any) -> None:
         raise BadContent("its PolynomialFeatures does not make the features that it says")
 
 
+def _check_quantiles(owner: Any) -> None:
+    for table in (owner.references_[:, None], owner.quantiles_):
+        known = np.nan_to_num(table)  # a feature without values has NaN throughout
+        if table.shape[0] != owner.n_quantiles_ or np.any(np.diff(known, axis=0) < 0):
+            raise BadContent("the quantiles of its QuantileTransformer do not rise")
+
+
 def _check_knn(owner: Any) -> None:
     if owner._fit_X.shape != owner._mask_fit_X.shape:
         raise BadContent("the rows of its KNNImputer do not fit their mask")
@@ -294,4 +304,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "OneHotEncoder": _check_onehot,
     "PolynomialFeatures": _check_polynomial,
     "KNNImputer": _check_knn,
+    "QuantileTransformer": _check_quantiles,
 }

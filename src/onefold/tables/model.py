@@ -98,7 +98,7 @@ class TableModel:
         warn_unknown(unknown)
 
     def save(self, path: str | Path) -> None:
-        """Write estimator and preparation to one file, of which `onefold.load` makes this model again."""
+        """Write estimator and preparation to one file, which `onefold.load` reads."""
         saving.save(self.estimator, path, extra={_EXTRA: self.plain()})
 
     def plain(self) -> dict[str, Any]:
