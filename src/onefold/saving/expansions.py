@@ -31,7 +31,8 @@ def check_expansion(expansion: Any) -> None:
         grid = hasattr(expansion, "counts")
         rows = _rows_of_grid(expansion) if grid else _rows_of_centres(expansion)
         with np.errstate(all="ignore"):
-            reach = np.abs(expansion.coef).sum(axis=0) + np.abs(expansion.intercept)
+            reach = np.abs(expansion.coef).sum(axis=0, dtype=np.float64)
+            reach = reach + np.abs(expansion.intercept, dtype=np.float64)
             values = expansion.predict(rows, 1)
     except BadContent:
         raise
@@ -77,7 +78,7 @@ def _rows_of_grid(expansion: Any) -> Any:
         raise BadContent("the grid of its expansion has no or too many axes")
     for name in ("lower", "step", "values"):
         _check_numbers(getattr(expansion, name), f"the {name}")
-    if np.abs(expansion.values).max() > _LARGEST:
+    if float(np.abs(expansion.values).max()) > _LARGEST:
         raise BadContent("the values on its grid are too large")
     if not (expansion.step > 0).all():
         raise BadContent("the steps of its grid are not all positive")

@@ -73,15 +73,9 @@ def _listed_to_node(value: Any, name: str, where: str, encoder: Encoder, depth: 
                 f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} "
                 f"and this onefold does not know it; {UPGRADE}."
             )
-    nodes = {
-        key: {"$dropped": repr(item)[:_REPR_LENGTH]}
-        if key == "random_state" and not isinstance(item, int | None)
-        else encoder.encode(item, f"{where}.{key}", depth + 1)
-        for key, item in params.items()
-    }
     return {
         "$object": name,
-        "params": nodes,
+        "params": _encoded(value, list(params), where, encoder, depth),
         "fitted": _encoded(value, fitted, where, encoder, depth),
     }
 

@@ -87,8 +87,8 @@ def _array(*shape: str | None, kinds: str = "f") -> Rule:
     def rule(value: Any, owner: Any) -> bool:
         if type(value) is not np.ndarray or value.dtype.kind not in kinds or value.ndim != len(shape):
             return False
-        if value.dtype.kind == "f" and np.any(np.abs(value) > _FARTHEST):  # NaN is left to the test
-            return False
+        if value.dtype.kind == "f" and np.any(np.abs(value.astype(np.float64)) > _FARTHEST):
+            return False  # NaN has its uses; whether it does harm, the test will tell
         return all(size == owner.n_features_in_ for size, axis in zip(value.shape, shape) if axis)
 
     return rule
