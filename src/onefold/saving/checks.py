@@ -7,7 +7,6 @@ Attributes without a rule here, such as those of a newer version, are left alone
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,9 +20,8 @@ from onefold.kernels.base import check_width
 from onefold.saving import registry
 from onefold.saving.errors import NONSENSE, BadContent
 from onefold.saving.expansions import EXPANSIONS, check_expansion
+from onefold.saving.rules import Rule
 from onefold.saving.transformers import STATE, check_transformer
-
-Rule = Callable[[Any, Any], Any]  # (value, estimator); False or an exception means no
 
 _MOST_JOBS = 4096
 _ALWAYS = ("expansion_", "n_features_in_", "approximation_")

@@ -131,7 +131,7 @@ def from_node(node: dict[str, Any], decoder: Decoder, depth: int) -> object:
         value: object = _estimator(cls, node, decoder, depth)
     else:
         known = {field.name for field in dataclasses.fields(cls) if field.init}
-        _check_names(node["fields"], known, name)
+        _check_names(node["fields"], known, cls)
         fields = {key: decoder.decode(item, depth + 1) for key, item in node["fields"].items()}
         value = cls(**fields)
     check_consistent(value)
@@ -142,7 +142,7 @@ def _estimator(
     cls: type[BaseEstimator], node: dict[str, Any], decoder: Decoder, depth: int
 ) -> BaseEstimator:
     params, fitted = node["params"], node["fitted"]
-    _check_names(params, set(inspect.signature(cls).parameters), cls.__name__)
+    _check_names(params, set(inspect.signature(cls).parameters), cls)
     dropped = {
         key: str(item["$dropped"])
         for key, item in params.items()
@@ -163,7 +163,9 @@ def _estimator(
     return estimator
 
 
-def _check_names(found: dict[str, Any], known: set[str], name: str) -> None:
+def _check_names(found: dict[str, Any], known: set[str], cls: type) -> None:
+    library = cls.__module__.partition(".")[0]
+    remedy = "install the scikit-learn with which it was saved" if library == "sklearn" else UPGRADE
     for key in found:
         if key not in known:
-            raise BadContent(f"{name} has no parameter {key!r:.60} in this version", UPGRADE)
+            raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this {library}", remedy)

@@ -9,20 +9,34 @@ is safe: types, shapes, and no index or size that reaches beyond the arrays of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from onefold.saving.errors import NONSENSE, BadContent
-
-Rule = Callable[[Any, Any], Any]  # (value, its owner); False or an exception means no
+from onefold.saving.rules import (
+    Rule,
+    array,
+    either,
+    instance,
+    is_bool,
+    is_dict,
+    is_dtype,
+    is_int,
+    is_names,
+    is_none,
+    is_number,
+    is_output_config,
+    is_steps,
+    is_text,
+    maybe,
+    per_feature,
+)
 
 _MOST_FEATURES = 1 << 22  # made by PolynomialFeatures
 _HIGHEST_DEGREE = 1000
 _MOST_JOBS = 256
-_FARTHEST = 1e150  # the square of a difference of two such numbers is still finite
 
 
 def check_transformer(value: BaseEstimator, name: str) -> None:
@@ -54,193 +68,107 @@ def known_attributes(name: str) -> frozenset[str]:
     return frozenset(_COMMON) | frozenset(STATE[name])
 
 
-# Rules for single values
-
-
-def _is_int(value: Any, owner: Any = None) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
-
-
-def _is_bool(value: Any, owner: Any) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
-def _is_number(value: Any, owner: Any) -> bool:
-    return isinstance(value, Real)
-
-
-def _is_dtype(value: Any, owner: Any) -> bool:
-    return isinstance(value, np.dtype)
-
-
-def _is_text(value: Any, owner: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_dict(value: Any, owner: Any) -> bool:
-    return type(value) is dict
-
-
-def _array(*shape: str | None, kinds: str = "f") -> Rule:
-    """An array with one axis for each of `shape`; "n" is one entry per feature, None any number."""
-
-    def rule(value: Any, owner: Any) -> bool:
-        if type(value) is not np.ndarray or value.dtype.kind not in kinds or value.ndim != len(shape):
-            return False
-        if value.dtype.kind == "f" and np.any(np.abs(value.astype(np.float64)) > _FARTHEST):
-            return False  # NaN has its uses; whether it does harm, the test will tell
-        return all(size == owner.n_features_in_ for size, axis in zip(value.shape, shape) if axis)
-
-    return rule
-
-
-def _maybe(rule: Rule) -> Rule:
-    return lambda value, owner: value is None or rule(value, owner)
-
-
-def _either(*rules: Rule) -> Rule:
-    return lambda value, owner: any(rule(value, owner) for rule in rules)
-
-
-def _instance(*names: str) -> Rule:
-    return lambda value, owner: type(value).__name__ in names and isinstance(value, BaseEstimator)
-
-
-def _per_feature(rule: Rule) -> Rule:
-    """A list with one entry per feature, each of which the rule accepts."""
-    return lambda value, owner: (
-        type(value) is list
-        and len(value) == owner.n_features_in_
-        and all(rule(item, owner) for item in value)
-    )
-
-
-def _is_names(value: Any, owner: Any) -> bool:
-    named = type(value) is np.ndarray and value.shape == (owner.n_features_in_,)
-    return named and all(isinstance(item, str) for item in value.tolist())
-
-
-def _is_output_config(value: Any, owner: Any) -> bool:
-    return value in ({}, *({"transform": kind} for kind in ("default", "pandas", "polars")))
-
-
-def _is_steps(value: Any, owner: Any) -> bool:
-    """A list of (name, step) or (name, step, columns), each step a word or a listed class."""
-    words = ("drop", "passthrough")
-    return type(value) is list and all(
-        type(entry) is tuple
-        and len(entry) in (2, 3)
-        and isinstance(entry[0], str)
-        and (entry[1] is None or isinstance(entry[1], BaseEstimator) or entry[1] in words)
-        for entry in value
-    )
-
-
-def _is_identity(value: Any, owner: Any) -> bool:
-    return value is None
-
-
-_vector, _stored = _array("n"), "biufOU"
+_vector, _stored = array("n"), "biufOU"
 
 # Parameters that could run code, start processes or touch the disk when the model is used.
 _PARAMETERS: dict[str, Rule] = {
-    "func": _is_identity,
-    "inverse_func": _is_identity,
-    "memory": _is_identity,
-    "kw_args": _is_identity,
-    "inv_kw_args": _is_identity,
-    "feature_names_out": _maybe(_is_text),
+    "func": is_none,
+    "inverse_func": is_none,
+    "memory": is_none,
+    "kw_args": is_none,
+    "inv_kw_args": is_none,
+    "feature_names_out": maybe(is_text),
     "n_jobs": lambda v, o: v is None or (isinstance(v, int) and abs(v) <= _MOST_JOBS and v != 0),
-    "steps": _is_steps,
-    "transformers": _is_steps,
-    "transformer_list": _is_steps,
+    "steps": is_steps,
+    "transformers": is_steps,
+    "transformer_list": is_steps,
 }
 _COMMON: dict[str, Rule] = {
-    "n_features_in_": _is_int,
-    "feature_names_in_": _is_names,
-    "_sklearn_output_config": _is_output_config,
+    "n_features_in_": is_int,
+    "feature_names_in_": is_names,
+    "_sklearn_output_config": is_output_config,
 }
 _ENCODER: dict[str, Rule] = {
-    "categories_": _per_feature(_array(None, kinds=_stored)),
-    "_infrequent_enabled": _is_bool,
-    "_infrequent_indices": _per_feature(_maybe(_array(None, kinds="i"))),
-    "_default_to_infrequent_mappings": _per_feature(_maybe(_array(None, kinds="i"))),
+    "categories_": per_feature(array(None, kinds=_stored)),
+    "_infrequent_enabled": is_bool,
+    "_infrequent_indices": per_feature(maybe(array(None, kinds="i"))),
+    "_default_to_infrequent_mappings": per_feature(maybe(array(None, kinds="i"))),
 }
 STATE: dict[str, dict[str, Rule]] = {
     "StandardScaler": {
-        "n_samples_seen_": _either(_is_number, _array("n", kinds="iuf")),
-        **dict.fromkeys(("mean_", "var_", "scale_"), _maybe(_vector)),
+        "n_samples_seen_": either(is_number, array("n", kinds="iuf")),
+        **dict.fromkeys(("mean_", "var_", "scale_"), maybe(_vector)),
     },
     "MinMaxScaler": {
-        "n_samples_seen_": _is_number,
+        "n_samples_seen_": is_number,
         **dict.fromkeys(("scale_", "min_", "data_min_", "data_max_", "data_range_"), _vector),
     },
-    "MaxAbsScaler": {"n_samples_seen_": _is_number, "max_abs_": _vector, "scale_": _vector},
-    "RobustScaler": dict.fromkeys(("center_", "scale_"), _maybe(_vector)),
+    "MaxAbsScaler": {"n_samples_seen_": is_number, "max_abs_": _vector, "scale_": _vector},
+    "RobustScaler": dict.fromkeys(("center_", "scale_"), maybe(_vector)),
     "Normalizer": {},
     "Binarizer": {},
-    "PowerTransformer": {"lambdas_": _vector, "_scaler": _instance("StandardScaler")},
+    "PowerTransformer": {"lambdas_": _vector, "_scaler": instance("StandardScaler")},
     "QuantileTransformer": {
-        "n_quantiles_": _is_int,
-        "references_": _array(None),
-        "quantiles_": _array(None, "n"),
+        "n_quantiles_": is_int,
+        "references_": array(None),
+        "quantiles_": array(None, "n"),
     },
     "PolynomialFeatures": dict.fromkeys(
-        ("_min_degree", "_max_degree", "n_output_features_", "_n_out_full"), _is_int
+        ("_min_degree", "_max_degree", "n_output_features_", "_n_out_full"), is_int
     ),
     "FunctionTransformer": {},
     "OneHotEncoder": {
         **_ENCODER,
-        "drop_idx_": _maybe(_array("n", kinds="Oi")),
-        "_drop_idx_after_grouping": _maybe(_array("n", kinds="Oi")),
-        "_n_features_outs": _per_feature(_is_int),
+        "drop_idx_": maybe(array("n", kinds="Oi")),
+        "_drop_idx_after_grouping": maybe(array("n", kinds="Oi")),
+        "_n_features_outs": per_feature(is_int),
     },
-    "OrdinalEncoder": {**_ENCODER, "_missing_indices": _is_dict},
+    "OrdinalEncoder": {**_ENCODER, "_missing_indices": is_dict},
     "SimpleImputer": {
-        "statistics_": _array("n", kinds=_stored),
-        "indicator_": _maybe(_instance("MissingIndicator")),
-        "_fit_dtype": _is_dtype,
-        "_fill_dtype": _is_dtype,
+        "statistics_": array("n", kinds=_stored),
+        "indicator_": maybe(instance("MissingIndicator")),
+        "_fit_dtype": is_dtype,
+        "_fill_dtype": is_dtype,
     },
     "KNNImputer": {
-        "_fit_X": _array(None, "n"),
-        "_mask_fit_X": _array(None, "n", kinds="b"),
-        "_valid_mask": _array("n", kinds="b"),
-        "indicator_": _maybe(_instance("MissingIndicator")),
+        "_fit_X": array(None, "n"),
+        "_mask_fit_X": array(None, "n", kinds="b"),
+        "_valid_mask": array("n", kinds="b"),
+        "indicator_": maybe(instance("MissingIndicator")),
     },
     "MissingIndicator": {
-        "features_": _array(None, kinds="iu"),
-        "_n_features": _is_int,
-        "_precomputed": _is_bool,
+        "features_": array(None, kinds="iu"),
+        "_n_features": is_int,
+        "_precomputed": is_bool,
     },
     "PCA": {
-        "components_": _array(None, "n"),
+        "components_": array(None, "n"),
         "mean_": _vector,
         **dict.fromkeys(
-            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), _array(None)
+            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), array(None)
         ),
-        "noise_variance_": _is_number,
-        "n_components_": _is_int,
-        "n_samples_": _is_int,
-        "_fit_svd_solver": _is_text,
+        "noise_variance_": is_number,
+        "n_components_": is_int,
+        "n_samples_": is_int,
+        "_fit_svd_solver": is_text,
     },
     "TruncatedSVD": {
-        "components_": _array(None, "n"),
+        "components_": array(None, "n"),
         **dict.fromkeys(
-            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), _array(None)
+            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), array(None)
         ),
     },
     "VarianceThreshold": {"variances_": _vector},
     "ColumnTransformer": {
-        "transformers_": _is_steps,
+        "transformers_": is_steps,
         "output_indices_": lambda v, o: type(v) is dict and all(type(i) is slice for i in v.values()),
-        "sparse_output_": _is_bool,
+        "sparse_output_": is_bool,
         "_columns": lambda v, o: type(v) is list,
-        "_transformer_to_input_indices": _is_dict,
-        "_remainder": lambda v, o: _is_steps([v], o),
-        "_n_features": _is_int,
-        "_name_to_fitted_passthrough": _is_dict,
-        "_transformers_feature_names_out": _array(None, kinds="OU"),
+        "_transformer_to_input_indices": is_dict,
+        "_remainder": lambda v, o: is_steps([v], o),
+        "_n_features": is_int,
+        "_name_to_fitted_passthrough": is_dict,
+        "_transformers_feature_names_out": array(None, kinds="OU"),
     },
     "FeatureUnion": {},
     "Pipeline": {},
@@ -268,7 +196,7 @@ def _check_onehot(owner: Any) -> None:
             if groups.size != categories.size:
                 raise BadContent("the groups of its OneHotEncoder do not fit its categories")
         drop = None if dropped is None else dropped[i]
-        if drop is not None and not (_is_int(drop) and drop < columns):
+        if drop is not None and not (is_int(drop) and drop < columns):
             raise BadContent("its OneHotEncoder drops a category that there is not")
     if owner._n_features_outs != owner._compute_n_features_outs():
         raise BadContent("its OneHotEncoder has other columns than its categories give")
@@ -290,7 +218,9 @@ def _check_polynomial(owner: Any) -> None:
 
 def _check_quantiles(owner: Any) -> None:
     for table in (owner.references_[:, None], owner.quantiles_):
-        known = np.nan_to_num(table)  # a feature without values has NaN throughout
+        known, gaps = np.nan_to_num(table), np.isnan(table)
+        if not np.array_equal(gaps.all(axis=0), gaps.any(axis=0)):  # NaN: a feature without values
+            raise BadContent("the quantiles of its QuantileTransformer have gaps")
         if table.shape[0] != owner.n_quantiles_ or np.any(np.diff(known, axis=0) < 0):
             raise BadContent("the quantiles of its QuantileTransformer do not rise")
 
