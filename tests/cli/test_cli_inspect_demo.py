@@ -11,8 +11,11 @@ import pytest
 from cli_arguments import SMALL, TUNE
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import onefold
+from onefold import LSSVR, LSSVRCV
 from onefold.cli import main
 from onefold.tables import load_table_model
 
@@ -43,6 +46,33 @@ def test_inspect_a_tuned_model(table, capsys):
     assert facts["centres"] == 60
     length = facts["preparation"]["numeric"]["length"]
     assert length == pytest.approx({"mean": table.length.mean(), "scale": table.length.std(ddof=0)})
+
+
+def test_inspect_a_pipeline_made_in_python(tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    model = make_pipeline(StandardScaler(), LSSVR(alpha=0.5)).fit(rows, rows[:, 0])
+    onefold.save(model, tmp_path / "m")
+    assert main(["inspect", str(tmp_path / "m")]) == 0
+    text = capsys.readouterr().out
+    assert "LSSVR with RBF(gamma=1.0)" in text
+    assert "prepared by  StandardScaler" in text
+    assert main(["inspect", str(tmp_path / "m"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["estimator"], facts["preparation"]) == ("LSSVR", ["StandardScaler"])
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    assert main(["predict", str(tmp_path / "m"), str(tmp_path / "t.csv")]) != 0
+    error = capsys.readouterr().err.strip()
+    assert "holds a Pipeline that was not tuned on a table; read it with onefold.load" in error
+    assert "\n" not in error
+
+
+def test_inspect_a_model_whose_notes_are_damaged(tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    model = LSSVRCV(gammas=[1.0], alphas=[0.1, 1.0]).fit(rows, rows[:, 0])
+    model.approximation_ = {"fitted_with": {}, "selected_with": {}, "trust": {}}
+    model.save(tmp_path / "m")
+    assert main(["inspect", str(tmp_path / "m")]) != 0
+    assert "notes on the fit are damaged" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]])

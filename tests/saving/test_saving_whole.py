@@ -107,7 +107,6 @@ GRID = ("fitted", "expansion_", "fields")
         (search, lambda m, a: m["fitted"]["best_params_"].update(alpha=7.0)),
         (search, lambda m, a: m["fitted"].pop("best_score_")),
         (search, lambda m, a: m["fitted"].update(history_={})),
-        (search, poke("fitted", "cv_results_", "mean_test_score", value=7.0)),
         (pruned, lambda m, a: m["fitted"]["path_"].pop("n_centres")),
         (pruned, lambda m, a: m["params"].update(drop=2.0)),
         (grid, poke(*GRID, "step", value=0.0)),

@@ -59,7 +59,7 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
         "classes": None if classes is None else np.asarray(classes).tolist(),
     }
     if hasattr(estimator, "best_params_"):
-        facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
+        facts["best_params"] = dict(estimator.best_params_)
         facts["best_score"] = float(estimator.best_score_)
     elif hasattr(estimator, "alpha_"):
         facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
@@ -124,7 +124,8 @@ def _text(facts: dict[str, Any]) -> str:
     for name, value in params.items():
         if value is not None:
             values = value if isinstance(value, list) else [value]
-            lines.append((name, ", ".join(number_words(float(item)) for item in values)))
+            words = [item if isinstance(item, str) else number_words(float(item)) for item in values]
+            lines.append((name, ", ".join(words)))
     if isinstance(facts.get("preparation"), list):
         lines.insert(1, ("prepared by", ", ".join(facts["preparation"])))
     if facts["classes"] is not None:

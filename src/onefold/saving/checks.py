@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from onefold.approximations import resolve_approximation
+from onefold.arrays import is_foreign, to_numpy
 from onefold.estimators.validation import check_alphas
 from onefold.kernels import resolve_kernel
 from onefold.kernels.base import check_width
@@ -65,13 +66,13 @@ def _check_rules(estimator: BaseEstimator, rules: dict[str, Rule]) -> None:
     for key, rule in rules.items():
         if key not in vars(estimator):
             continue
+        value = vars(estimator)[key]
         try:
-            accepted = rule(vars(estimator)[key], estimator) is not False
+            accepted = rule(to_numpy(value) if is_foreign(value) else value, estimator) is not False
         except NONSENSE as error:
             raise BadContent(f"its {key} is not valid ({error!s:.200})") from error
         if not accepted:
-            shown = repr(vars(estimator)[key])
-            raise BadContent(f"its {key} is {shown:.60}, which does not fit the rest of the model")
+            raise BadContent(f"its {key} is {value!r:.60}, which does not fit the rest of the model")
 
 
 # Rules for single values
@@ -193,14 +194,12 @@ def _check_results(value: Any, estimator: Any) -> bool:
 
 
 def _check_best_index(value: Any, estimator: Any) -> bool:
-    results = estimator.cv_results_
-    chosen = _is_integer(value) and 0 <= value < len(results["params"])
-    return chosen and bool(results["mean_test_score"][value] == estimator.best_score_)
+    return _is_integer(value) and 0 <= value < len(estimator.cv_results_["params"])
 
 
 def _check_best_params(value: Any, estimator: Any) -> bool:
-    numbers = type(value) is dict and all(isinstance(item, Real) for item in value.values())
-    return numbers and value == estimator.cv_results_["params"][estimator.best_index_]
+    known = type(value) is dict and all(isinstance(item, Real | str) for item in value.values())
+    return known and value == estimator.cv_results_["params"][estimator.best_index_]
 
 
 def _check_heldout(value: Any, estimator: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,12 +106,23 @@ def _of_union(step: Any, then: list[Any], width: int) -> list[Column]:
 
 def _of_columns(step: Any, then: list[Any], width: int) -> list[Column]:
     columns = _plain(width)
+    following = _following(then)
     for name, part, _ in step.transformers_:
         taken = step._transformer_to_input_indices.get(name, [])
-        if len(taken) and not (isinstance(part, str) and part == "drop"):
-            for j, new in zip(taken, example_columns(part, [], len(taken))):
-                columns[j] = _preferred(new, columns[j])
+        if not len(taken) or (isinstance(part, str) and part == "drop"):
+            continue
+        after = []
+        if hasattr(following, "categories_"):  # the share of this part in an encoder that comes later
+            share = following.categories_[step.output_indices_[name]]
+            after = [SimpleNamespace(categories_=share, handle_unknown=following.handle_unknown)]
+        for j, new in zip(taken, example_columns(part, after, len(taken))):
+            columns[j] = _preferred(new, columns[j])
     return columns
+
+
+def _following(then: list[Any]) -> Any:
+    """The next step that does something."""
+    return next((part for part in then if part is not None and not isinstance(part, str)), None)
 
 
 def _preferred(new: Column, old: Column) -> Column:
@@ -134,9 +146,9 @@ def _of_imputer(step: Any, then: list[Any], width: int) -> list[Column]:
             columns[j] = Column([value])
         elif _is_finite(value):
             columns[j] = Column(around(value, 1.0))
-    following = [part for part in then if part is not None and not isinstance(part, str)]
-    if following and type(following[0]).__name__ in ("OneHotEncoder", "OrdinalEncoder"):
-        columns = (_of_encoder(following[0], [], width) + columns)[:width]  # indicators come last
+    following = _following(then)
+    if hasattr(following, "categories_"):
+        columns = (_of_encoder(following, [], width) + columns)[:width]  # indicators come last
     return [Column(column.usual, [*column.unusual, step.missing_values]) for column in columns]
 
 
@@ -151,6 +163,7 @@ _BUILDERS: dict[str, Any] = {
     "ColumnTransformer": _of_columns,
     "OneHotEncoder": _of_encoder,
     "OrdinalEncoder": _of_encoder,
+    "SimpleNamespace": _of_encoder,
     "SimpleImputer": _of_imputer,
     "KNNImputer": _of_imputer,
 }

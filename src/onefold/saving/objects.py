@@ -39,12 +39,14 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
     BadContent
         If the parts of the value do not fit together: the file could not be loaded.
     """
+    if name in STATE:
+        node = _listed_to_node(value, name, where, encoder, depth)
+        check_consistent(value)  # afterwards: what has no place at all is named first
+        return node
     check_consistent(value)
     if not isinstance(value, BaseEstimator):
         fields = [field.name for field in dataclasses.fields(value) if field.init]
         return {"$object": name, "fields": _encoded(value, fields, where, encoder, depth)}
-    if name in STATE:
-        return _listed_to_node(value, name, where, encoder, depth)
     public = (key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
     fitted = sorted(key for key in public if key != _NOTES)
     for key in fitted:

@@ -49,7 +49,10 @@ def record(model: Any) -> dict[str, Any]:
             return {"rows": rows, "values": _values(model, rows)}
         except BadContent as error:
             last = last or error
-    raise last or BadContent("no step says how many columns it takes")
+    cause = last.cause if last else "no step says how many columns it takes"
+    raise BadContent(
+        cause, "let its encoders ignore what they do not know (handle_unknown) and fit again"
+    )
 
 
 def verify(model: Any, stored: Any, version: str) -> None:
