@@ -366,6 +366,12 @@ def test_pipelines_that_do_not_hold_together_are_refused(saved, change):
         onefold.load(forged(saved, change))
 
 
+def test_the_names_of_the_columns_belong_to_the_model(tmp_path):
+    onefold.save(make_pipeline(columns(), machine()).fit(FRAME, Y), tmp_path / "m")
+    with pytest.raises(ModelFileError, match="columns of the rows that it should be tried on"):
+        onefold.load(forged(tmp_path / "m", lambda m, a: fitted_of(m).pop("feature_names_in_")))
+
+
 def test_column_numbers_beyond_the_columns_never_reach_c_code(tmp_path):
     encoder = OneHotEncoder(min_frequency=15, handle_unknown="infrequent_if_exist")
     model = make_pipeline(encoder, machine()).fit(FRAME[["kind", "grade"]].to_numpy(dtype=object), Y)

@@ -124,8 +124,8 @@ def _text(facts: dict[str, Any]) -> str:
     for name, value in params.items():
         if value is not None:
             values = value if isinstance(value, list) else [value]
-            words = [item if isinstance(item, str) else number_words(float(item)) for item in values]
-            lines.append((name, ", ".join(words)))
+            shown = [item if isinstance(item, str) else number_words(float(item)) for item in values]
+            lines.append((name, ", ".join(shown)))
     if isinstance(facts.get("preparation"), list):
         lines.insert(1, ("prepared by", ", ".join(facts["preparation"])))
     if facts["classes"] is not None:

@@ -136,6 +136,9 @@ def _input(model: Any, rows: Any) -> tuple[Any, Any]:
     if type(model).__name__ == "TableModel":
         return model.preparation.transform(_table(rows), Counter()), model.estimator
     if type(rows) is dict:
+        names = _facts(model)[1]
+        if names is None or list(names) != rows["names"]:
+            raise BadContent("the columns of the rows that it should be tried on are not its own")
         return _frame(rows), model
     if type(rows) is not np.ndarray and not is_sparse(rows):
         raise BadContent("the rows that it should be tried on are not rows")
@@ -174,7 +177,8 @@ def _candidates(model: Any) -> Iterator[Any]:
     width, names = _facts(model)
     made = example_columns(model, [], width)
     telling = [column.usual + column.unusual for column in made]
-    for values in map(levelled, (telling, [column.usual for column in made])):
+    plain, plainest = [column.usual for column in made], [column.usual[:1] for column in made]
+    for values in map(levelled, (telling, plain, plainest)):
         arrays = [_column(column) for column in values]
         if names is not None:
             yield {"names": [str(name) for name in names], "columns": arrays}
