@@ -1,8 +1,9 @@
 """Instances of registered classes to nodes and back.
 
-A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes,
-the public ones whose names end with an underscore. Only names of that form are ever set on a
-loaded estimator, so that a file cannot replace a method.
+A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes: the
+public ones whose names end with an underscore, and for a class of scikit-learn's those listed in
+`onefold.saving.transformers`. Only such names are ever set on a loaded estimator, so that a file
+cannot replace a method.
 """
 
 from __future__ import annotations
@@ -145,22 +146,20 @@ def _estimator(
 ) -> BaseEstimator:
     params, fitted = node["params"], node["fitted"]
     _check_names(params, set(inspect.signature(cls).parameters), cls)
+    listed = cls.__name__ in STATE
     dropped = {
         key: str(item["$dropped"])
         for key, item in params.items()
-        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls)
+        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls) and not listed
     }
     kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
     estimator = cls(**kept)
-    listed = STATE.get(cls.__name__) is not None and registry.find(cls.__name__) is cls
     for key, item in fitted.items():
-        if listed and key in known_attributes(cls.__name__):
-            setattr(estimator, key, decoder.decode(item, depth + 1))
-            continue
-        if listed or not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
+        own = _FITTED_NAME.fullmatch(key) and key != _NOTES and not hasattr(cls, key)
+        if not (key in known_attributes(cls.__name__) if listed else own):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
         setattr(estimator, key, decoder.decode(item, depth + 1))
-    if dropped and not listed:
+    if dropped:
         setattr(estimator, _NOTES, dropped)
     return estimator
 
