@@ -131,6 +131,14 @@ def mutate_array(arrays: dict[str, np.ndarray], rng: random.Random) -> str:
     return f"{name} from shape {array.shape} to {arrays[name].shape}"
 
 
+def mutate_text(text: str, rng: random.Random) -> str:
+    """Other letters in the metadata, digits above all."""
+    letters = list(text)
+    for _ in range(rng.randrange(1, 4)):
+        letters[rng.randrange(len(letters))] = rng.choice('0123456789-e.{}[]",:$a_')
+    return "".join(letters)
+
+
 def mutate_bytes(content: bytes, rng: random.Random) -> tuple[bytes, str]:
     """Damage of the file itself, which the checksum does not forgive."""
     changed = bytearray(content)
@@ -161,6 +169,9 @@ class Original:
             content, done = mutate_bytes(self.content, rng)
             path.write_bytes(content)
             return done
+        if rng.random() < 0.1:
+            container.write(path, mutate_text(self.text, rng), self.arrays)
+            return "letters changed"
         metadata, arrays = json.loads(self.text), dict(self.arrays)
         steps = []
         for _ in range(rng.choice([1, 1, 1, 1, 2, 3])):

@@ -192,7 +192,7 @@ def test_an_encoder_behind_imputers(tmp_path):
 
 def test_a_row_that_cannot_be_guessed_is_a_refusal_with_a_remedy(tmp_path):
     model = make_pipeline(PolynomialFeatures(), OneHotEncoder(), machine())
-    model.fit(FRAME[["grade"]].to_numpy(), Y)
+    model.fit(FRAME[["grade"]].to_numpy() + 5, Y)
     with pytest.raises(ValueError, match=r"cannot predict rows made .*unknown.*handle_unknown"):
         onefold.save(model, tmp_path / "m")
 
