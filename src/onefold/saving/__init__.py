@@ -1,7 +1,8 @@
 """Save fitted models to one file and load them again: no pickle, no code, no surprises.
 
 A model file is a safetensors container: numeric arrays, and one JSON string with everything else.
-`load` builds only classes listed in `onefold.saving.registry`.
+`load` builds only classes listed in `onefold.saving.registry`, and gives back only what predicts: states
+are checked (`checks`, `transformers`), and models that prepare their rows are tried (`selftest`).
 """
 
 from __future__ import annotations

@@ -64,10 +64,10 @@ def _rows_of_centres(expansion: Any) -> Any:
     if is_sparse(centres) and not kernel.accepts_sparse:
         raise BadContent("its centres are sparse and its kernel takes dense rows only")
     kernel.check_features(centres.shape[1])
-    if is_sparse(centres):
-        widest = np.asarray(abs(centres).max(axis=1).toarray()).ravel()
-    else:
-        widest = np.abs(centres).max(axis=1)
+    # Largest |entry| of each row, without a copy of the centres.
+    ends = [centres.max(axis=1), centres.min(axis=1)]
+    most, least = (end.toarray().ravel() if is_sparse(end) else end for end in ends)
+    widest = np.maximum(most, -least)
     return centres[[0, centres.shape[0] - 1, int(np.argmax(widest)), int(np.argmin(widest))]]
 
 
