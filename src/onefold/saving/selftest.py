@@ -8,7 +8,6 @@ tables, therefore carries rows made from its own state (`onefold.saving.examples
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -134,7 +133,8 @@ def _values(model: Any, rows: Any) -> np.ndarray:
 def _input(model: Any, rows: Any) -> tuple[Any, Any]:
     """Stored rows in the form that the predictor takes, and the predictor."""
     if type(model).__name__ == "TableModel":
-        return model.preparation.transform(_table(rows), Counter()), model.estimator
+        (_, matrix), *_ = model.matrix_blocks(_table(rows))
+        return matrix, model.estimator
     if type(rows) is dict:
         names = _facts(model)[1]
         if names is None or list(names) != rows["names"]:
