@@ -109,6 +109,14 @@ def test_rows_of_other_types(tmp_path, dtype):
     )
 
 
+@pytest.mark.parametrize("step", [StandardScaler(copy=False), MinMaxScaler(copy=False)], ids=str)
+def test_steps_that_overwrite_their_rows(tmp_path, step):
+    model = make_pipeline(step, machine()).fit(X.copy(), Y)
+    onefold.save(model, tmp_path / "m")
+    loaded = onefold.load(tmp_path / "m")
+    assert loaded.predict(X.copy()).tobytes() == model.predict(X.copy()).tobytes()
+
+
 def test_box_cox_takes_positive_numbers(tmp_path):
     model = make_pipeline(PowerTransformer("box-cox"), machine())
     same_after_loading(model, np.exp(X), tmp_path=tmp_path)

@@ -116,7 +116,7 @@ def _values(model: Any, rows: Any) -> np.ndarray:
             X, predictor = _input(model, rows)
             decide = getattr(predictor, "decision_function", predictor.predict)
             values = np.asarray(decide(X), dtype=np.float64)
-            labels = np.asarray(predictor.predict(X))
+            labels = np.asarray(predictor.predict(_input(model, rows)[0]))
     except BadContent:
         raise
     except Exception as error:  # scikit-learn's code on any state may raise anything
@@ -142,7 +142,7 @@ def _input(model: Any, rows: Any) -> tuple[Any, Any]:
         return _frame(rows), model
     if type(rows) is not np.ndarray and not is_sparse(rows):
         raise BadContent("the rows that it should be tried on are not rows")
-    return rows, model
+    return rows.copy(), model  # a step with copy=False works on the rows themselves
 
 
 def _frame(columns: dict[str, Any]) -> Any:
