@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SparseLSSVC,
         SparseLSSVR,
     )
-    from onefold.saving import load
+    from onefold.saving import load, save
     from onefold.trust_check import trust
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "__version__",
     "load",
     "plan",
+    "save",
     "trust",
 ]
 
@@ -44,6 +45,7 @@ __all__ = [
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
     "plan": "onefold.approximations",
+    "save": "onefold.saving",
     "trust": "onefold.trust_check",
 }
 

@@ -2,6 +2,7 @@ r"""f(x) = Σ_g w_g(x) u_g + b: an expansion over grid points, read off by inter
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,9 @@ class GridExpansion:
     intercept: Any
 
     def __post_init__(self) -> None:
-        d, m = len(self.counts), int(np.prod(self.counts))
+        if not all(isinstance(count, int) and count > 0 for count in self.counts):
+            raise ValueError(f"counts must be whole numbers of points; got {self.counts!r:.60}.")
+        d, m = len(self.counts), math.prod(self.counts)  # NumPy's product would overflow
         shapes = {"lower": (d,), "step": (d,), "values": self.coef.shape}
         shapes |= {"coef": (m, self.intercept.shape[0])}
         for name, shape in shapes.items():
@@ -59,6 +62,11 @@ class GridExpansion:
     def centres(self) -> Any:
         """The grid points, (points, d)."""
         return self.lattice.points()
+
+    @property
+    def n_features(self) -> int:
+        """Number of axes."""
+        return len(self.counts)
 
     @property
     def n_centres(self) -> int:

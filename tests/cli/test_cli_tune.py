@@ -195,8 +195,8 @@ def test_criteria_that_hold_out_nothing(table, capsys):
 
 
 def test_the_edge_of_the_grid_is_pointed_out(table, capsys):
-    argv = [*TUNE, "--gammas", "2^-30,2^-29,2^-28", "--alphas", "0.1"]
     argv = [*TUNE, "--gammas", "2^-11,2^-10,2^-9", "--alphas", "0.1"]
+    assert "wider --gammas" in tuned_json(capsys, *argv)["edge"]
 
 
 def test_missing_values_can_be_filled_in(table, capsys, refused):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.base import BaseEstimator
 
 from onefold import saving
@@ -57,11 +58,12 @@ def fitted_line(**params: Any) -> Line:
 def metadata_of(model: Any, **changes: Any) -> dict[str, Any]:
     return {
         "format": "onefold-model",
-        "format_version": 1,
+        "format_version": 2,
         "onefold_version": "0.1.0",
-        "estimator": "Box",
+        "estimator": model["$object"] if isinstance(model, dict) and "$object" in model else "Box",
         "model": model,
         "extra": {},
+        "sklearn_version": sklearn.__version__,
         **changes,
     }
 

@@ -56,7 +56,7 @@ def test_peek_describes_without_building(tmp_path, monkeypatch):
     monkeypatch.setattr(Line, "__init__", lambda self: pytest.fail("built"))
     seen = saving.peek(tmp_path / "m")
     assert seen["format"] == "onefold-model"
-    assert seen["format_version"] == 1
+    assert seen["format_version"] == 2
     assert seen["estimator"] == "Line"
     assert seen["extra"] == {"rows": 5}
     assert seen["model"]["params"]["cv"] == 5
@@ -253,7 +253,7 @@ def test_a_newer_format_gives_both_versions_and_the_remedy(tmp_path):
         message = str(caught.value)
         assert str(path) in message
         assert "format version 7, written by onefold 9.8" in message
-        assert "up to format version 1" in message
+        assert "up to format version 2" in message
         assert "pip install --upgrade onefold" in message
 
 
@@ -268,11 +268,10 @@ def test_an_older_format_is_upgraded_step_by_step(tmp_path, monkeypatch):
     with pytest.raises(saving.ModelFileError, match=r"format version 0, which .* no longer reads"):
         saving.load(path)
     monkeypatch.setitem(file.UPGRADES, 0, from_zero)
-    assert saving.load(path).content.tolist() == [0, 1, 2]
-    assert saving.peek(path)["format_version"] == 1
-    monkeypatch.setattr(file, "FORMAT_VERSION", 2)
     monkeypatch.setitem(file.UPGRADES, 1, lambda metadata: {**metadata, "extra": {"step": 2}})
+    assert saving.load(path).content.tolist() == [0, 1, 2]
     assert saving.load_with_extra(path).extra == {"step": 2}
+    assert saving.peek(path)["format_version"] == 2
 
 
 def test_a_parameter_that_came_later_gets_its_default(tmp_path):

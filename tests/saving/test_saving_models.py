@@ -125,6 +125,15 @@ def test_labels_of_any_kind(tmp_path, rows, labels):
     assert_same_predictions(model, loaded, rows)
 
 
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_models_fitted_in_another_library(tmp_path, rows, library):
+    xp = pytest.importorskip(library)
+    model = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation="exact")
+    model.fit(xp.asarray(rows), xp.asarray(rows[:, 0]))
+    loaded = through_file(model, tmp_path)
+    np.testing.assert_allclose(loaded.predict(rows), np.asarray(model.predict(rows)), rtol=1e-10)
+
+
 def test_feature_names(tmp_path, rows):
     frame = pd.DataFrame(rows, columns=["length", "breite", "高さ"])
     model = LSSVC().fit(frame, np.where(rows[:, 0] > 0, "+", "-"))

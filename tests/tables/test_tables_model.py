@@ -53,11 +53,13 @@ def test_saved_with_its_preparation(model, tmp_path):
     np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
     assert (again.target, again.task, again.id_column) == ("y", "classification", None)
     assert again.report == {"note": "test"}
-    # onefold.load gives the plain estimator, which takes prepared matrices.
-    plain = onefold.load(path)
-    assert type(plain) is LSSVC
-    X = again.preparation.transform(Rows(FRAME))
-    np.testing.assert_array_equal(plain.predict(X), model.predict(FRAME))
+    # onefold.load gives the same, from Python.
+    loaded = onefold.load(path)
+    np.testing.assert_array_equal(loaded.predict(FRAME.to_pandas()), model.predict(FRAME))
+    X = loaded.preparation.transform(Rows(FRAME))
+    np.testing.assert_array_equal(loaded.estimator.predict(X), model.predict(FRAME))
+    onefold.save(loaded, tmp_path / "again.onefold")
+    assert (tmp_path / "again.onefold").read_bytes() == path.read_bytes()
 
 
 def test_estimators_without_a_table_are_refused(tmp_path):

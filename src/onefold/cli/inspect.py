@@ -6,12 +6,14 @@ import argparse
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.pipeline import Pipeline
 
 from onefold import saving
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, approximation_lines, measure_lines
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
-from onefold.tables import Preparation, TableModel, load_table_model
+from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
 __all__ = ["run"]
@@ -28,29 +30,25 @@ def run(arguments: argparse.Namespace) -> None:
         "format_version": header["format_version"],
         "estimator": header["estimator"],
     }
-    if "table" in header["extra"]:
-        model = load_table_model(path)
-        facts |= _estimator_facts(model.estimator) | _table_facts(model)
-    else:
-        facts |= _estimator_facts(saving.load(path))
-    print(json_text(facts) if arguments.json else _shown(facts))
-
-
-def _shown(facts: dict[str, Any]) -> str:
-    """The text; a file may come from anywhere, and its report is not needed to predict."""
+    model = saving.load(path)
+    estimator = saving.final_estimator(model)
     try:
-        return _text(facts)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        facts |= _estimator_facts(estimator)
+        if isinstance(model, TableModel):
+            facts |= _table_facts(model)
+        elif model is not estimator:
+            facts |= {"estimator": type(estimator).__name__, "preparation": step_names(model)}
+        shown = json_text(facts) if arguments.json else _text(facts)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Notes of the fit: prediction does not need them, and loading does not read them.
         raise saving.ModelFileError(
-            f"{facts['file']} holds a report that this version of onefold cannot read; predict with it "
-            "as it is, or tune again"
+            f"{path} holds a model that predicts, but its notes on the fit are damaged ({error}); tune "
+            "or fit it again."
         ) from error
+    print(shown)
 
 
-def _estimator_facts(model: Any) -> dict[str, Any]:
-    # A pipeline ends in the estimator; what comes before it is named.
-    steps = [type(step).__name__ for _, step in getattr(model, "steps", [])]
-    estimator = model[-1] if steps else model
+def _estimator_facts(estimator: Any) -> dict[str, Any]:
     expansion = estimator.expansion_
     classes = getattr(estimator, "classes_", None)
     facts = {
@@ -59,10 +57,13 @@ def _estimator_facts(model: Any) -> dict[str, Any]:
         "features": int(estimator.n_features_in_),
         "approximation": getattr(estimator, "approximation_", None),
         "classes": None if classes is None else np.asarray(classes).tolist(),
-        "steps": steps,
     }
     if hasattr(estimator, "best_params_"):
-        facts["best_params"] = {k: float(v) for k, v in estimator.best_params_.items()}
+        facts["best_params"] = dict(estimator.best_params_)
+        facts["best_score"] = float(estimator.best_score_)
+        facts["criterion"] = _criterion(estimator)
+    elif hasattr(estimator, "alpha_"):
+        facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
         facts["best_score"] = float(estimator.best_score_)
         facts["criterion"] = _criterion(estimator)
     else:
@@ -76,6 +77,16 @@ def _criterion(estimator: Any) -> str | None:
         return None
     default = "error" if hasattr(estimator, "classes_") else "mse"
     return str(estimator.criterion or default)
+
+
+def step_names(model: Any) -> list[str]:
+    """The classes of the steps before the estimator, in order."""
+    if isinstance(model, TransformedTargetRegressor):
+        return [type(model).__name__, *step_names(model.regressor_)]
+    if not isinstance(model, Pipeline):
+        return []
+    steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+    return [type(step).__name__ for step in steps] + step_names(model.steps[-1][1])
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
@@ -104,11 +115,15 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
-    if facts["steps"]:
-        lines.append(("steps", " → ".join(facts["steps"])))
     lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
-    lines += [(name, number_words(value)) for name, value in params.items()]
+    for name, value in params.items():
+        if value is not None:
+            values = value if isinstance(value, list) else [value]
+            shown = [item if isinstance(item, str) else number_words(float(item)) for item in values]
+            lines.append((name, ", ".join(shown)))
+    if isinstance(facts.get("preparation"), list):
+        lines.insert(1, ("prepared by", ", ".join(facts["preparation"])))
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
     if "tuning" in facts:

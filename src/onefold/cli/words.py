@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+
 from onefold.cli.values import power_of_two
 
 __all__ = [
@@ -86,13 +88,15 @@ def counted(number: int, noun: str) -> str:
 
 
 def json_text(facts: dict[str, Any]) -> str:
-    """One JSON object in a line; JSON has no NaN and no infinity, which become null."""
+    """One JSON object in a line; NaN and infinity, which JSON does not have, become null."""
     return json.dumps(_finite(facts), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
         return [_finite(item) for item in value]
+    if isinstance(value, np.generic):
+        return _finite(value.item())
     return None if isinstance(value, float) and not math.isfinite(value) else value

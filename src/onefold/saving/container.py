@@ -1,24 +1,26 @@
 """The bytes of a model file: a safetensors container with one metadata string and a checksum.
 
-Written here, so that arrays stream to the disk and a full disk is an ordinary OSError; read by the
-safetensors library, which is built to be handed hostile files.
+Written and read here: arrays stream to the disk and from it, and whatever the disk or the file does
+wrong is an ordinary exception. Any safetensors reader sees the arrays.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
+from onefold.memory import available_memory
 from onefold.saving.errors import UPGRADE, BadContent
 from onefold.saving.nodes import ARRAY_DTYPES
 
@@ -114,14 +116,34 @@ def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-class Container:
-    """An open model file."""
+@dataclass(frozen=True)
+class Entry:
+    """Where one array lies in the file."""
 
-    def __init__(self, opened: Any) -> None:
-        self._opened = opened
-        self._metadata: dict[str, str] = opened.metadata() or {}
-        if not {METADATA_KEY, CHECKSUM_KEY} <= self._metadata.keys():
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+class Container:
+    """An open model file, its header read and found to fit the file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, MAX_HEADER):
+            raise BadContent("it is not a safetensors file or was cut short")
+        header = parse_json(file.read(length), "header")
+        metadata = header.pop("__metadata__", None)
+        self._file, self._data = file, _LENGTH_BYTES + length
+        self._entries = _read_entries(header, size - self._data)
+        wanted = {METADATA_KEY, CHECKSUM_KEY}
+        if not isinstance(metadata, dict) or not wanted <= metadata.keys():
             raise BadContent("it is a safetensors file, but not one of onefold's")
+        if not all(isinstance(text, str) for text in metadata.values()):
+            raise BadContent("its metadata is not text")
+        self._metadata: dict[str, str] = metadata
 
     def text(self) -> str:
         """The metadata."""
@@ -129,23 +151,90 @@ class Container:
 
     def describe_arrays(self) -> dict[str, dict[str, Any]]:
         """The dtype and shape of each array, from the header alone."""
-        described = {}
-        for name in sorted(self._opened.keys()):
-            entry = self._opened.get_slice(name)
-            if entry.get_dtype() not in ARRAY_DTYPES:
-                raise BadContent(f"it holds an array of type {entry.get_dtype()!s:.20}", UPGRADE)
-            described[name] = {
-                "dtype": ARRAY_DTYPES[entry.get_dtype()],
-                "shape": list(entry.get_shape()),
-            }
-        return described
+        return {
+            name: {"dtype": entry.dtype, "shape": list(entry.shape)}
+            for name, entry in sorted(self._entries.items())
+        }
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays, in host memory and together no larger than the file; checks the checksum."""
-        arrays = {name: self._opened.get_tensor(name) for name in self.describe_arrays()}
+        total, there = sum(e.stop - e.start for e in self._entries.values()), available_memory()
+        if there is not None and total > there:
+            # A file may have holes: its size costs whoever made it nothing.
+            raise BadContent(
+                f"it holds {total / 2**30:.1f} GiB of numbers and {there / 2**30:.1f} GiB of memory "
+                "are free",
+                "load it where there is more memory",
+            )
+        arrays = {name: self._read(name, entry) for name, entry in self._entries.items()}
         if _checksum(self.text(), arrays) != self._metadata[CHECKSUM_KEY]:
             raise BadContent("its content does not match its checksum")
         return arrays
+
+    def _read(self, name: str, entry: Entry) -> np.ndarray:
+        try:
+            array = np.empty(entry.shape, dtype=np.dtype(entry.dtype).newbyteorder("<"))
+        except ValueError as error:  # no bytes, and more axes or items than NumPy can count
+            raise BadContent(f"its array {name!r:.60} has an impossible shape") from error
+        raw = array.reshape(-1).view(np.uint8)
+        self._file.seek(self._data + entry.start)
+        if self._file.readinto(raw.data) != raw.nbytes:  # type: ignore[attr-defined]
+            raise BadContent("it was cut short while it was read")
+        if entry.dtype == "bool" and raw.size and raw.max() > 1:
+            raise BadContent(f"its array {name!r:.60} holds bytes that are neither true nor false")
+        return array.astype(entry.dtype, copy=False)
+
+
+def _read_entries(header: dict[str, Any], size: int) -> dict[str, Entry]:
+    """The arrays of a header: they must fill the `size` bytes behind it without gap or overlap."""
+    entries = {name: _entry(name, node) for name, node in header.items()}
+    position = 0
+    for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.stop)):
+        if entry.start != position:
+            raise BadContent("its arrays overlap or leave gaps")
+        position = entry.stop
+    if position != size:
+        raise BadContent("its arrays do not fill the file; it was cut short or has been added to")
+    return entries
+
+
+def _entry(name: str, node: Any) -> Entry:
+    damaged = BadContent(f"the header entry of its array {name!r:.60} is not valid")
+    if not isinstance(node, dict) or node.keys() != {"dtype", "shape", "data_offsets"}:
+        raise damaged
+    dtype, shape, offsets = node["dtype"], node["shape"], node["data_offsets"]
+    if not all(isinstance(part, list) for part in (shape, offsets)) or len(offsets) != 2:
+        raise damaged
+    if any(type(number) is not int or number < 0 for number in (*shape, *offsets)):
+        raise damaged
+    if not isinstance(dtype, str) or dtype not in ARRAY_DTYPES:
+        raise BadContent(f"it holds an array of type {dtype!s:.20}", UPGRADE)
+    start, stop = offsets
+    if math.prod(shape) * np.dtype(ARRAY_DTYPES[dtype]).itemsize != stop - start:
+        raise damaged
+    return Entry(ARRAY_DTYPES[dtype], tuple(shape), start, stop)
+
+
+def parse_json(text: str | bytes, what: str) -> dict[str, Any]:
+    """A JSON object without repeated keys, NaN or numbers of absurd length."""
+    try:
+        parsed = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique)
+    except (ValueError, RecursionError) as error:
+        raise BadContent(f"its {what} is not valid JSON ({error!s:.200})") from error
+    if not isinstance(parsed, dict):
+        raise BadContent(f"its {what} is not a JSON object")
+    return parsed
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key appears twice")
+    return result
 
 
 @contextmanager
@@ -163,12 +252,4 @@ def opened(path: Path) -> Iterator[Container]:
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise BadContent("it is a folder or a device, not a file", "give the model file itself")
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
-    if size < _LENGTH_BYTES or length > min(size - _LENGTH_BYTES, MAX_HEADER):
-        raise BadContent("it is not a safetensors file or was cut short")
-    try:
-        with safe_open(path, framework="numpy") as handle:
-            yield Container(handle)
-    except SafetensorError as error:
-        raise BadContent(f"it is not a safetensors file or was cut short ({error!s:.200})") from error
+        yield Container(file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,20 +11,13 @@ import numpy as np
 from scipy import sparse
 
 from onefold.saving import objects
-from onefold.saving.errors import UPGRADE, BadContent
-from onefold.saving.nodes import MAX_DEPTH, SCALAR_NAMES, Node
+from onefold.saving.errors import NONSENSE, UPGRADE, BadContent
+from onefold.saving.nodes import MAX_DEPTH, SCALAR_NAMES, TYPES, Node
 
 MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)  # halves of characters, which cannot be written out
 
-# What constructors may raise when they are handed nonsense by a damaged file.
-BUILD_ERRORS = (
-    ValueError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    LookupError,
-    RecursionError,
-)
+_DTYPE = re.compile(r"[<>|=][biufU][0-9]{1,4}|\|O")
 SCALAR_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 
 
@@ -41,6 +35,9 @@ class Decoder:
             "$scalar": self._scalar,
             "$float": self._float,
             "$tuple": self._tuple,
+            "$slice": self._slice,
+            "$dtype": self._dtype,
+            "$type": self._type,
             "$dict": self._dict,
             "$object": self._object,
         }
@@ -57,6 +54,8 @@ class Decoder:
             raise BadContent(f"its metadata is nested more than {MAX_DEPTH} levels deep")
         if isinstance(node, list):
             return [self.decode(item, depth + 1) for item in node]
+        if isinstance(node, str):
+            return _printable(node)
         if not isinstance(node, dict):
             return node
         tags = [key for key in node if key.startswith("$") and not key.startswith("$$")]
@@ -72,7 +71,7 @@ class Decoder:
             return reader(node, depth)
         except BadContent:
             raise
-        except BUILD_ERRORS as error:
+        except NONSENSE as error:
             raise BadContent(f"one {tags[0]} entry is not valid ({error!s:.200})") from error
 
     def finish(self) -> None:
@@ -101,6 +100,8 @@ class Decoder:
             raise BadContent("the code points of a string array have the wrong dtype or shape")
         if codes.size and codes.max() > MAX_CODE_POINT:
             raise BadContent("a string array holds numbers that are not code points")
+        if np.any((codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])):
+            raise BadContent("a string array holds half a character")
         *shape, width = codes.shape
         return np.ascontiguousarray(codes).reshape(-1).view(f"=U{width}").reshape(shape)
 
@@ -147,12 +148,32 @@ class Decoder:
     def _tuple(self, node: dict[str, Any], depth: int) -> tuple[Any, ...]:
         return tuple(self.decode(item, depth + 1) for item in node["$tuple"])
 
+    def _slice(self, node: dict[str, Any], depth: int) -> slice:
+        start, stop, step = (self.decode(item, depth + 1) for item in node["$slice"])
+        if not all(part is None or isinstance(part, int | str) for part in (start, stop, step)):
+            raise BadContent("the ends of a slice are neither numbers nor names")
+        return slice(start, stop, step)
+
+    def _dtype(self, node: dict[str, Any], depth: int) -> np.dtype[Any]:
+        if not _DTYPE.fullmatch(node["$dtype"]):
+            raise BadContent(f"the dtype {node['$dtype']!r:.60} is not known")
+        return np.dtype(node["$dtype"])
+
+    def _type(self, node: dict[str, Any], depth: int) -> type:
+        return TYPES[node["$type"]]
+
     def _dict(self, node: dict[str, Any], depth: int) -> dict[Any, Any]:
         pairs = [(self.decode(k, depth + 1), self.decode(v, depth + 1)) for k, v in node["$dict"]]
         return dict(pairs)
 
     def _object(self, node: dict[str, Any], depth: int) -> object:
         return objects.from_node(node, self, depth)
+
+
+def _printable(text: str) -> str:
+    if not text.isascii() and any(_SURROGATES[0] <= ord(letter) <= _SURROGATES[1] for letter in text):
+        raise BadContent("a string holds half a character")
+    return text
 
 
 def _shape(sizes: list[Any]) -> tuple[int, ...]:

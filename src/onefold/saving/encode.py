@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from onefold.arrays import is_foreign, is_sparse, to_numpy
 from onefold.saving import objects, registry
 from onefold.saving.errors import CannotSave
-from onefold.saving.nodes import ARRAY_DTYPES, MAX_DEPTH, SCALAR_NAMES, Node
+from onefold.saving.nodes import ARRAY_DTYPES, MAX_DEPTH, SCALAR_NAMES, TYPE_NAMES, Node
+from onefold.saving.transformers import STATE
 
 
 class Encoder:
@@ -60,6 +62,12 @@ class Encoder:
             return {"$tuple": [inside(item, f"[{i}]") for i, item in enumerate(value)]}
         if type(value) is dict:
             return _dict(value, inside)
+        if type(value) is slice:
+            return {"$slice": [inside(part, "") for part in (value.start, value.stop, value.step)]}
+        if isinstance(value, np.dtype) and value.kind in "biufUO" and value.names is None:
+            return {"$dtype": value.str}
+        if isinstance(value, type) and value in TYPE_NAMES:
+            return {"$type": TYPE_NAMES[value]}
         if isinstance(value, np.ma.MaskedArray):
             return _masked(value, inside)
         if isinstance(value, np.ndarray):
@@ -144,6 +152,19 @@ def _csr(value: Any, where: str, inside: Callable[..., Node]) -> Node:
 
 def _why_not(value: object, where: str) -> str:
     kind = type(value).__name__
+    if hasattr(value, "best_estimator_"):
+        return f"cannot save {where}: a {kind} is a search; save its best_estimator_."
+    if isinstance(value, BaseEstimator):
+        return (
+            f"cannot save {where}: a {kind} is neither an estimator of onefold's nor among the "
+            f"scikit-learn classes that a model file holds ({', '.join(sorted(STATE))}); use one of "
+            "these, or save the estimator alone and prepare its rows yourself."
+        )
+    if callable(value) and "kernel" not in where and not dataclasses.is_dataclass(value):
+        return (
+            f"cannot save {where}: a {kind} is Python code, which a model file does not hold; use one "
+            "of the built-in choices, or for columns a list of their names."
+        )
     if kind == "CallableKernel" or (callable(value) and not dataclasses.is_dataclass(value)):
         return (
             f"cannot save {where}: a {kind} is Python code, which a model file does not hold; "

@@ -5,6 +5,17 @@ from __future__ import annotations
 DAMAGED = "save the model again or fetch a fresh copy of the file"
 UPGRADE = "upgrade with `pip install --upgrade onefold`"
 
+# What constructors and checks may raise when they are handed nonsense by a damaged file.
+NONSENSE = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    LookupError,
+    RecursionError,
+    MemoryError,
+)
+
 
 class ModelFileError(ValueError):
     """A file that is not a usable onefold model; the message says why and what to do."""

@@ -8,25 +8,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
-from onefold.saving import container, registry
+from onefold.saving import container, registry, selftest
 from onefold.saving.decode import Decoder
 from onefold.saving.encode import Encoder
-from onefold.saving.errors import UPGRADE, BadContent, CannotSave, ModelFileError
+from onefold.saving.errors import DAMAGED, NONSENSE, UPGRADE, BadContent, CannotSave, ModelFileError
+from onefold.saving.tabular import check_table
+from onefold.saving.transformers import STATE
 
 FORMAT = "onefold-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+TABLE = "table"  # the name in `extra` of the preparation of tables
 
 _ENTRIES: dict[str, type] = {
     "onefold_version": str,
     "estimator": str,
     "model": dict,
     "extra": dict,
+    "sklearn_version": str,
 }
 
 # From a format version to a function that turns its metadata into that of the next version.
@@ -35,10 +40,11 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a file holds: the model, and the values that were saved beside it."""
+    """What a file holds: the model, the values that were saved beside it, and both put together."""
 
     model: Any
     extra: dict[str, Any]
+    whole: Any
 
 
 def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -52,7 +58,9 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
     Parameters
     ----------
     model : object
-        A fitted estimator, or another instance of a class known to `register`.
+        A fitted estimator; a scikit-learn ``Pipeline`` or ``TransformedTargetRegressor`` around one,
+        made of the classes in `onefold.saving.transformers`; what ``onefold tune`` wrote; or an instance
+        of a class known to `register`.
     path : str or path-like
         Where to write; the folder must exist.
     extra : dict with str keys, optional
@@ -68,10 +76,15 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
         If the file cannot be written; an older file is then left as it was.
     """
     name = registry.name_of(model)
-    if name is None:
+    if type(model).__name__ == "TableModel":  # an estimator and, in `extra`, what prepares its rows
+        model.save(path)
+        return
+    if name is None or (name in STATE and not selftest.needs_test(model)):
+        search = "save its best_estimator_, " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
-            f"cannot save a {type(model).__name__}: it is not one of onefold's classes; pass a "
-            "fitted onefold estimator, or call onefold.saving.register() on your own class."
+            f"cannot save a {type(model).__name__}: it is not one of onefold's classes; {search}pass a "
+            "fitted onefold estimator or a Pipeline that ends with one, or call "
+            "onefold.saving.register() on your own class."
         )
     if extra is not None and (type(extra) is not dict or any(type(k) is not str for k in extra)):
         raise TypeError("extra must be a dict with str keys; wrap the values in one.")
@@ -79,16 +92,22 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
         check_is_fitted(model)
     encoder = Encoder()
     try:
+        model_node = encoder.encode(model, name)
+        whole = _whole(model, extra or {})
+        test = selftest.record(whole) if selftest.needs_test(whole) else None
         metadata = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "onefold_version": __version__,
             "estimator": name,
-            "model": encoder.encode(model, name),
+            "model": model_node,
             "extra": encoder.encode(extra or {}, "extra"),
+            "sklearn_version": sklearn.__version__,
+            "test": encoder.encode(test, "test"),
         }
     except BadContent as error:
-        raise ValueError(f"cannot save this {name}: {error.cause}; fit it again.") from error
+        remedy = "fit it again" if error.remedy == DAMAGED else error.remedy
+        raise ValueError(f"cannot save this {name}: {error.cause}; {remedy}.") from error
     text = json.dumps(metadata, separators=(",", ":"), allow_nan=False)
     container.write(Path(path), text, encoder.arrays)
 
@@ -103,7 +122,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     """
-    return load_with_extra(path).model
+    return load_with_extra(path).whole
 
 
 def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
@@ -113,10 +132,33 @@ def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
         decoder = Decoder(file.arrays())
         model = decoder.decode(metadata["model"])
         extra = decoder.decode(metadata["extra"])
+        test = decoder.decode(metadata.get("test"))
         decoder.finish()
-        if registry.name_of(model) is None or type(extra) is not dict:
-            raise BadContent("it holds no model")
-    return SavedModel(model=model, extra=extra)
+        name = registry.name_of(model)
+        if name is None or name != metadata["estimator"] or type(extra) is not dict:
+            raise BadContent("it holds no model, or another than it says")
+        if name in registry.ESTIMATORS and not hasattr(model, "expansion_"):
+            raise BadContent("its estimator is not fitted")
+        whole = _whole(model, extra)
+        if selftest.needs_test(whole):
+            selftest.verify(whole, test, metadata["sklearn_version"])
+        elif name in STATE:
+            raise BadContent(f"it holds a {name} without a model")
+    return SavedModel(model=model, extra=extra, whole=whole)
+
+
+def _whole(model: Any, extra: dict[str, Any]) -> Any:
+    """The model with the preparation of its tables, where it has one."""
+    if TABLE not in extra:
+        return model
+    from onefold.tables.model import TableModel
+
+    try:
+        whole = TableModel.from_plain(model, extra[TABLE])
+    except NONSENSE as error:
+        raise BadContent(f"its preparation of tables is not valid ({error!s:.200})") from error
+    check_table(whole)
+    return whole
 
 
 def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -138,6 +180,11 @@ def _opened(path: Path) -> Iterator[container.Container]:
     try:
         with container.opened(path) as file:
             yield file
+    except MemoryError as error:
+        raise ModelFileError(
+            f"{path} cannot be read as a onefold model: it needs more memory than there is; load it "
+            "where there is more."
+        ) from error
     except BadContent as error:
         raise ModelFileError(
             f"{path} cannot be read as a onefold model: {error.cause}; {error.remedy}."
@@ -145,24 +192,10 @@ def _opened(path: Path) -> Iterator[container.Container]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    try:
-        metadata = json.loads(text, parse_constant=_reject_constant, object_pairs_hook=_dict_of_unique)
-    except (ValueError, RecursionError) as error:
-        raise BadContent(f"its metadata is not valid JSON ({error!s:.200})") from error
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+    metadata = container.parse_json(text, "metadata")
+    if metadata.get("format") != FORMAT:
         raise BadContent("its metadata is not that of a onefold model")
     return metadata
-
-
-def _reject_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key appears twice")
-    return result
 
 
 def _upgraded(metadata: dict[str, Any]) -> dict[str, Any]:

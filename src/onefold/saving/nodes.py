@@ -13,6 +13,9 @@ a dollar sign and says how to read it:
 ``$float``     nan, inf or -inf, for which JSON has no number
 ``$tuple``     a tuple
 ``$dict``      key and value pairs, where some key is not a string
+``$slice``     start, stop and step of a slice
+``$dtype``     a NumPy dtype
+``$type``      a NumPy scalar type, or one of Python's own for numbers
 ``$object``    an instance of a registered class
 ``$dropped``   a constructor parameter that could not be saved, as its repr
 =============  =====================================================================
@@ -23,6 +26,8 @@ Keys of ordinary dicts that begin with a dollar sign get a second one.
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 Node = Any  # a JSON value: None, bool, int, float, str, list or dict of such
 
@@ -44,3 +49,10 @@ ARRAY_DTYPES = {
     "F64": "float64",
 }
 SCALAR_NAMES = frozenset(ARRAY_DTYPES.values()) | {"str"}
+
+# The types that a parameter such as the dtype of an encoder may be.
+TYPES: dict[str, type] = {
+    **{name: np.dtype(name).type for name in ARRAY_DTYPES.values()},
+    **{f"python {kind.__name__}": kind for kind in (bool, int, float, object)},
+}
+TYPE_NAMES = {kind: name for name, kind in TYPES.items()}

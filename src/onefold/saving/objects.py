@@ -1,8 +1,9 @@
 """Instances of registered classes to nodes and back.
 
-A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes,
-the public ones whose names end with an underscore. Only names of that form are ever set on a
-loaded estimator, so that a file cannot replace a method.
+A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes: the
+public ones whose names end with an underscore, and for a class of scikit-learn's those listed in
+`onefold.saving.transformers`. Only such names are ever set on a loaded estimator, so that a file
+cannot replace a method.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
+import sklearn
 from sklearn.base import BaseEstimator
 
 from onefold.saving import registry
 from onefold.saving.checks import check_consistent
 from onefold.saving.errors import UPGRADE, BadContent, CannotSave
 from onefold.saving.nodes import Node
+from onefold.saving.transformers import STATE, known_attributes
 
 if TYPE_CHECKING:
     from onefold.saving.decode import Decoder
@@ -37,6 +40,10 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
     BadContent
         If the parts of the value do not fit together: the file could not be loaded.
     """
+    if name in STATE:
+        node = _listed_to_node(value, name, where, encoder, depth)
+        check_consistent(value)  # afterwards: what has no place at all is named first
+        return node
     check_consistent(value)
     if not isinstance(value, BaseEstimator):
         fields = [field.name for field in dataclasses.fields(value) if field.init]
@@ -55,6 +62,23 @@ def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> 
             key: _parameter(value, key, item, where, encoder, depth)
             for key, item in value.get_params(deep=False).items()
         },
+        "fitted": _encoded(value, fitted, where, encoder, depth),
+    }
+
+
+def _listed_to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
+    """The node of a class of scikit-learn's: every attribute, private ones too, or a refusal."""
+    params = value.get_params(deep=False)
+    fitted = sorted(key for key in vars(value) if key not in params)
+    for key in fitted:
+        if key not in known_attributes(name):
+            raise CannotSave(
+                f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} "
+                f"and this onefold does not know it; {UPGRADE}."
+            )
+    return {
+        "$object": name,
+        "params": _encoded(value, list(params), where, encoder, depth),
         "fitted": _encoded(value, fitted, where, encoder, depth),
     }
 
@@ -110,7 +134,7 @@ def from_node(node: dict[str, Any], decoder: Decoder, depth: int) -> object:
         value: object = _estimator(cls, node, decoder, depth)
     else:
         known = {field.name for field in dataclasses.fields(cls) if field.init}
-        _check_names(node["fields"], known, name)
+        _check_names(node["fields"], known, cls)
         fields = {key: decoder.decode(item, depth + 1) for key, item in node["fields"].items()}
         value = cls(**fields)
     check_consistent(value)
@@ -121,16 +145,18 @@ def _estimator(
     cls: type[BaseEstimator], node: dict[str, Any], decoder: Decoder, depth: int
 ) -> BaseEstimator:
     params, fitted = node["params"], node["fitted"]
-    _check_names(params, set(inspect.signature(cls).parameters), cls.__name__)
+    _check_names(params, set(inspect.signature(cls).parameters), cls)
+    listed = cls.__name__ in STATE
     dropped = {
         key: str(item["$dropped"])
         for key, item in params.items()
-        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls)
+        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls) and not listed
     }
     kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
     estimator = cls(**kept)
     for key, item in fitted.items():
-        if not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
+        own = _FITTED_NAME.fullmatch(key) and key != _NOTES and not hasattr(cls, key)
+        if not (key in known_attributes(cls.__name__) if listed else own):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
         setattr(estimator, key, decoder.decode(item, depth + 1))
     if dropped:
@@ -138,7 +164,9 @@ def _estimator(
     return estimator
 
 
-def _check_names(found: dict[str, Any], known: set[str], name: str) -> None:
+def _check_names(found: dict[str, Any], known: set[str], cls: type) -> None:
+    library = cls.__module__.partition(".")[0]
+    remedy = "install the scikit-learn with which it was saved" if library == "sklearn" else UPGRADE
     for key in found:
         if key not in known:
-            raise BadContent(f"{name} has no parameter {key!r:.60} in this version", UPGRADE)
+            raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this {library}", remedy)

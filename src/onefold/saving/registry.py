@@ -48,6 +48,28 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "SparseLSSVR",
     ),
 }
+_MODULE_NAMES |= {
+    "sklearn.preprocessing": (
+        "Binarizer",
+        "FunctionTransformer",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "Normalizer",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+        "PolynomialFeatures",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "RobustScaler",
+        "StandardScaler",
+    ),
+    "sklearn.impute": ("KNNImputer", "MissingIndicator", "SimpleImputer"),
+    "sklearn.compose": ("ColumnTransformer", "TransformedTargetRegressor"),
+    "sklearn.decomposition": ("PCA", "TruncatedSVD"),
+    "sklearn.feature_selection": ("VarianceThreshold",),
+    "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
+}
+ESTIMATORS = _MODULE_NAMES["onefold.estimators"]
 _BUILT_IN = {name: module for module, names in _MODULE_NAMES.items() for name in names}
 _REGISTERED: dict[str, type] = {}
 

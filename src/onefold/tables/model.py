@@ -105,14 +105,11 @@ class TableModel:
         warn_unknown(unknown)
 
     def save(self, path: str | Path) -> None:
-        """Write estimator and preparation to one file, which `onefold.load` reads too."""
+        """Write estimator and preparation to one file, which `onefold.load` reads."""
         saving.save(self.estimator, path, extra={_EXTRA: self.plain()})
 
     def plain(self) -> dict[str, Any]:
-        """Everything but the estimator as plain values and arrays.
-
-        Plain, so that `onefold.load` reads the file without knowing about tables.
-        """
+        """Everything but the estimator as plain values and arrays."""
         return {
             "preparation": self.preparation.to_plain(),
             "target": self.target,
@@ -140,14 +137,14 @@ def load_table_model(path: str | Path) -> TableModel:
     Raises
     ------
     TableError
-        If the file holds an estimator without a preparation; `onefold.load` reads such files.
+        If the file holds another model; `onefold.load` reads such files.
     onefold.saving.ModelFileError
         If the file is not a onefold model or is damaged.
     """
-    saved = saving.load_with_extra(path)
-    stored = saved.extra.get(_EXTRA)
-    if stored is None:
+    model = saving.load(path)
+    if not isinstance(model, TableModel):
         raise TableError(
-            f"{path} holds a model that was not tuned on a table; read it with onefold.load"
+            f"{path} holds a {type(model).__name__} that was not tuned on a table; read it with "
+            "onefold.load"
         )
-    return TableModel.from_plain(saved.model, stored)
+    return model

@@ -1,0 +1,275 @@
+"""Small fitted models of every kind that a file can hold, each with rows to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from scipy import sparse
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import PCA
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+)
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Toeplitz
+from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from onefold.tables import Rows, TableModel, learn_preparation
+
+N = 30
+SMALL: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1], "cv": 3}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fitted model and rows that it predicts."""
+
+    model: Any
+    rows: Any
+
+
+def numbers(d: int = 3) -> np.ndarray:
+    """Rows of numbers."""
+    return np.random.default_rng(7).normal(size=(N, d))
+
+
+def estimator(model: Any, kind: str = "regression", d: int = 3) -> Callable[[], Case]:
+    """The case of an estimator by itself."""
+
+    def build() -> Case:
+        X = numbers(d)
+        y: Any = np.sin(X[:, 0]) + 0.1 * X[:, -1]
+        if kind == "two":
+            y = np.where(y > 0, "yes", "no")
+        if kind == "three":
+            y = np.digitize(y, [-0.5, 0.5])
+        if kind == "targets":
+            y = np.stack([y, X[:, 0] ** 2], axis=1)
+        return Case(model.fit(X, y), X)
+
+    return build
+
+
+def named() -> Case:
+    """An estimator that knows the names of its features."""
+    frame = pd.DataFrame(numbers(), columns=["a", "b", "c"])
+    return Case(LSSVC(gamma=0.5).fit(frame, frame["a"] > 0), frame.to_numpy())
+
+
+def precomputed() -> Case:
+    """A model without centres."""
+    X = numbers()
+    gram = RBF(0.3)(X, X)
+    return Case(LSSVR("precomputed").fit(gram, X[:, 0]), gram)
+
+
+def sparse_rows(kernel: Any, build: Any = sparse.csr_array) -> Callable[[], Case]:
+    """A model with sparse centres."""
+
+    def case() -> Case:
+        X = build(np.where(numbers(6) > 0.3, numbers(6), 0.0))
+        y = np.asarray(X.sum(axis=1)).ravel()
+        return Case(LSSVR(kernel, alpha=0.1).fit(X, y), X)
+
+    return case
+
+
+def series(approximation: Any) -> Callable[[], Case]:
+    """A model of evenly spaced points."""
+
+    def case() -> Case:
+        t = np.arange(40.0)[:, None]
+        model = LSSVRCV(**SMALL, approximation=approximation, refit="same")
+        return Case(model.fit(t, np.sin(t[:, 0] / 5)), t)
+
+    return case
+
+
+def frame() -> pd.DataFrame:
+    """A table with numbers, gaps, text, whole numbers and booleans."""
+    rng = np.random.default_rng(3)
+    length = np.where(rng.random(N) < 0.2, np.nan, rng.normal(size=N))
+    return pd.DataFrame(
+        {
+            "length": length,
+            "width": rng.normal(size=N) + 5,
+            "colour": rng.choice(np.array(["red", "green", "blue", None], dtype=object), N),
+            "grade": rng.integers(0, 4, N),
+            "sold": rng.random(N) < 0.5,
+            "note": [f"row {i}" for i in range(N)],
+        }
+    )
+
+
+def steps(*parts: Any, kind: str = "regression") -> Callable[[], Case]:
+    """A pipeline for numbers."""
+    return estimator(make_pipeline(*parts), kind)
+
+
+def gaps(*parts: Any) -> Callable[[], Case]:
+    """A pipeline for numbers some of which are missing."""
+
+    def build() -> Case:
+        X = numbers()
+        holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
+        return Case(make_pipeline(*parts).fit(holes, X[:, 0]), holes)
+
+    return build
+
+
+def columns(last: Any, **settings: Any) -> Callable[[], Case]:
+    """A pipeline for the frame."""
+
+    def build() -> Case:
+        rows = frame()
+        text = make_pipeline(
+            SimpleImputer(strategy="most_frequent"),
+            OneHotEncoder(handle_unknown="ignore"),
+        )
+        prepared = ColumnTransformer(
+            [
+                (
+                    "numbers",
+                    make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()),
+                    ["length"],
+                ),
+                ("text", text, ["colour"]),
+                (
+                    "codes",
+                    OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+                    ["grade"],
+                ),
+                ("flags", OneHotEncoder(drop="if_binary", min_frequency=3), ["sold"]),
+                ("gone", "drop", ["note"]),
+            ],
+            remainder="passthrough",
+            **settings,
+        )
+        y = rows["width"] + rows["sold"]
+        y = np.where(y > y.mean(), "much", "little") if hasattr(last, "class_weight") else y
+        return Case(make_pipeline(prepared, last).fit(rows, y), rows)
+
+    return build
+
+
+def framed() -> Case:
+    """A pipeline whose steps hand on frames."""
+    rows = frame()[["width", "grade", "sold"]]
+    model = make_pipeline(
+        ColumnTransformer(
+            [("a", MinMaxScaler(), slice(0, 2)), ("b", "passthrough", [False, False, True])]
+        ),
+        LSSVR(gamma=0.5),
+    ).set_output(transform="pandas")
+    return Case(model.fit(rows, rows["width"]), rows)
+
+
+def mixed() -> Case:
+    """Text and numbers in one array, encoded strictly."""
+    rows = frame()[["colour", "grade"]].to_numpy(dtype=object)
+    model = make_pipeline(OneHotEncoder(), LSSVR(gamma=0.5))
+    return Case(model.fit(rows, np.arange(N)), rows)
+
+
+def sparse_steps() -> Case:
+    """A pipeline for sparse rows."""
+    X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
+    return Case(make_pipeline(MaxAbsScaler(), LSSVR("linear")).fit(X, np.arange(N)), X)
+
+
+def table(missing: Any) -> Callable[[], Case]:
+    """What `onefold tune` writes."""
+
+    def build() -> Case:
+        rows = frame().drop(columns="note").assign(one=1.0)
+        rows["colour"] = rows["colour"].fillna("none")
+        if missing == "error":
+            rows["length"] = rows["length"].fillna(0.0)
+        prepared = learn_preparation(Rows(pa.table(rows)), missing=missing)
+        X = prepared.transform(Rows(pa.table(rows)))
+        best = LSSVRCV(**SMALL).fit(X, rows["width"].to_numpy())
+        report = {"rows": N, "candidates": 4, "cv": "3 folds", "task": "regression", "best_score": -0.5}
+        report |= {
+            "criterion": "mse",
+            "heldout": {"r2": 0.5, "rmse": 0.1, "baseline_rmse": 1.0},
+            "notes": [],
+        }
+        return Case(TableModel(best, prepared, "y", "regression", "id", report), rows)
+
+    return build
+
+
+def svmlight() -> Case:
+    """What `onefold tune` writes for sparse rows."""
+    X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
+    rows = Rows(pa.table({}), sparse=X)
+    prepared = learn_preparation(rows)
+    model = LSSVC("linear").fit(prepared.transform(rows), np.arange(N) % 2)
+    return Case(TableModel(model, prepared, "y", "classification"), rows)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "lssvc": estimator(LSSVC(class_weight="balanced"), "two"),
+    "lssvc-classes": estimator(LSSVC(Laplacian(0.3), class_weight={0: 1.0, 1: 2.0, 2: 1.5}), "three"),
+    "lssvc-names": named,
+    "lssvr": estimator(LSSVR("polynomial", gamma="scale", degree=2)),
+    "lssvr-sum": estimator(LSSVR(RBF((0.1, 0.2, 0.7)) + Linear() * Matern(1.5))),
+    "kernelridge": estimator(KernelRidge(Polynomial(0.5, degree=3), alpha=[0.1, 1.0]), "targets"),
+    "precomputed": precomputed,
+    "sparse-rows": sparse_rows("rbf"),
+    "sparse-rows-linear": sparse_rows(Linear(), sparse.csr_matrix),
+    "lssvccv": estimator(LSSVCCV(**SMALL), "two"),
+    "lssvrcv": estimator(LSSVRCV("matern32", **SMALL, approximation=Exact(), n_jobs=1), "targets"),
+    "kernelridgecv": estimator(KernelRidgeCV(gammas=["scale", 1.0], alphas=[0.1], cv="loo")),
+    "nystroem": estimator(LSSVRCV(**SMALL, approximation=Nystroem(10, method="uniform"))),
+    "grid": estimator(LSSVRCV(**SMALL, approximation=Grid(9), refit="same"), d=2),
+    "toeplitz": series(Toeplitz()),
+    "circulant": series(Circulant()),
+    "sparselssvc": estimator(SparseLSSVC(**SMALL, n_centres=6), "three"),
+    "sparselssvr": estimator(SparseLSSVR(**SMALL, tolerance=0.1, weights="robust")),
+    "scaled": steps(StandardScaler(), LSSVC(), kind="three"),
+    "scaled-cv": steps(RobustScaler(), LSSVCCV(**SMALL), kind="two"),
+    "polynomial": steps(MinMaxScaler(), PolynomialFeatures(2), PCA(4), LSSVR()),
+    "powers": steps(PowerTransformer(), QuantileTransformer(n_quantiles=9), Normalizer(), LSSVR()),
+    "neighbours": gaps(KNNImputer(n_neighbors=2), FunctionTransformer(), "passthrough", KernelRidge()),
+    "gaps": gaps(SimpleImputer(strategy="median", add_indicator=True), LSSVR("linear")),
+    "union": steps(
+        FeatureUnion([("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "drop")]), LSSVR()
+    ),
+    "nested": steps(make_pipeline(StandardScaler(), PCA(2)), SparseLSSVR(**SMALL, n_centres=5)),
+    "target": steps(StandardScaler(), TransformedTargetRegressor(LSSVR(), transformer=StandardScaler())),
+    "columns": columns(LSSVRCV(**SMALL)),
+    "columns-classes": columns(LSSVC(), sparse_threshold=1.0),
+    "framed": framed,
+    "mixed": mixed,
+    "sparse-steps": sparse_steps,
+    "table": table("error"),
+    "table-gaps": table("impute"),
+    "svmlight": svmlight,
+}

@@ -1,0 +1,46 @@
+"""Mutated files of every kind of model: refused, or as good as the model they came from."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.fuzz_cases import CASES
+from benchmarks.fuzz_models import Original, fuzz, judge
+from onefold.saving import checks, container, file
+
+MUTANTS = 8
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_whatever_loads_predicts(tmp_path, name):
+    outcomes, findings = fuzz([name], MUTANTS, 0, tmp_path)
+    assert findings == []
+    assert outcomes["refused"] > 0
+    assert sum(outcomes.values()) == MUTANTS
+
+
+def test_the_fuzzer_finds_what_goes_unchecked(tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "_check_rules", lambda estimator, rules: None)
+    monkeypatch.setattr(checks, "check_expansion", lambda expansion: None)
+    outcomes, findings = fuzz(["lssvc"], 60, 0, tmp_path)
+    assert outcomes["misbehaved"] == len(findings) > 0
+
+
+def test_the_fuzzer_finds_what_goes_untested(tmp_path, monkeypatch):
+    original = Original(CASES["scaled"](), tmp_path)
+    scaler = json.loads(original.text)["model"]["params"]["steps"][0]["$tuple"][1]
+    name = scaler["fitted"]["scale_"]["$array"]
+    arrays = {**original.arrays, name: np.zeros_like(original.arrays[name])}
+    container.write(tmp_path / "mutant", original.text, arrays)
+    assert judge(tmp_path / "mutant", original.case) is None
+    monkeypatch.setattr(file.selftest, "verify", lambda model, stored, version: None)
+    assert judge(tmp_path / "mutant", original.case)
+
+
+def test_the_original_works(tmp_path):
+    original = Original(CASES["columns"](), tmp_path)
+    assert judge(original.path, original.case) == ""
