@@ -10,7 +10,7 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 LAYERS = [
     {"_version"},
-    {"arrays", "memory", "threads", "rank_update", "speed"},
+    {"arrays", "memory", "ordered", "threads", "rank_update", "speed"},
     {"kernels"},
     {"smoothers"},
     {"bases", "statistics"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from basis_twins import fit_literally, rbf
+from basis_twins import LongDouble, fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
@@ -114,45 +114,40 @@ def test_thinned_folds_are_literal_refits(large_work):
 
 def test_what_was_ordered_is_not_thinned(large_work):
     for settings in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
-        assert (
-            _smooth_model(n_components=300, method="uniform", **settings).coordinates.basis.size == 300
-        )
-    assert _smooth_model(n_components=X[:200]).coordinates.basis.size == 200
+        model = _smooth_model(n_components=300, method="uniform", **settings)
+        assert model.report["landmarks"] == 300
+        assert model.report["rank"] == 20
+    assert _smooth_model(n_components=X[:200]).report["landmarks"] == 200
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
 def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
-    """Whitened before the sum, a smooth kernel's folds are the literal refits down to small ridges."""
+    """A smooth kernel's folds are the literal refits down to small ridges."""
     rows = X.astype(dtype)
     problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
     model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout", workers=2)
-    assert model.report["whitened"] == "before the sum"
+    assert model.report["training"] == "factors"
     assert model.report["cut_directions"] < 5
     assert model.report["precision"] == "double"
     splits = list(KFold(4).split(X))
     tests = [test for _, test in splits]
-    got, Z = model.heldout(tests, alphas), model.coordinates.basis.rows.astype(float)
-    Phi, W = rbf(rows, Z, 5e-4), rbf(Z, Z, 5e-4)
+    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.coordinates.basis.rows, 5e-4)
     for (train, test), values in zip(splits, got):
         for value, alpha in zip(values, alphas):
-            beta, b = fit_literally(
-                Phi[train], W, Y[train], alpha, intercept=True, cut=model.report["cut_below"]
-            )
-            np.testing.assert_allclose(value, Phi[test] @ beta + b, atol=1e-5)
+            expected = literal.predict(test, literal.fit(train, Y[train], alpha))
+            np.testing.assert_allclose(value, expected, atol=1e-5)
     scores = model.heldout_squared_error(tests, tests, alphas)
-    literal = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
-    np.testing.assert_allclose(scores, literal, rtol=1e-6)
-    expansion = model.expansion(1e-2)
-    beta, b = fit_literally(Phi, W, Y, 1e-2, intercept=True, cut=model.report["cut_below"])
-    np.testing.assert_allclose(expansion.predict(rows), Phi @ beta + b, atol=1e-5)
+    errors = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
+    np.testing.assert_allclose(scores, errors, rtol=1e-8)
+    everything = np.arange(600)
+    expected = literal.predict(everything, literal.fit(everything, Y, 1e-2))
+    np.testing.assert_allclose(model.expansion(1e-2).predict(rows), expected, atol=1e-7)
     loo = model.leave_one_out([1e-2])[0, :3]
     for i in range(3):
-        rest = np.delete(np.arange(600), i)
-        beta, b = fit_literally(
-            Phi[rest], W, Y[rest], 1e-2, intercept=True, cut=model.report["cut_below"]
-        )
-        np.testing.assert_allclose(loo[i], Phi[i] @ beta + b, atol=1e-5)
+        rest = np.delete(everything, i)
+        expected = literal.predict([i], literal.fit(rest, Y[rest], 1e-2))
+        np.testing.assert_allclose(loo[[i]], expected, atol=1e-7)
 
 
 def test_spanning_landmarks_span():

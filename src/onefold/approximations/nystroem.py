@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Cost, Problem, Workload
-from onefold.approximations.basis import BasisModel
+from onefold.approximations.base import Approximation, Cost, Model, Problem, Workload
+from onefold.approximations.coordinates import choose_coordinates
+from onefold.approximations.factored import FactoredModel
 from onefold.approximations.rows import RowsModel
+from onefold.approximations.summed import SummedModel
 from onefold.arrays import is_sparse
 from onefold.bases import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.kernels import Kernel, Precomputed
@@ -124,13 +126,15 @@ class Nystroem(Approximation):
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> BasisModel:
-        kind = BasisModel if self.predict == "landmarks" else RowsModel
-        with limit_blas(workers):
+    ) -> Model:
+        with limit_blas(1):  # the same landmarks whatever the number of threads
             basis = self._basis(kernel, problem)
         # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
         thin = self._counts and self.rank is None and self.predict == "landmarks"
-        return kind(kernel, problem, basis, rank=self.rank, thin=thin, workers=workers)
+        coordinates = choose_coordinates(kernel, problem, basis, rank=self.rank, thin=thin)
+        kind = FactoredModel if coordinates.training == "factors" else SummedModel
+        model = kind(problem, coordinates, workers)
+        return model if self.predict == "landmarks" else RowsModel(model)
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:

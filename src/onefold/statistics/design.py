@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,12 @@ class Design:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]
             yield part, tile
+
+    @cached_property
+    def unit(self) -> float:
+        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
+        largest = float(np.max(to_numpy(self.kernel.diagonal(self.landmarks))))
+        return largest if self.mix is None else float(np.sqrt(largest))
 
     def features(self, rows: Array) -> Any:
         """All features of a few rows at once, float64 NumPy (rows, features)."""
