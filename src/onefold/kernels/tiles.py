@@ -16,15 +16,16 @@ from sklearn import get_config
 from onefold.arrays import Array, double, is_numpy, is_sparse, namespace
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.threads import map_threads
+from onefold.threads import limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
+_THREADS = 32  # that many share the scratch limit: fewer change neither tiles nor digits
 
 
 def tile_side(workers: int = 1) -> int:
     """Side of a square float64 tile within the scratch limit."""
-    limit = get_config()["working_memory"] * 2**20 / (_TILES_ALIVE * workers)
+    limit = get_config()["working_memory"] * 2**20 / (_TILES_ALIVE * max(workers, _THREADS))
     return max(16, math.isqrt(int(min(limit, _CACHE_TILE) / 8)))
 
 
@@ -105,6 +106,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
 
     row_parts = list(spans(n, side))
     small = len(row_parts) == 1 or isinstance(kernel, CallableKernel)
-    for _ in map_threads(fill, row_parts, 1 if small else workers):
-        pass
+    with limit_blas(1):  # also in this thread alone: the same digits whatever the number of threads
+        for _ in map_threads(fill, row_parts, 1 if small else workers):
+            pass
     return out
