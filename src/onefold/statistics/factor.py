@@ -75,14 +75,17 @@ class FactorPath:
         full = np.zeros((stop, factor.matrix.shape[1]))
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
         self._first = full[:start]
-        P, self.values, Zt = _decomposed(full[start:, start:stop])
-        self._vectors, self._projected = Zt.T, P.T @ full[start:, stop:]
+        P, values, Zt = _decomposed(full[start:, start:stop])
+        # What is rounding of the largest is nothing: divided by a tiny ridge it would not be.
+        keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
+        self._values, self._vectors = values[keep], Zt[keep].T
+        self._projected = P[:, keep].T @ full[start:, stop:]
         self._stop = stop
 
     def coefficients(self, alphas: Any) -> tuple[Any, Any]:
         """θ of shape (μ, r, targets) and b of shape (μ, targets)."""
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
-        shrunk = self.values[None] / (self.values[None] ** 2 + mu)
+        shrunk = self._values[None] / (self._values[None] ** 2 + mu)
         theta = np.matmul(self._vectors[None], shrunk[:, :, None] * self._projected[None])
         if not len(self._first):
             return theta, np.zeros((mu.size, theta.shape[2]))

@@ -106,6 +106,7 @@ class Whitening:
             "landmarks": m,
             "cut_directions": m - int(found),
             "cut_below": _EPS,
+            "smallest_pivot": float(lower[-1, -1] ** 2) if found else 0.0,
             "rank": int(found),
         }
         return cls(T * unit[:, None], np.ones(found), report)
