@@ -34,7 +34,8 @@ def map_in_order(
         for index, item in enumerate(items):
             with change:
                 # The item waited for was handed out before, and runs: this wait ends.
-                change.wait_for(lambda: index < first + 2 * workers)
+                while index >= first + 2 * workers:
+                    change.wait()
             yield index, item
 
     def work(pair: tuple[int, Item]) -> tuple[int, Result]:

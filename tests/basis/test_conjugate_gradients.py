@@ -163,6 +163,16 @@ def test_units_and_offset_of_the_targets(regression, scale, shift):
 
 
 def test_constant_targets_are_the_intercept(regression):
-    X, Y = regression
+    X, _ = regression
     fitted = LSSVR(gamma=0.3, approximation=ConjugateGradients()).fit(X, np.full(len(X), 3.5))
     np.testing.assert_array_equal(fitted.predict(X), np.full(len(X), 3.5))
+
+
+def test_rows_beyond_the_range_of_float32(regression):
+    X, Y = 1e60 * regression[0], regression[1]
+    kernel = Laplacian(1e-60)
+    fitted = LSSVR(kernel, alpha=0.1, approximation=SHARP).fit(X, Y)
+    assert fitted.approximation_["solves"][0]["converged"]
+    np.testing.assert_allclose(
+        fitted.predict(X), LSSVR(kernel, alpha=0.1).fit(X, Y).predict(X), atol=1e-6
+    )

@@ -1,4 +1,4 @@
-"""Digits of basis models on few rows: against extended precision, whatever the ridge, weights or units."""
+"""Digits of basis models on few rows, against extended precision."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_units_and_offset_of_the_targets(scale, shift):
 def test_rows_far_from_the_origin():
     X, Y = _data(80, 2)
     X = np.round(X, 6)  # so that the shift is exact
-    near, far = (_model(X + s, Y, (X + s)[:30], 1.0).expansion(1e-4).predict(X + s) for s in (0.0, 2**20))
+    near, far = (
+        _model(X + s, Y, (X + s)[:30], 1.0).expansion(1e-4).predict(X + s) for s in (0.0, 2**20)
+    )
     np.testing.assert_allclose(far, near, atol=1e-7)
 
 
@@ -153,7 +155,9 @@ def test_any_small_problem(n, m, d, gamma, alpha, intercept, weighted, copies, s
         np.testing.assert_allclose(values[0], expected, atol=100 * tolerance)
 
 
-@pytest.mark.parametrize("splitter", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)])
+@pytest.mark.parametrize(
+    "splitter", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)]
+)
 @pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidge])
 def test_through_the_estimators(splitter, estimator):
     X, Y = _data(120, 3, 5)
@@ -187,10 +191,16 @@ def test_too_many_small_residuals_are_told(monkeypatch):
 @settings(max_examples=40, deadline=None)
 def test_factors_of_a_union_and_squared_errors(rows, r, border, seed):
     rng = np.random.default_rng(seed)
-    V, Y, root = rng.standard_normal((rows, r)), rng.standard_normal((rows, 2)), rng.uniform(0.1, 2, rows)
+    V, Y, root = (
+        rng.standard_normal((rows, r)),
+        rng.standard_normal((rows, 2)),
+        rng.uniform(0.1, 2, rows),
+    )
     cut = int(rng.integers(0, rows + 1))
     whole = Factor.of(V, Y, root, fit_intercept=border)
-    halves = [Factor.of(V[p], Y[p], root[p], fit_intercept=border) for p in (slice(cut), slice(cut, None))]
+    halves = [
+        Factor.of(V[p], Y[p], root[p], fit_intercept=border) for p in (slice(cut), slice(cut, None))
+    ]
     both = Factor.union(halves)
     assert both.weight == pytest.approx(whole.weight)
     theta, b = FactorPath(whole).coefficients([0.3, 2.0])

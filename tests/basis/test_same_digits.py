@@ -72,9 +72,7 @@ def test_fixed_models_leave_one_out_and_all_rows(force_training, training, dtype
     _assert_same(lambda j: LSSVR(gamma=0.1, approximation=plain, n_jobs=j), rows, weight=WEIGHT)
     _assert_same(lambda j: LSSVRCV(**one, cv="loo", approximation=plain, n_jobs=j), rows)
     _assert_same(lambda j: LSSVRCV(**one, cv=3, approximation=low_rank, n_jobs=j), rows)
-    _assert_same(
-        lambda j: LSSVCCV(**one, cv=3, approximation=plain, n_jobs=j), rows, Y > 0, WEIGHT
-    )
+    _assert_same(lambda j: LSSVCCV(**one, cv=3, approximation=plain, n_jobs=j), rows, Y > 0, WEIGHT)
 
 
 @pytest.mark.parametrize("alpha", [1e-1, 1e-5])

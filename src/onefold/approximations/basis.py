@@ -135,6 +135,7 @@ class BasisModel(Model):
 
 def landmark_coefficients(coordinates: Coordinates, theta: Any, T: Any | None = None) -> Any:
     """θ (μ, r, t) as coefficients of the landmarks, (m, μ, t); T where θ is not in their coordinates."""
-    flat = theta.transpose(1, 0, 2).reshape(theta.shape[1], -1)
+    count, r, t = theta.shape
+    flat = theta.transpose(1, 0, 2).reshape(r, count * t)
     beta = coordinates.of_landmarks(flat if T is None else T @ flat)
-    return beta.reshape(beta.shape[0], theta.shape[0], theta.shape[2])
+    return beta.reshape(beta.shape[0], count, t)

@@ -106,6 +106,4 @@ def _coordinates(
     }
     if training == "sums":
         report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
-    return Coordinates(
-        basis, Design(kernel, basis.rows, precision, leading, mix), T, training, report
-    )
+    return Coordinates(basis, Design(kernel, basis.rows, precision, leading, mix), T, training, report)

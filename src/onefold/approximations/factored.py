@@ -22,6 +22,7 @@ from onefold.kernels.tiles import spans
 from onefold.smoothers.thin import ThinSmoother
 from onefold.statistics import Groups, group_rows
 from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
+from onefold.statistics.finite import finite_kernel
 from onefold.threads import limit_blas, map_threads
 
 _BLOCK = 2048  # rows whose features are computed at a time
@@ -53,7 +54,7 @@ class FactoredModel(BasisModel):
             threads = design.threads(self.workers)
             for _ in map_threads(fill, spans(self.problem.n, _BLOCK), threads):
                 pass
-            self._V = V
+            self._V = finite_kernel(V)
         return self._V
 
     def _factor(self, rows: Any) -> Factor:
@@ -68,9 +69,7 @@ class FactoredModel(BasisModel):
     def _each(self, function: Any, items: Any) -> list[Any]:
         """``[function(item) for item in items]``, side by side."""
         items = list(items)
-        done = dict(
-            map_threads(lambda i: (i, function(items[i])), range(len(items)), self.workers)
-        )
+        done = dict(map_threads(lambda i: (i, function(items[i])), range(len(items)), self.workers))
         return [done[i] for i in range(len(items))]
 
     def _path(self) -> FactorPath:
@@ -156,9 +155,7 @@ class FactoredModel(BasisModel):
     def _unscaled(self, values: Any, rows: Any) -> Any:
         return values if self._root is None else values / self._root[rows][None, :, None]
 
-    def _squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None:
+    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
         apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
         extra = tests if apart else ()
         if not self._worth_refits([*left_out, *extra]):

@@ -1,4 +1,4 @@
-r"""Conjugate gradients for several right-hand sides at once, refined by true residuals; a preconditioner.
+r"""Conjugate gradients for several right-hand sides at once, refined by true residuals.
 
 With the whitened features Ψ (n, r) of a landmark model, weights folded in, and M = ΨᵀΨ = Q D Qᵀ,
 
@@ -19,6 +19,7 @@ from onefold.kernels.tiles import spans
 from onefold.ordered import map_in_order
 from onefold.rank_update import add_gram, mirror
 from onefold.statistics import Design, Whitening, predict_groups
+from onefold.statistics.finite import finite_kernel
 from onefold.threads import map_threads
 
 _BLOCK = 256
@@ -42,7 +43,7 @@ class LowRankPreconditioner:
         gram = np.zeros((self.rank, self.rank))
         for piece in map_in_order(self._gram, self._runs, workers):
             gram += piece
-        values, self._vectors = np.linalg.eigh(gram)
+        values, self._vectors = np.linalg.eigh(finite_kernel(gram))
         self._values = np.maximum(values, 0.0)
 
     def _gram(self, parts: list[slice]) -> Any:
@@ -118,7 +119,7 @@ def solve_refined(
     tolerance: float,
     max_iterations: int,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    r"""A a + s b = Y, sᵀa = 0, until S⁻¹ (Y − s b − A a) is at most `tolerance` · ‖S⁻¹ Y‖ in each column.
+    r"""A a + s b = Y, sᵀa = 0, until ‖S⁻¹ (Y − s b − A a)‖ ≤ `tolerance` · ‖S⁻¹ Y‖ in each column.
 
     s holds √weights, S = diag s; without an intercept b = 0. The residual is computed from a and b by
     `apply`. What it leaves is solved for, three digits at a time, with the first of `roughs`: cheaper
@@ -149,6 +150,9 @@ def solve_refined(
             roughs[rough], precondition, rhs, norm, goal, max_iterations - iterations
         )
         iterations += count
+        if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
+            best = 0.0
+            continue
         if fit_intercept:
             if rho is None:
                 rho, step = step[:, :1], step[:, 1:]

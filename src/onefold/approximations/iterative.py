@@ -28,6 +28,7 @@ from onefold.statistics import Design
 from onefold.threads import limit_blas
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_SINGLE_LARGEST = 1e15  # features above leave float32's range when they are squared
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 
 
@@ -136,7 +137,9 @@ class IterativeModel(Model):
         n = self._problem.n
         noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
         double, single = np.dtype(np.float64), np.dtype(np.float32)
-        rough = single if mu > _SINGLE_NOISE * noise else double
+        X = self._problem.X
+        fits = max(float(X.max()), -float(X.min())) < _SINGLE_LARGEST
+        rough = single if fits and mu > _SINGLE_NOISE * noise else double
         free = available_memory()
         keep = free is not None and n * n * rough.itemsize // 2 < _KEEP_SHARE * free
         self.report["tiles"] = f"{rough}, {'kept' if keep else 'computed at each product'}"
@@ -169,9 +172,10 @@ class IterativeModel(Model):
 
             return product
 
+        roughs = [rough] if rough is true else [rough, true]
         a, b, told = solve_refined(
             times(true, fast=False),
-            [times(rough, fast=True)] if rough is true else [times(rough, fast=True), times(true, fast=True)],
+            [times(operator, fast=True) for operator in roughs],
             self._low_rank.solver(mu),
             root[:, None] * (Y / unit[None, :]),
             root,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Approximation, Cost, Model, Problem, Workload
-from onefold.approximations.coordinates import choose_coordinates
+from onefold.approximations.coordinates import choose_coordinates, uses_factors
 from onefold.approximations.factored import FactoredModel
 from onefold.approximations.rows import RowsModel
 from onefold.approximations.summed import SummedModel
@@ -28,6 +28,7 @@ from onefold.speed import Speed
 from onefold.threads import count_workers, limit_blas
 
 _PIVOTED, _CLUSTERED = 4, 20  # rows per landmark that pivoting and clustering look at
+_HELD = 3  # arrays of rows × landmarks that factors of rows need at their peak
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,28 +148,31 @@ class Nystroem(Approximation):
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
     def memory_per_model(self, n: int) -> int:
-        # Gram matrices of some ten groups, twice, and one prediction per row and ridge.
-        return 8 * (20 * self._size(n) ** 2 + 24 * n)
+        # Gram matrices or factors of some ten groups, twice, and one prediction per row and ridge.
+        m = self._size(n)
+        return 8 * (20 * m**2 + 24 * n + _HELD * n * m * uses_factors(n, m))
 
     def cost(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> Cost:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of
-        a product, 8 m³ on one core per fold, and predictions n m t for every ridge.
+        a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
+        rows instead of a Gram matrix take more of either.
         """
         m, workers = self._size(n), count_workers(None)
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1
         tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))
-        gram = 0.6 * n * m**2 / speed.multiply_adds
-        small = (11 + 8 * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
+        # Factors of rows instead of their Gram matrix: whitening, and a QR factorisation.
+        exact = uses_factors(n, m)
+        gram = (4.0 if exact else 0.6) * n * m**2 / speed.multiply_adds
+        small = (11 + (20 if exact else 8) * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
         predict = n * m * targets * load.alphas * bool(load.folds) / one_core
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
         groups = load.folds + 2 * workers + 4
-        kept = 8 * n * targets * (2 * load.alphas if load.folds else 1)
-        return Cost(
-            float(load.kernels * (tiles + gram + small + predict)),
-            int(12 * groups * m**2 + kept + 8 * _PIVOTED * m**2 + 12 * min(n, _CLUSTERED * m) * d),
-        )
+        kept = 8 * n * targets * (2 * load.alphas if load.folds else 1) + 8 * _HELD * n * m * exact
+        chosen = 8 * _PIVOTED * m**2 + 12 * min(n, _CLUSTERED * m) * d
+        seconds = load.kernels * (tiles + gram + small + predict)
+        return Cost(float(seconds), int(12 * groups * m**2 + kept + chosen))
 
 
 @dataclass(frozen=True, eq=False)

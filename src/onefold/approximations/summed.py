@@ -34,6 +34,7 @@ from onefold.threads import limit_blas, map_threads
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
 _ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
+_FEW_DIGITS = 1e-3  # relative error of 1 − h above which a leverage is not to be relied on
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
 
 
@@ -47,6 +48,7 @@ class SummedModel(BasisModel):
         super().__init__(problem, coordinates, workers)
         self._total: Statistics | None = None
         self._total_path: RidgePath | None = None
+        self._lost = 0
         self._fold_paths: tuple[Any, Groups, list[FoldModel], list[Statistics]] | None = None
 
     # -- statistics ------------------------------------------------------------------------------
@@ -123,8 +125,11 @@ class SummedModel(BasisModel):
     def _leave_one_out(self, alphas: Any) -> Any:
         """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
         out = np.empty((np.size(alphas), self.problem.n, self.problem.Y.shape[1]))
+        self._lost = 0
         for rows, features in self._whitened_rows(self._path().vectors):
             out[:, rows] = self._left_out_alone(features, rows, alphas)
+        if self._lost:
+            self.report["leave_one_out"] = f"{self._lost} rows to fewer digits: their leverage is near 1"
         return out
 
     def _whitened_rows(self, vectors: Any) -> Iterator[tuple[Any, Any]]:
@@ -146,6 +151,8 @@ class SummedModel(BasisModel):
         if path.fit_intercept:
             leverage += 1.0 / path.weight
         leverage *= self.root_of(rows)[:, None] ** 2
+        # Rounding errors of the sums, over μ, are those of the leverage.
+        self._lost += int(np.any(_FEW_DIGITS * mu * (1.0 - leverage) < path.noise, axis=1).sum())
         return y[None] - (y[None] - fitted) / (1.0 - leverage.T)[:, :, None]
 
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]:
@@ -189,7 +196,8 @@ class SummedModel(BasisModel):
 
     def _flat(self, theta: Any, T: Any) -> Any:
         """θ (μ, r, t) in the coordinates of T as coefficients of the features, (m, μ·t)."""
-        return np.matmul(T, theta).transpose(1, 0, 2).reshape(self.design.size, -1)
+        count, _, t = theta.shape
+        return np.matmul(T, theta).transpose(1, 0, 2).reshape(self.design.size, count * t)
 
     def _heldout_by_block(self, rows: Any, alphas: Any) -> Any:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
@@ -227,9 +235,7 @@ class SummedModel(BasisModel):
             out[:, part] = found + intercept[:, None, :]
         return out
 
-    def _squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None:
+    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
         apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
         extra = tests if apart else ()
         groups = group_rows(self.problem.n, [*left_out, *extra])
@@ -257,15 +263,13 @@ class SummedModel(BasisModel):
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
-            if self._route(parts) != "subtraction":
-                paths = [self._path_without(rows) for rows in parts]
-                vectors = None
-            else:
+            vectors, paths = None, list[FoldModel]()
+            if self._route(parts) == "subtraction":
                 paths, vectors = self._paths(parts)[1], self._path().vectors
+            else:
+                paths = [self._path_without(rows) for rows in parts]
             found = [path.coefficients(alphas) for path in paths]
-            return [
-                (landmark_coefficients(self.coordinates, theta, vectors), b) for theta, b in found
-            ]
+            return [(landmark_coefficients(self.coordinates, theta, vectors), b) for theta, b in found]
 
 
 def _begins_with(known: Sequence[Any], asked: Sequence[Any]) -> bool:

@@ -16,6 +16,7 @@ from onefold.kernels.tiles import spans
 from onefold.ordered import map_in_order
 from onefold.statistics.base import Statistics
 from onefold.statistics.design import Design
+from onefold.statistics.finite import finite_kernel
 from onefold.statistics.sums import double_sums, single_sums
 from onefold.threads import limit_blas, map_threads
 
@@ -124,6 +125,8 @@ def collect(
     with limit_blas(1):
         for group, statistics in map_in_order(work, _tasks(X, label, count), design.threads(workers)):
             totals[group] = totals[group].absorb(statistics)
+    for total in totals:
+        finite_kernel(total.gram)
     return totals
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from onefold.arrays import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
 from onefold.kernels import CallableKernel, Kernel
 from onefold.kernels.tiles import common_origin, spans
+from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
@@ -64,7 +65,7 @@ class Design:
         rows = double(self.landmarks)
         origin = common_origin(self.kernel, rows)
         rows = rows if origin is None else rows - origin[None, :]
-        W = np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64)
+        W = finite_kernel(np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64))
         # Products of subnormal numbers take a processor a hundred times longer.
         W[np.abs(W) < _NOTHING * np.abs(W).max(initial=0.0)] = 0.0
         return W

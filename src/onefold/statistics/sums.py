@@ -80,8 +80,8 @@ def _loud(tile: Any, unit: Any) -> Any:
     `unit` is the size of a feature that a landmark sees in full, times √weight of each row: a row is
     silent by what it is, not by what it weighs.
     """
-    silent = tile.max(axis=1) <= _SILENT * unit
+    silent = tile.max(axis=1, initial=0.0) <= _SILENT * unit
     if np.count_nonzero(silent) < tile.shape[0] / 8:
         return tile
-    silent &= tile.min(axis=1) >= -_SILENT * unit
+    silent &= tile.min(axis=1, initial=0.0) >= -_SILENT * unit
     return tile[~silent]

@@ -10,9 +10,9 @@ cut is reported. The same reasoning says which precision serves float32 rows, se
 most directions are cut, a smooth kernel needs fewer landmarks: `spanning_landmarks` says which.
 
 Whitening the features before they are summed or factorised, V = ΦT, takes more time and does not
-square the condition of W: `Whitening.pivoted` then loses nothing that the rounding of W's entries leaves.
+square the condition of W: `Whitening.pivoted` loses nothing that the rounding of W's entries leaves.
 T = L⁻ᵀ of a pivoted Cholesky factor serves there. An eigendecomposition has errors of eps · λ_max, a
-Cholesky factor of eps · √(w_ii w_jj): for a smooth kernel some m times less, and it shows in predictions.
+Cholesky factor of eps · √(w_ii w_jj): for a smooth kernel some m times less, which predictions show.
 """
 
 from __future__ import annotations
