@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from basis_twins import LongDouble, fit_literally, rbf
@@ -11,7 +13,7 @@ from sklearn.model_selection import KFold
 import onefold.approximations.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
-from onefold.kernels import RBF
+from onefold.kernels import RBF, CallableKernel
 from onefold.rank_update import add_gram, add_lower, mirror
 from onefold.statistics import Design, collect
 from onefold.statistics.whitening import spanning_landmarks
@@ -35,6 +37,20 @@ def test_silent_rows_change_nothing(precision, weighted):
     np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
     weighted_Y = Y if root is None else root[:, None] * Y
     np.testing.assert_allclose(got.cross, Phi.T @ weighted_Y, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_silence_is_relative_to_the_kernel_and_not_a_matter_of_weight(scale, whitened):
+    """A kernel of small values, or rows of small weight, are as loud as any."""
+    root = np.where(np.arange(600) % 2, 1.0, 1e-8)
+    kernel = CallableKernel(lambda A, B: scale * rbf(A, B, 0.1))
+    mix = np.eye(20) if whitened else None
+    got = collect(Design(kernel, X[:20], mix=mix), X, Y, root)[0]
+    Phi = scale * rbf(X, X[:20], 0.1)
+    np.testing.assert_allclose(got.gram, Phi.T @ (root[:, None] ** 2 * Phi), rtol=1e-12)
+    light = collect(Design(kernel, X[:20], mix=mix), X[::2], Y[::2], root[::2])[0]
+    np.testing.assert_allclose(light.gram, 1e-16 * Phi[::2].T @ Phi[::2], rtol=1e-12)
 
 
 def test_a_row_of_large_negative_features_is_not_silent():
@@ -110,6 +126,24 @@ def test_thinned_folds_are_literal_refits(large_work):
     for (train, test), values in zip(splits, got):
         beta, b = fit_literally(Phi[train], W, Y[train], 1.0, intercept=True)
         np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
+
+
+def test_a_ridge_that_rounding_hides_is_told(large_work):
+    """Sums over many rows carry rounding errors; where alpha is smaller, the fit says so."""
+    settings = {"gamma": 0.01, "approximation": Nystroem(X[:100])}
+    with pytest.warns(UserWarning, match="rounding errors look like"):
+        fitted = LSSVR(alpha=1e-12, **settings).fit(X, Y)
+    assert 1e-12 < fitted.approximation_["rounding_ridge"] <= 2.0**-15
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LSSVR(alpha=2.0**-15, **settings).fit(X, Y)
+
+
+def test_leverages_that_rounding_hides_are_told(large_work):
+    problem = Problem(X[:60], Y[:60], None, True)
+    model = Nystroem(X[:60]).model(RBF(5.0), problem, n_alphas=1, need="heldout", workers=1)
+    model.leave_one_out([1e-12])
+    assert "fewer digits" in model.report["leave_one_out"]
 
 
 def test_what_was_ordered_is_not_thinned(large_work):

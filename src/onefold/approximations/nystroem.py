@@ -28,7 +28,7 @@ from onefold.speed import Speed
 from onefold.threads import count_workers, limit_blas
 
 _PIVOTED, _CLUSTERED = 4, 20  # rows per landmark that pivoting and clustering look at
-_HELD = 3  # arrays of rows × landmarks that factors of rows need at their peak
+_HELD = 2  # arrays of rows × landmarks that factors of rows need at their peak
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class Nystroem(Approximation):
         predict = n * m * targets * load.alphas * bool(load.folds) / one_core
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
-        groups = load.folds + 2 * workers + 4
+        groups = load.folds + (2 if exact else 2 * workers + 4)
         kept = 8 * n * targets * (2 * load.alphas if load.folds else 1) + 8 * _HELD * n * m * exact
         chosen = 8 * _PIVOTED * m**2 + 12 * min(n, _CLUSTERED * m) * d
         seconds = load.kernels * (tiles + gram + small + predict)
