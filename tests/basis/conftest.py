@@ -27,5 +27,6 @@ def force_training(monkeypatch) -> Any:
             monkeypatch.setattr(coordinates_module, "_FACTOR_WORK", 0)
         if training == "sums":
             monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+            monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)
 
     return force

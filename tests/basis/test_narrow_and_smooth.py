@@ -88,6 +88,7 @@ def test_lower_triangles_add(m):
 def large_work(monkeypatch):
     """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)
 
 
 def _smooth_model(**settings):
@@ -268,3 +269,17 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
     beta, b = fit_literally(Phi[:500], W, Y[:500], 0.1, intercept=True)
     literal = -np.mean((Y[test] - Phi[test] @ beta - b) ** 2)
     assert found.best_score_ == pytest.approx(literal, rel=1e-8)
+
+
+@pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
+def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
+    """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
+    monkeypatch.setattr(coordinates_module, "_FACTOR_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    problem = Problem(X, Y, None, True)
+    model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout", workers=1)
+    assert model.report["training"] == training
+    literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
+    for alpha in (2.0**-15, 1.0):
+        expected = literal.predict(everything, literal.fit(everything, Y, alpha))
+        np.testing.assert_allclose(model.expansion(alpha).predict(X), expected, atol=1e-6)

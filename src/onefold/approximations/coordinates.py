@@ -26,6 +26,8 @@ from onefold.threads import limit_blas
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
 _SMALL_WORK = 10**10  # multiply-adds of a Gram matrix that may as well be done three times
+_MEDIUM_WORK = 4 * 10**10  # and where plain sums would lose directions or digits
+_FEW_DIGITS = 1e-3  # of the smallest ridge: rounding errors that look like more are a loss
 
 Training = Literal["factors", "whitened sums", "sums"]
 
@@ -71,14 +73,17 @@ def choose_coordinates(
     n = problem.n
     with limit_blas(1):  # the same digits whatever the number of threads
         W = Design(kernel, basis.rows).inner()
-        if n * basis.size**2 <= _SMALL_WORK:
+        work = n * basis.size**2
+        if work <= _SMALL_WORK:
+            training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
             whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
-            if uses_factors(n, basis.size):
-                return _coordinates(kernel, problem, basis, whitening, "factors")
-            return _coordinates(kernel, problem, basis, whitening, "whitened sums")
+            return _coordinates(kernel, problem, basis, whitening, training)
         whitening = Whitening.of(W, rank, rows=n)
-        if rank is not None and whitening.rounding_ridge(n) > SMALLEST_RIDGE:
+        lossy = whitening.cut or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
+        if lossy and rank is not None:
             return _coordinates(kernel, problem, basis, whitening, "whitened sums")
+        if lossy and work <= _MEDIUM_WORK:
+            return _coordinates(kernel, problem, basis, Whitening.pivoted(W), "whitened sums")
         if thin:
             index = spanning_landmarks(W, whitening.T.shape[1])
             if index.size < basis.size:

@@ -56,6 +56,11 @@ class Whitening:
     values: Any
     report: dict[str, Any]
 
+    @property
+    def cut(self) -> int:
+        """How many directions were cut as rounding."""
+        return int(self.report["cut_directions"])
+
     @classmethod
     def of(cls, W: Any, rank: int | None = None, *, rows: int = 0) -> Whitening:
         """From the landmark kernel, float64. O(m³) time.
