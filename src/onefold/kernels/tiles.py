@@ -104,9 +104,8 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
         for column in spans(m, side):
             out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
 
-    row_parts = list(spans(n, side))
-    small = len(row_parts) == 1 or isinstance(kernel, CallableKernel)
+    small = n <= side or isinstance(kernel, CallableKernel)
     with limit_blas(1):  # also in this thread alone: the same digits whatever the number of threads
-        for _ in map_threads(fill, row_parts, 1 if small else workers):
+        for _ in map_threads(fill, spans(n, side), 1 if small else workers):
             pass
     return out
