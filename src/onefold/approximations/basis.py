@@ -47,12 +47,16 @@ class BasisModel(Model):
 
     def leave_one_out(self, alphas: Any) -> Array:
         with limit_blas(1):
-            return self._leave_one_out(alphas) + self.offset[None, None, :]
+            found = self._leave_one_out(alphas)
+        found += self.offset[None, None, :]
+        return found
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         with limit_blas(1):
             found = self._heldout([np.asarray(rows) for rows in parts], alphas)
-        return [values + self.offset[None, None, :] for values in found]
+        for values in found:  # in place: there is one for every ridge
+            values += self.offset[None, None, :]
+        return found
 
     def heldout_squared_error(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
@@ -69,8 +73,8 @@ class BasisModel(Model):
     def expansion(self, alpha: Any) -> Expansion:
         with limit_blas(1):
             beta, intercept, mu = self.solve_each(alpha)
-            X, constant = self.problem.X, intercept + self.offset
-            self.report_error(mu, constant)
+            self.report_error(mu, intercept)
+        X, constant = self.problem.X, intercept + self.offset
         return Expansion(self.design.kernel, self.design.landmarks, like(beta, X), like(constant, X))
 
     @abstractmethod
@@ -108,7 +112,8 @@ class BasisModel(Model):
         found = kernel_error(
             self.design, self.coordinates.T, self.problem.X, seed=0, workers=self.workers
         )
-        bound = decision_bound(found, to_numpy(self.problem.Y), intercept, alpha)
+        # About the offset: y and b enter by their difference alone, and the bound is tighter.
+        bound = decision_bound(found, to_numpy(self._Y), intercept, alpha)
         self.report |= {
             "kernel_error": found["kernel_error"],
             "kernel_error_rows": found["kernel_error_rows"],

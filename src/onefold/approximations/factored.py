@@ -138,7 +138,9 @@ class FactoredModel(BasisModel):
 
     def _predict(self, path: FactorPath, rows: Any, alphas: Any) -> Any:
         theta, intercept = path.coefficients(alphas)
-        return np.matmul(self._features()[rows][None], theta) + intercept[:, None, :]
+        values = np.matmul(self._features()[rows][None], theta)
+        values += intercept[:, None, :]
+        return values
 
     def _smoother(self) -> ThinSmoother:
         n, intercept = self.problem.n, self.problem.fit_intercept

@@ -77,7 +77,6 @@ class RowsModel(Model):
             beta, intercept, mu = model.solve_each(alpha)
             everything = np.arange(problem.n)
             coef = self._dual(beta[:, None], intercept[None], mu[None, :], everything)[:, 0]
-            constant = intercept + model.offset
-            model.report_error(mu, constant)
-        X = problem.X
+            model.report_error(mu, intercept)
+        X, constant = problem.X, intercept + model.offset
         return Expansion(model.design.kernel, X, like(coef, X), like(constant, X))
