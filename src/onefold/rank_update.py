@@ -52,7 +52,7 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
-    if rows == 0:
+    if tile.size == 0:
         if fresh:
             total[:] = 0
         return

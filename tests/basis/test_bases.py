@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from onefold import LSSVR, LSSVRCV
+from onefold.approximations import Nystroem
 from onefold.bases import BASES, given_rows
 from onefold.kernels import RBF
 
@@ -114,3 +116,31 @@ def test_clusters_of_rows_of_any_size(X, scale, shift):
     centres = (BASES["kmeans"](RBF(0.1), rows, 40, np.random.default_rng(1)).rows - shift) / scale
     assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
     assert len(np.unique(centres.round(3), axis=0)) == 40
+
+
+@pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky", "leverage"])
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+def test_a_kernel_of_zeros_leaves_the_mean(force_training, method, training):
+    force_training(training)
+    y = np.arange(20.0)
+    fitted = LSSVRCV("linear", alphas=[0.1], cv=4, approximation=Nystroem(5, method)).fit(
+        np.zeros((20, 2)), y
+    )
+    np.testing.assert_allclose(fitted.predict(np.zeros((3, 2))), 9.5)
+    assert fitted.approximation_["fitted_with"]["rank"] == 0
+
+
+@pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky", "leverage"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_values_that_are_not_finite_are_refused(method, kernel):
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
+        LSSVR(kernel, approximation=Nystroem(8, method)).fit(1e200 * X, X[:, 0])
+
+
+def test_rows_that_spoil_the_kernel_are_refused_with_finite_landmarks():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    landmarks, y = X[:8].copy(), X[:, 0].copy()
+    X[20] = 1e200
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
+        LSSVR("polynomial", approximation=Nystroem(landmarks)).fit(X, y)

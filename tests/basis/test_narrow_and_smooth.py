@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
-from basis_twins import fit_literally, rbf
+from basis_twins import LongDouble, fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
 import onefold.approximations.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
-from onefold.kernels import RBF
+from onefold.kernels import RBF, CallableKernel
 from onefold.rank_update import add_gram, add_lower, mirror
 from onefold.statistics import Design, collect
 from onefold.statistics.whitening import spanning_landmarks
@@ -35,6 +37,20 @@ def test_silent_rows_change_nothing(precision, weighted):
     np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
     weighted_Y = Y if root is None else root[:, None] * Y
     np.testing.assert_allclose(got.cross, Phi.T @ weighted_Y, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_silence_is_relative_to_the_kernel_and_not_a_matter_of_weight(scale, whitened):
+    """A kernel of small values, or rows of small weight, are as loud as any."""
+    root = np.where(np.arange(600) % 2, 1.0, 1e-8)
+    kernel = CallableKernel(lambda A, B: scale * rbf(A, B, 0.1))
+    mix = np.eye(20) if whitened else None
+    got = collect(Design(kernel, X[:20], mix=mix), X, Y, root)[0]
+    Phi = scale * rbf(X, X[:20], 0.1)
+    np.testing.assert_allclose(got.gram, Phi.T @ (root[:, None] ** 2 * Phi), rtol=1e-12)
+    light = collect(Design(kernel, X[:20], mix=mix), X[::2], Y[::2], root[::2])[0]
+    np.testing.assert_allclose(light.gram, 1e-16 * Phi[::2].T @ Phi[::2], rtol=1e-12)
 
 
 def test_a_row_of_large_negative_features_is_not_silent():
@@ -72,6 +88,7 @@ def test_lower_triangles_add(m):
 def large_work(monkeypatch):
     """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)
 
 
 def _smooth_model(**settings):
@@ -112,47 +129,60 @@ def test_thinned_folds_are_literal_refits(large_work):
         np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
 
 
+def test_a_ridge_that_rounding_hides_is_told(large_work):
+    """Sums over many rows carry rounding errors; where alpha is smaller, the fit says so."""
+    settings = {"gamma": 0.01, "approximation": Nystroem(X[:100])}
+    with pytest.warns(UserWarning, match="rounding errors look like"):
+        fitted = LSSVR(alpha=1e-12, **settings).fit(X, Y)
+    assert 1e-12 < fitted.approximation_["rounding_ridge"] <= 2.0**-15
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LSSVR(alpha=2.0**-15, **settings).fit(X, Y)
+
+
+def test_leverages_that_rounding_hides_are_told(large_work):
+    problem = Problem(X[:60], Y[:60], None, True)
+    model = Nystroem(X[:60]).model(RBF(5.0), problem, n_alphas=1, need="heldout", workers=1)
+    model.leave_one_out([1e-12])
+    assert "fewer digits" in model.report["leave_one_out"]
+
+
 def test_what_was_ordered_is_not_thinned(large_work):
     for settings in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
-        assert (
-            _smooth_model(n_components=300, method="uniform", **settings).coordinates.basis.size == 300
-        )
-    assert _smooth_model(n_components=X[:200]).coordinates.basis.size == 200
+        model = _smooth_model(n_components=300, method="uniform", **settings)
+        assert model.report["landmarks"] == 300
+        assert model.report["rank"] == 20
+    assert _smooth_model(n_components=X[:200]).report["landmarks"] == 200
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
 def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
-    """Whitened before the sum, a smooth kernel's folds are the literal refits down to small ridges."""
+    """A smooth kernel's folds are the literal refits down to small ridges."""
     rows = X.astype(dtype)
     problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
     model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout", workers=2)
-    assert model.report["whitened"] == "before the sum"
+    assert model.report["training"] == "factors"
     assert model.report["cut_directions"] < 5
     assert model.report["precision"] == "double"
     splits = list(KFold(4).split(X))
     tests = [test for _, test in splits]
-    got, Z = model.heldout(tests, alphas), model.coordinates.basis.rows.astype(float)
-    Phi, W = rbf(rows, Z, 5e-4), rbf(Z, Z, 5e-4)
+    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.coordinates.basis.rows, 5e-4)
     for (train, test), values in zip(splits, got):
         for value, alpha in zip(values, alphas):
-            beta, b = fit_literally(
-                Phi[train], W, Y[train], alpha, intercept=True, cut=model.report["cut_below"]
-            )
-            np.testing.assert_allclose(value, Phi[test] @ beta + b, atol=1e-5)
+            expected = literal.predict(test, literal.fit(train, Y[train], alpha))
+            np.testing.assert_allclose(value, expected, atol=1e-5)
     scores = model.heldout_squared_error(tests, tests, alphas)
-    literal = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
-    np.testing.assert_allclose(scores, literal, rtol=1e-6)
-    expansion = model.expansion(1e-2)
-    beta, b = fit_literally(Phi, W, Y, 1e-2, intercept=True, cut=model.report["cut_below"])
-    np.testing.assert_allclose(expansion.predict(rows), Phi @ beta + b, atol=1e-5)
+    errors = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
+    np.testing.assert_allclose(scores, errors, rtol=1e-8)
+    everything = np.arange(600)
+    expected = literal.predict(everything, literal.fit(everything, Y, 1e-2))
+    np.testing.assert_allclose(model.expansion(1e-2).predict(rows), expected, atol=1e-7)
     loo = model.leave_one_out([1e-2])[0, :3]
     for i in range(3):
-        rest = np.delete(np.arange(600), i)
-        beta, b = fit_literally(
-            Phi[rest], W, Y[rest], 1e-2, intercept=True, cut=model.report["cut_below"]
-        )
-        np.testing.assert_allclose(loo[i], Phi[i] @ beta + b, atol=1e-5)
+        rest = np.delete(everything, i)
+        expected = literal.predict([i], literal.fit(rest, Y[rest], 1e-2))
+        np.testing.assert_allclose(loo[[i]], expected, atol=1e-7)
 
 
 def test_spanning_landmarks_span():
@@ -239,3 +269,17 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
     beta, b = fit_literally(Phi[:500], W, Y[:500], 0.1, intercept=True)
     literal = -np.mean((Y[test] - Phi[test] @ beta - b) ** 2)
     assert found.best_score_ == pytest.approx(literal, rel=1e-8)
+
+
+@pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
+def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
+    """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
+    monkeypatch.setattr(coordinates_module, "_FACTOR_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    problem = Problem(X, Y, None, True)
+    model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout", workers=1)
+    assert model.report["training"] == training
+    literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
+    for alpha in (2.0**-15, 1.0):
+        expected = literal.predict(everything, literal.fit(everything, Y, alpha))
+        np.testing.assert_allclose(model.expansion(alpha).predict(X), expected, atol=1e-6)

@@ -19,7 +19,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-import onefold.approximations.basis as basis_module
+import onefold.approximations.factored as factored_module
+import onefold.approximations.summed as summed_module
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
 from onefold.approximations import Nystroem, Problem
 from onefold.heldout import GapKFold
@@ -64,34 +65,55 @@ SPLITTERS = {
 }
 
 
-@pytest.mark.parametrize("route", ["subtraction", "block", "each set"])
+ROUTES = [
+    ("factors", "factors"),
+    ("factors", "block"),
+    ("whitened sums", "subtraction"),
+    ("sums", "subtraction"),
+    ("sums", "block"),
+    ("sums", "each set"),
+]
+
+
+@pytest.mark.parametrize(("training", "route"), ROUTES)
 @pytest.mark.parametrize("name", sorted(SPLITTERS))
 @pytest.mark.parametrize("weighted", [False, True])
-def test_heldout_is_the_literal_refit(regression, monkeypatch, name, route, weighted):
+def test_heldout_is_the_literal_refit(
+    regression, monkeypatch, force_training, name, training, route, weighted
+):
     X, Y = regression
     weight = np.random.default_rng(5).uniform(0.2, 4, len(X)) if weighted else None
-    monkeypatch.setattr(basis_module.BasisModel, "_route", lambda self, parts: route)
+    force_training(training)
+    if training == "factors":
+        monkeypatch.setattr(factored_module, "_REFIT_WORK", 10**12 if route == "factors" else 0)
+    else:
+        monkeypatch.setattr(summed_module.SummedModel, "_route", lambda self, parts: route)
     Z = X[:40]
     splits = list(SPLITTERS[name].split(X))
     model = _model(X, Y, Z, weight=weight, workers=2)
     got = model.heldout(_parts(splits, len(X)), ALPHAS)
+    assert model.report["training"] == training
+    assert model.report["heldout"] == route
     expected = _heldout_literally(X, Y, Z, splits, ALPHAS, weight=weight)
     for (train, test), values, literal in zip(splits, got, expected):
         rows = np.setdiff1d(np.arange(len(X)), train)
-        # Blocks solve with I − H, which a tiny ridge brings close to singular.
+        # Blocks of sums solve with I − H, which a tiny ridge brings close to singular.
         tolerance = 1e-6 if route == "block" else 1e-7
         np.testing.assert_allclose(values[:, np.searchsorted(rows, test)], literal, atol=tolerance)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_folds_from_the_whole_model_by_iteration(regression, monkeypatch, intercept, weighted):
+def test_folds_from_the_whole_model_by_iteration(
+    regression, monkeypatch, force_training, intercept, weighted
+):
     X, Y = regression
+    force_training("sums")
     weight = np.random.default_rng(5).uniform(0.2, 4, len(X)) if weighted else None
     splits = list(KFold(5).split(X))
     models = []
     for least in (0, 10**9):
-        monkeypatch.setattr(basis_module, "_ROWS_PER_DIRECTION", least)
+        monkeypatch.setattr(summed_module, "_ROWS_PER_DIRECTION", least)
         model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
         models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
     (nearby, iterated), (_, direct) = models
@@ -101,9 +123,10 @@ def test_folds_from_the_whole_model_by_iteration(regression, monkeypatch, interc
         np.testing.assert_allclose(one, other, atol=1e-8)
 
 
-def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch):
+def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch, force_training):
     X, Y = regression
-    monkeypatch.setattr(basis_module, "_ROWS_PER_DIRECTION", 0)
+    force_training("sums")
+    monkeypatch.setattr(summed_module, "_ROWS_PER_DIRECTION", 0)
     splits = [(np.arange(6), np.arange(6, len(X)))]  # far fewer rows than directions
     model = _model(X, Y, X[:60])
     got = model.heldout(_parts(splits, len(X)), [1e-4])
@@ -113,7 +136,9 @@ def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch)
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_leave_one_out_by_leverage(regression, intercept, weighted):
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+def test_leave_one_out_by_leverage(regression, force_training, training, intercept, weighted):
+    force_training(training)
     X, Y = regression[0][:60], regression[1][:60]
     weight = np.random.default_rng(5).uniform(0.2, 4, 60) if weighted else None
     splits = [(np.delete(np.arange(60), i), np.array([i])) for i in range(60)]
@@ -122,9 +147,11 @@ def test_leave_one_out_by_leverage(regression, intercept, weighted):
     np.testing.assert_allclose(model.leave_one_out(ALPHAS), np.concatenate(expected, axis=1), atol=1e-6)
 
 
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
 @pytest.mark.parametrize("name", ["contiguous", "gap", "time"])
-def test_squared_error_needs_no_predictions(regression, name):
+def test_squared_error_needs_no_predictions(regression, force_training, training, name):
     X, Y = regression
+    force_training(training)
     weight = np.random.default_rng(5).uniform(0.2, 4, len(X))
     splits = list(SPLITTERS[name].split(X))
     model = _model(X, Y, X[:20], weight=weight)
@@ -138,12 +165,17 @@ def test_squared_error_needs_no_predictions(regression, name):
         np.testing.assert_allclose(got[:, split], literal, rtol=1e-7)
 
 
-def test_squared_error_withdraws_when_it_would_cancel(regression):
+def test_squared_error_withdraws_when_it_would_cancel(regression, force_training):
     X, _ = regression
     Y = rbf(X, X[:1], GAMMA)  # a function of the basis: next to no ridge, next to no error
     splits = list(KFold(3).split(X))
-    model = _model(X, Y, X[:20], intercept=False)
     parts, tests = _parts(splits, len(X)), [test for _, test in splits]
+    factored = _model(X, Y, X[:20], intercept=False)
+    exact = factored.heldout_squared_error(parts, tests, [1e-6])[0]
+    for error, test, values in zip(exact, tests, factored.heldout(parts, [1e-6])):
+        assert error == pytest.approx(np.mean((Y[test] - values[0]) ** 2), rel=1e-5)
+    force_training("sums")
+    model = _model(X, Y, X[:20], intercept=False)
     assert model.heldout_squared_error(parts, tests, [1e-6]) is None
     assert model.heldout_squared_error(parts, tests, [1.0]) is not None
     fitted = KernelRidgeCV(gammas=[GAMMA], alphas=[1e-6], cv=3, approximation=Nystroem(X[:20]))

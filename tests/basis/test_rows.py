@@ -129,3 +129,28 @@ def test_bound_holds_for_the_model_it_speaks_of(regression):
     found = {"kernel_error": norm, "largest_diagonal": 1.0}
     assert 0 < gap <= decision_bound(found, Y, np.zeros(2), mu)
     assert low.approximation_["decision_bound"] > gap
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bound_counts_the_intercept(sign):
+    """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ², number by number; the largest of two targets."""
+    Y = np.array([[3.0, 0.0], [4.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    found = {"kernel_error": 0.25, "largest_diagonal": 3.0}
+    first = 3.0 * 2.0 * (5.0 + 7.0 * 2.0) * 0.25 / 0.5**2
+    second = 3.0 * 2.0 * (1.0 + 2.0 * 2.0) * 0.25 / 0.1**2
+    intercept = np.array([sign * 7.0, -sign * 2.0])
+    assert decision_bound(found, Y, intercept, np.array([0.5, 0.1])) == pytest.approx(max(first, second))
+    assert decision_bound(found, Y[:, :1], intercept[:1], 0.5) == pytest.approx(first)
+
+
+def test_reported_bound_is_that_of_the_fitted_model(regression):
+    X, Y = regression
+    fitted = LSSVR(gamma=GAMMA, alpha=0.5, approximation=_settings(X[:C])).fit(X, Y - 20.0)
+    found, n = fitted.approximation_, len(X)
+    # Of targets about their mean: y and b enter by their difference alone.
+    mean = (Y - 20.0).mean(axis=0)
+    shift = np.abs(fitted.expansion_.intercept - mean)
+    assert shift.max() > 0.01
+    length = np.linalg.norm(Y - 20.0 - mean, axis=0) + shift * np.sqrt(n)
+    literal = np.sqrt(n) * length.max() * found["kernel_error"] / 0.5**2
+    assert found["decision_bound"] == pytest.approx(literal)

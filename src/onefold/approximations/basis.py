@@ -1,328 +1,146 @@
 r"""A basis model: f(x) = Σ_{j∈S} β_j k(x, z_j) + b, the penalty βᵀK_SSβ, all n residuals in the loss.
 
-Everything comes from statistics that add over rows. Held-out predictions of a set J are those of the
-model with the statistics of all rows minus those of J, exactly. One pass over the rows collects them
-for every group of rows that the splitter moves together (see :mod:`onefold.statistics.groups`); any
-splitter is served by it as long as the groups' Gram matrices fit the scratch limit. Beyond that, small
-sets use the residual operator of the whole model, e_J = (R_b)_JJ⁻¹ (R_b y)_J, and large ones are
-collected one after the other, each subtracted from the total.
+What the ways of training it share: the targets about their mean, the expansion, the report. Small
+problems are trained from factors of their rows (:mod:`onefold.approximations.factored`), large ones
+from sums over them (:mod:`onefold.approximations.summed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from onefold.approximations.base import Model, Problem
 from onefold.approximations.bound import decision_bound, kernel_error
-from onefold.approximations.coordinates import choose_coordinates
-from onefold.arrays import Array, like, take_rows, to_numpy
-from onefold.bases import Basis
+from onefold.approximations.coordinates import Coordinates
+from onefold.arrays import Array, like, to_numpy
 from onefold.expansion import Expansion
-from onefold.kernels import Kernel
-from onefold.statistics import (
-    Groups,
-    RidgePath,
-    Statistics,
-    collect,
-    group_rows,
-    predict_groups,
-)
-from onefold.statistics.nearby import NearbyPath
-from onefold.statistics.ridge import squared_error
-from onefold.threads import limit_blas, map_threads
+from onefold.threads import limit_blas
 
-_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
-_MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
-_ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
-_LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
-
-
-FoldModel = RidgePath | NearbyPath
+Solution = tuple[Any, Any]
+"""β of the landmarks (m, μ, targets) and b (μ, targets), the latter without the targets' offset."""
 
 
 class BasisModel(Model):
-    """One kernel, its landmarks and every μ. The statistics are collected when first needed."""
+    """One kernel, its landmarks and every μ. Nothing is collected before it is first needed."""
 
     keep = True
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        problem: Problem,
-        basis: Basis,
-        *,
-        rank: int | None,
-        thin: bool = False,
-        workers: int,
-    ) -> None:
-        self.coordinates = choose_coordinates(
-            kernel, problem, basis, rank=rank, thin=thin, workers=workers
-        )
-        self.design, self.report = self.coordinates.design, dict(self.coordinates.report)
+    def __init__(self, problem: Problem, coordinates: Coordinates, workers: int) -> None:
+        self.coordinates, self.design = coordinates, coordinates.design
+        self.report = dict(coordinates.report)
         self.problem, self.workers = problem, workers
-        # With an intercept targets may be shifted, which keeps digits in Σy² and costs nothing.
-        offset = np.zeros(problem.Y.shape[1])
+        # With an intercept targets may be shifted, which keeps their digits and costs nothing.
+        self.offset = np.zeros(problem.Y.shape[1])
         if problem.fit_intercept:
-            offset = to_numpy(problem.Y).mean(axis=0)
-        self.offset = offset
-        self._Y = problem.Y - like(offset, problem.Y)[None, :]
-        self._total: Statistics | None = None
-        self._total_path: RidgePath | None = None
-        self._fold_paths: tuple[Any, Groups, list[FoldModel], list[Statistics]] | None = None
+            root = None if problem.root_weight is None else to_numpy(problem.root_weight)
+            self.offset = np.average(
+                to_numpy(problem.Y), axis=0, weights=None if root is None else root**2
+            )
+        self._Y = problem.Y - like(self.offset, problem.Y)[None, :]
 
-    # -- statistics ------------------------------------------------------------------------------
-
-    def _collect(self, label: Any | None, count: int) -> list[Statistics]:
-        problem = self.problem
-        return collect(
-            self.design, problem.X, self._Y, problem.root_weight, label, count, workers=self.workers
-        )
-
-    def total(self) -> Statistics:
-        """The statistics of all rows, in the design's features."""
-        if self._total is None:
-            self._total = self._collect(None, 1)[0]
-        return self._total
-
-    def _path(self) -> RidgePath:
-        if self._total_path is None:
-            total = self.total()
-            with limit_blas(self.workers):
-                self._total_path = self._solve(total.rotated(self.coordinates.T))
-        return self._total_path
-
-    def _solve(self, statistics: Statistics) -> RidgePath:
-        return RidgePath(statistics, fit_intercept=self.problem.fit_intercept)
-
-    def _fold_T(self) -> Any:
-        """Landmarks to the coordinates that the folds are solved in."""
-        return self.coordinates.T @ self._path().vectors
-
-    def _in_one_pass(self, groups: Groups) -> bool:
-        return 8 * groups.count * self.design.size**2 <= _GROUP_BYTES
-
-    def _paths(
-        self, left_out: Sequence[Any], tests: Sequence[Any] = ()
-    ) -> tuple[Groups, list[FoldModel], list[Statistics]]:
-        """For each set of rows J: the model trained without J, and the groups' statistics.
-
-        All are in the eigenvectors' coordinates of the model of all rows, see `_fold_T`. The groups
-        also tell the `tests` apart, where these are not the left-out rows themselves.
-        """
-        sets = [*left_out, *tests]
-        if self._fold_paths is not None and _begins_with(self._fold_paths[0], sets):
-            return self._fold_paths[1:]
-        groups = group_rows(self.problem.n, sets)
-        statistics = self._collect(groups.label, groups.count)
-        if self._total is None:
-            self._total = statistics[0]
-            for other in statistics[1:]:
-                self._total = self._total + other
-        whole, T = self._path(), self._fold_T()
-        turned = dict(
-            map_threads(lambda i: (i, statistics[i].rotated(T)), range(len(statistics)), self.workers)
-        )
-        white = [turned[i] for i in range(len(statistics))]
-        total = white[0]
-        for other in white[1:]:
-            total = total + other
-
-        def train(members: Any) -> FoldModel:
-            rest = total
-            for group in members:
-                rest = rest - white[group]
-            if rest.count < _ROWS_PER_DIRECTION * T.shape[1]:
-                return self._solve(rest)
-            return NearbyPath(rest, whole, fit_intercept=self.problem.fit_intercept)
-
-        numbers = range(len(left_out))
-        order = dict(map_threads(lambda i: (i, train(groups.members[i])), numbers, self.workers))
-        paths = [order[i] for i in numbers]
-        self._fold_paths = (sets, groups, paths, white)
-        return groups, paths, white
-
-    # -- held-out predictions --------------------------------------------------------------------
+    # BLAS runs on one thread in all of them, so that digits do not depend on the number of threads.
 
     def leave_one_out(self, alphas: Any) -> Array:
-        """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
-        out = np.empty((np.size(alphas), self.problem.n, self.problem.Y.shape[1]))
-        for rows, features in self._whitened_rows(self._path().vectors):
-            out[:, rows] = self._left_out_alone(features, rows, alphas)
-        return out + self.offset[None, None, :]
+        with limit_blas(1):
+            found = self._leave_one_out(alphas)
+        found += self.offset[None, None, :]
+        return found
 
-    def _whitened_rows(self, vectors: Any) -> Iterator[tuple[Any, Any]]:
-        """(rows, features in the eigenvectors' coordinates, not centred), block by block."""
-        matrix = self.coordinates.T @ vectors
-        for _, rows, values in predict_groups(
-            self.design, self.problem.X, [matrix], workers=self.workers
-        ):
-            yield rows, values
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        with limit_blas(1):
+            found = self._heldout([np.asarray(rows) for rows in parts], alphas)
+        for values in found:  # in place: there is one for every ridge
+            values += self.offset[None, None, :]
+        return found
 
-    def _root_of(self, rows: Any) -> Any:
+    def heldout_squared_error(
+        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
+    ) -> Any | None:
+        """From sums or factors alone; None where that is not possible or has lost its digits.
+
+        They count a row once: a splitter that tests rows repeatedly is not served.
+        """
+        if any(np.unique(test).size < len(test) for test in tests):
+            return None
+        with limit_blas(1):
+            return self._squared_error(left_out, tests, alphas)
+
+    def expansion(self, alpha: Any) -> Expansion:
+        with limit_blas(1):
+            beta, intercept, mu = self.solve_each(alpha)
+            self.report_error(mu, intercept)
+        X, constant = self.problem.X, intercept + self.offset
+        return Expansion(self.design.kernel, self.design.landmarks, like(beta, X), like(constant, X))
+
+    @abstractmethod
+    def solve(self, alphas: Any) -> Solution:
+        """The model of all rows."""
+
+    @abstractmethod
+    def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
+        """The models without each set of rows."""
+
+    @abstractmethod
+    def _leave_one_out(self, alphas: Any) -> Any: ...
+
+    @abstractmethod
+    def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]: ...
+
+    @abstractmethod
+    def _squared_error(
+        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
+    ) -> Any | None: ...
+
+    def root_of(self, rows: Any) -> Any:
+        """√weights of some rows, NumPy."""
         root = self.problem.root_weight
         if root is None:
             return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
         return to_numpy(root)[rows]
 
-    def _left_out_alone(self, features: Any, rows: Any, alphas: Any) -> Any:
-        path, y = self._path(), to_numpy(self._Y)[rows]
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        theta, intercept = path.coefficients(mu)
-        inner = np.matmul(path.vectors.T[None], theta)
-        fitted = np.matmul(features[None], inner) + intercept[:, None, :]
-        centred = features - (path.mean_feature @ path.vectors)[None, :]
-        leverage = (centred**2) @ path.shrinkage(mu).T  # (rows, μ)
-        if path.fit_intercept:
-            leverage += 1.0 / path.weight
-        leverage *= self._root_of(rows)[:, None] ** 2
-        return y[None] - (y[None] - fitted) / (1.0 - leverage.T)[:, :, None]
+    def targets_of(self, rows: Any) -> Any:
+        """The targets of some rows about their offset, NumPy."""
+        return to_numpy(self._Y)[rows]
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        route = self._route(parts)
-        self.report["heldout"] = route
-        if route == "subtraction":
-            found = self._heldout_by_subtraction(parts, alphas)
-        elif route == "block":
-            found = [self._heldout_by_block(rows, alphas) for rows in parts]
-        else:
-            found = [self._heldout_by_itself(rows, alphas) for rows in parts]
-        return [values + self.offset[None, None, :] for values in found]
-
-    def _route(self, parts: Sequence[Any]) -> Literal["subtraction", "block", "each set"]:
-        """How to train without each of the sets: see the module's text."""
-        if len(parts) <= _MANY_PARTS and self._in_one_pass(group_rows(self.problem.n, parts)):
-            return "subtraction"
-        largest = max(len(rows) for rows in parts)
-        return "block" if largest <= self.design.size else "each set"
-
-    def _heldout_by_subtraction(self, parts: Sequence[Any], alphas: Any) -> list[Any]:
-        """One pass for the statistics of all groups, one for the predictions of all parts and μ."""
-        groups, paths, _ = self._paths(parts)
-        parts = [np.asarray(rows) for rows in parts]
-        solutions = [path.coefficients(alphas) for path in paths]
-        n_alphas, t = solutions[0][0].shape[0], solutions[0][0].shape[2]
-        out = [np.empty((n_alphas, rows.size, t)) for rows in parts]
-        owners: list[list[int]] = [[] for _ in range(groups.count)]
-        for part in range(len(parts)):
-            for group in groups.members[part]:
-                owners[group].append(part)
-        T = self._fold_T()
-        flat = [self._flat(theta, T) for theta, _ in solutions]
-        coefficients = [np.hstack([flat[p] for p in own]) if own else None for own in owners]
-        for group, rows, values in predict_groups(
-            self.design, self.problem.X, coefficients, groups.label, workers=self.workers
-        ):
-            for number, part in enumerate(owners[group]):
-                width = n_alphas * t
-                block = values[:, number * width : (number + 1) * width].reshape(-1, n_alphas, t)
-                block = block.transpose(1, 0, 2) + solutions[part][1][:, None, :]
-                out[part][:, np.searchsorted(parts[part], rows)] = block
-        return out
-
-    def _flat(self, theta: Any, T: Any) -> Any:
-        """θ (μ, r, t) in the coordinates of T as coefficients of the landmarks, (m, μ·t)."""
-        return np.matmul(T, theta).transpose(1, 0, 2).reshape(self.design.size, -1)
-
-    def _heldout_by_block(self, rows: Any, alphas: Any) -> Any:
-        """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
-        path, y, root = self._path(), to_numpy(self._Y)[rows], self._root_of(rows)
-        features = self._features(rows) @ self.coordinates.T
-        theta, intercept = path.coefficients(alphas)
-        residual = y[None] - np.matmul(features[None], theta) - intercept[:, None, :]
-        centred = root[:, None] * path.leverage_features(features)
-        out = np.empty_like(residual)
-        for i, shrinkage in enumerate(path.shrinkage(alphas)):
-            hat = (centred * shrinkage[None, :]) @ centred.T
-            if path.fit_intercept:
-                hat += np.outer(root, root / path.weight)
-            error = np.linalg.solve(np.eye(len(rows)) - hat, root[:, None] * residual[i])
-            out[i] = y - error / root[:, None]
-        return out
-
-    def _heldout_by_itself(self, rows: Any, alphas: Any) -> Any:
-        """Many rows: their own statistics, subtracted from the total. O(|J| m²)."""
-        problem, T = self.problem, self.coordinates.T
-        apart = collect(
-            self.design, take_rows(problem.X, rows), take_rows(self._Y, rows),
-            None if problem.root_weight is None else take_rows(problem.root_weight, rows),
-            workers=self.workers,
-        )[0]  # fmt: skip
-        path = self._solve((self.total() - apart).rotated(T))
-        theta, intercept = path.coefficients(alphas)
-        out = np.empty((theta.shape[0], len(rows), theta.shape[2]))
-        for _, part, values in predict_groups(
-            self.design, take_rows(problem.X, rows), [self._flat(theta, T)], workers=self.workers
-        ):
-            block = values.reshape(-1, theta.shape[0], theta.shape[2]).transpose(1, 0, 2)
-            out[:, part] = block + intercept[:, None, :]
-        return out
-
-    def _features(self, rows: Any) -> Any:
-        block = take_rows(self.problem.X, rows)
-        return self.design.features(block)
-
-    def heldout_squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None:
-        """From the statistics alone; None where that is not possible or has lost its digits.
-
-        Statistics count a row once: a splitter that tests rows repeatedly is not served.
-        """
-        if any(np.unique(test).size < len(test) for test in tests):
-            return None
-        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
-        extra = tests if apart else ()
-        groups = group_rows(self.problem.n, [*left_out, *extra])
-        if not self._in_one_pass(groups) or len(tests) > _MANY_PARTS:
-            return None
-        groups, paths, white = self._paths(left_out, extra)
-        scores = np.empty((np.size(alphas), len(tests)))
-        for split, path in enumerate(paths):
-            members = groups.members[len(tests) + split if apart else split]
-            here = white[members[0]]
-            for group in members[1:]:
-                here = here + white[group]
-            error = squared_error(here, *path.coefficients(alphas))
-            if np.any(error < _LEAST_SHARE * here.target_square[None]):
-                return None
-            scores[:, split] = error.mean(axis=1) / here.weight
-        return scores
-
-    # -- the model itself ------------------------------------------------------------------------
-
-    def _solution(self, alpha: Any) -> tuple[Any, Any, Any]:
-        """β (m, t), b (t,) without the offset, and μ (t,), for one μ or one per target."""
-        t = self.problem.Y.shape[1]
-        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
-        values, which = np.unique(mu, return_inverse=True)
-        theta, intercept = self._path().coefficients(values)
-        pick = (which, slice(None), np.arange(t))
-        beta = self.coordinates.of_landmarks(theta[pick].T)
-        return beta, intercept[which, np.arange(t)], mu
-
-    def _report_error(self, alpha: Any, intercept: Any) -> None:
-        """Add ‖K − K̃‖₂ and ding2012's bound to the report."""
+    def report_error(self, alpha: Any, intercept: Any) -> None:
+        """Add ‖K − K̃‖₂ and ding2012's bound to the report; warn of a ridge that rounding hides."""
         found = kernel_error(
             self.design, self.coordinates.T, self.problem.X, seed=0, workers=self.workers
         )
-        bound = decision_bound(found, to_numpy(self.problem.Y), intercept, alpha)
+        # About the offset: y and b enter by their difference alone, and the bound is tighter.
+        bound = decision_bound(found, to_numpy(self._Y), intercept, alpha)
         self.report |= {
             "kernel_error": found["kernel_error"],
             "kernel_error_rows": found["kernel_error_rows"],
             "decision_bound": bound,
         }
+        smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
+        if smallest < rounding:
+            warnings.warn(
+                f"alpha={smallest:.2g} is below {rounding:.1e}, the ridge that rounding errors look "
+                f"like in sums over {self.problem.n} rows, so that predictions may be off; use a larger "
+                "alpha, fewer landmarks, or a larger gamma.",
+                UserWarning,
+                stacklevel=2,
+            )
 
-    def expansion(self, alpha: Any) -> Expansion:
-        beta, intercept, mu = self._solution(alpha)
-        X = self.problem.X
-        self._report_error(mu, intercept + self.offset)
-        return Expansion(
-            self.design.kernel, self.design.landmarks, like(beta, X), like(intercept + self.offset, X)
-        )
+    def solve_each(self, alpha: Any) -> tuple[Any, Any, Any]:
+        """β (m, t), b (t,) without the offset, and μ (t,), for one μ or one per target."""
+        t = self.problem.Y.shape[1]
+        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
+        values, which = np.unique(mu, return_inverse=True)
+        beta, intercept = self.solve(values)
+        return beta[:, which, np.arange(t)], intercept[which, np.arange(t)], mu
 
 
-def _begins_with(known: Sequence[Any], asked: Sequence[Any]) -> bool:
-    return len(known) >= len(asked) and all(np.array_equal(a, b) for a, b in zip(known, asked))
+def landmark_coefficients(coordinates: Coordinates, theta: Any, T: Any | None = None) -> Any:
+    """θ (μ, r, t) as coefficients of the landmarks, (m, μ, t); T where θ is not in their coordinates."""
+    count, r, t = theta.shape
+    flat = theta.transpose(1, 0, 2).reshape(r, count * t)
+    beta = coordinates.of_landmarks(flat if T is None else T @ flat)
+    return beta.reshape(beta.shape[0], count, t)

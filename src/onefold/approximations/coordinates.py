@@ -1,13 +1,17 @@
-r"""In which coordinates a basis model is summed and solved: its landmarks, whitening and precision.
+r"""In which coordinates a basis model is trained, and how: its landmarks, whitening and precision.
 
-The features are φ(x) = [k(x, z_j)], or φ(x)·mix where they are whitened before the sum; T takes them to
-the coordinates in which the penalty is ‖θ‖².
+The features are φ(x) = [k(x, z_j)]; T takes them to coordinates V = ΦT in which the penalty is ‖θ‖².
+By the amount of work, training uses
+
+    factors         triangular factors of V's rows: nothing is squared, as exact as a refit by QR
+    whitened sums   VᵀV: rounding errors look like a ridge of eps ‖V‖²
+    sums            ΦᵀΦ, whitened afterwards: they are divided by the eigenvalues of W
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,10 +20,16 @@ from onefold.arrays import is_single
 from onefold.bases import Basis
 from onefold.kernels import Kernel
 from onefold.statistics import Design, Whitening
-from onefold.statistics.whitening import Precision, spanning_landmarks
+from onefold.statistics.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
 from onefold.threads import limit_blas
 
+_FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
+_FACTOR_SIZE = 2**24  # features held in memory for it
 _SMALL_WORK = 10**10  # multiply-adds of a Gram matrix that may as well be done three times
+_MEDIUM_WORK = 4 * 10**10  # and where plain sums would lose directions or digits
+_FEW_DIGITS = 1e-3  # of the smallest ridge: rounding errors that look like more are a loss
+
+Training = Literal["factors", "whitened sums", "sums"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +41,14 @@ class Coordinates:
     basis : Basis
     design : Design
     T : array (features, r)
+    training : {"factors", "whitened sums", "sums"}
     report : dict
     """
 
     basis: Basis
     design: Design
     T: Any
+    training: Training
     report: dict[str, Any]
 
     def of_landmarks(self, theta: Any) -> Any:
@@ -45,37 +57,58 @@ class Coordinates:
         return coefficients if self.design.mix is None else self.design.mix @ coefficients
 
 
+def uses_factors(n: int, m: int) -> bool:
+    """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
+    return n * m**2 <= _FACTOR_WORK and n * m <= _FACTOR_SIZE
+
+
 def choose_coordinates(
-    kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None, thin: bool, workers: int
+    kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None, thin: bool
 ) -> Coordinates:
     """Cut what rounding would spoil, as little as the amount of work allows. O(m³) time.
 
     With `thin` a kernel so smooth that few directions of the landmark kernel are above rounding keeps
     only as many landmarks as span them, where the work is large; the report tells.
     """
-    n, mix = problem.n, None
-    with limit_blas(workers):
+    n = problem.n
+    with limit_blas(1):  # the same digits whatever the number of threads
         W = Design(kernel, basis.rows).inner()
+        work = n * basis.size**2
+        if work <= _SMALL_WORK:
+            training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
+            whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
+            return _coordinates(kernel, problem, basis, whitening, training)
         whitening = Whitening.of(W, rank, rows=n)
-        if thin and n * basis.size**2 > _SMALL_WORK:
+        lossy = whitening.cut or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
+        if lossy and rank is not None:
+            return _coordinates(kernel, problem, basis, whitening, "whitened sums")
+        if lossy and work <= _MEDIUM_WORK:
+            return _coordinates(kernel, problem, basis, Whitening.pivoted(W), "whitened sums")
+        if thin:
             index = spanning_landmarks(W, whitening.T.shape[1])
             if index.size < basis.size:
                 basis, W = basis.thinned(index), W[np.ix_(index, index)]
                 whitening = Whitening.of(W, rank, rows=n)
-        if rank is None and whitening.cut and n * basis.size**2 <= _SMALL_WORK:
-            finer = Whitening.of(W)
-            if finer.cut < whitening.cut:
-                whitening, mix = finer.done(), finer.T
+    return _coordinates(kernel, problem, basis, whitening, "sums")
+
+
+def _coordinates(
+    kernel: Kernel, problem: Problem, basis: Basis, whitening: Whitening, training: Training
+) -> Coordinates:
     precision: Precision = "double"
-    leading = None
-    if is_single(problem.X) and mix is None:
-        precision, leading = whitening.precision_for(n)
+    leading = mix = None
+    T = whitening.T
+    if training == "whitened sums":
+        mix, T = T, np.eye(T.shape[1])
+    if is_single(problem.X) and training == "sums":
+        precision, leading = whitening.precision_for(problem.n)
     report = {
         "name": "nystroem",
         **basis.report,
         **whitening.report,
+        "training": training,
         "precision": precision,
-        "whitened": "after the sum" if mix is None else "before the sum",
     }
-    design = Design(kernel, basis.rows, precision, leading, mix)
-    return Coordinates(basis, design, whitening.T, report)
+    if training == "sums":
+        report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
+    return Coordinates(basis, Design(kernel, basis.rows, precision, leading, mix), T, training, report)

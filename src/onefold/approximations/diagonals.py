@@ -14,7 +14,8 @@ import numpy as np
 from onefold.arrays import is_sparse
 from onefold.kernels import CallableKernel, Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, spans, tile_side
-from onefold.threads import check_stop, map_threads
+from onefold.ordered import map_in_order
+from onefold.threads import check_stop, limit_blas
 
 STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
 _PAIRS = 2**16  # kernel values computed at a time when sampling
@@ -129,9 +130,10 @@ def diagonal_means(kernel: Kernel, X: Any, workers: int = 1) -> Means:
     total, squares = np.zeros(n), 0.0
     # A user's function may not be safe to run in several threads.
     threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else workers
-    for sums, square in map_threads(strip, range(len(parts)), threads):
-        total += sums
-        squares += square
+    with limit_blas(1):  # the same digits whatever the number of threads
+        for sums, square in map_in_order(strip, range(len(parts)), threads):
+            total += sums
+            squares += square
     length = n - np.arange(n)
     column = total / length
     kept = float(np.sum(np.where(np.arange(n) > 0, 2, 1) * length * column**2))

@@ -9,6 +9,7 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 from __future__ import annotations
 
 from onefold.approximations.base import Approximation, Workload
+from onefold.approximations.coordinates import uses_factors
 from onefold.memory import available_memory
 from onefold.smoothers.route import LARGE, choose_route
 
@@ -76,6 +77,8 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     model = (3 + 3 * folds) * square
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
+    if uses_factors(n, m):
+        return int(_factored(n, m, targets, load, at_once) + rows + workers * _TILE + _LIBRARIES)
     collecting = (2 + max(1, folds) + 2 * workers) * square
     # Threads have heaps of their own, which keep what they summed.
     solving = ((folds + 3 if folds else 5) + 2 * (workers - 1)) * square
@@ -89,6 +92,22 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
     clustering = 12.0 * min(n, 20 * m) * d
     return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
+
+
+def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> float:
+    """Of a basis model from factors of its rows: the features of all rows, and those of a fold thrice
+    over with its factorisation; leave-one-out has orthonormal columns of all rows besides.
+    """
+    workers = load.threads if at_once == 1 else 1
+    features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, _ERROR_ROWS)
+    folds = load.folds if load.folds > 1 else 0
+    model = features + (2 + folds) * square
+    kept = model if load.kernels > 1 else 0.0
+    pieces = 4.0 if load.folds == 1 else 4.0 * workers / (folds or 8)
+    solving = kept + at_once * model + pieces * features + 5 * square
+    comparing = model + 16.0 * sample * sample + 16.0 * sample * m
+    predictions = load.alphas * targets if load.predictions and load.folds else targets
+    return _FREED * max(solving, comparing) + 8.0 * _PREDICTION_COPIES * n * predictions
 
 
 def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> float:

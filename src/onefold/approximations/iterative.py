@@ -1,7 +1,8 @@
 r"""The true kernel where its matrix does not fit: preconditioned conjugate gradients.
 
 (K + μV⁻¹) α = y − b is solved for all targets at once, preconditioned by the low-rank matrix of a few
-landmarks. Products with K use float32 tiles, kept where memory allows and computed again otherwise.
+landmarks. Products with K use float32 tiles, kept where memory allows and computed again otherwise; the
+residual that decides is computed with float64 tiles from the coefficients themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.base import Approximation, Model, Problem
-from onefold.approximations.gradients import LowRankPreconditioner, conjugate_gradients
+from onefold.approximations.gradients import LowRankPreconditioner, solve_refined
 from onefold.arrays import Array, is_foreign, is_sparse, like
 from onefold.bases import BASES, Basis
 from onefold.expansion import Expansion
@@ -24,8 +25,10 @@ from onefold.kernels.symmetric import KernelOperator
 from onefold.memory import available_memory
 from onefold.smoothers.route import Need
 from onefold.statistics import Design
+from onefold.threads import limit_blas
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_SINGLE_LARGEST = 1e15  # features above leave float32's range when they are squared
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 
 
@@ -38,7 +41,8 @@ class ConjugateGradients(Approximation):
     n_components : int, default=1000
         Landmarks of the preconditioner.
     tolerance : float, default=1e-5
-        Stop when ‖y − b − (K + μ)α‖ ≤ tolerance · ‖y‖.
+        Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y about its mean where
+        there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
     max_iterations : int, default=500
     random_state : int, default=0
     """
@@ -68,8 +72,9 @@ class ConjugateGradients(Approximation):
             )
         m = min(self.n_components, max(1, problem.n // 4))
         rng = np.random.default_rng(self.random_state)
-        basis = BASES["rpcholesky"](kernel, problem.X, m, rng)
-        return IterativeModel(self, kernel, problem, basis, workers)
+        with limit_blas(1):  # the same digits whatever the number of threads
+            basis = BASES["rpcholesky"](kernel, problem.X, m, rng)
+            return IterativeModel(self, kernel, problem, basis, workers)
 
 
 class IterativeModel(Model):
@@ -89,7 +94,7 @@ class IterativeModel(Model):
         self._low_rank = LowRankPreconditioner(
             Design(kernel, basis.rows), problem.X, self._root, workers=workers
         )
-        self._operators: dict[Any, KernelOperator] = {}
+        self._operators: dict[tuple[Any, bool], KernelOperator] = {}
         self.report = {
             "name": "cg",
             "reason": f"{problem.n} rows: the true kernel without a dense factorisation",
@@ -108,10 +113,11 @@ class IterativeModel(Model):
         mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
         dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
         solves = []
-        for value in np.unique(mu):
-            own = np.flatnonzero(mu == value)
-            dual[:, own], intercept[own], told = self._solve(float(value), own)
-            solves.append(told)
+        with limit_blas(1):
+            for value in np.unique(mu):
+                own = np.flatnonzero(mu == value)
+                dual[:, own], intercept[own], told = self._solve(float(value), own)
+                solves.append(told)
         self.report["solves"] = solves
         worst = max(solves, key=lambda told: told["residual"])
         if not worst["converged"]:
@@ -126,43 +132,55 @@ class IterativeModel(Model):
         X = problem.X
         return Expansion(self._kernel, X, like(dual, X), like(intercept, X))
 
-    def _operator(self, mu: float) -> KernelOperator:
+    def _operators_for(self, mu: float) -> tuple[KernelOperator, KernelOperator]:
+        """What carries the iteration along, and what the residual is computed with."""
         n = self._problem.n
         noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
-        dtype = np.dtype(np.float32 if mu > _SINGLE_NOISE * noise else np.float64)
-        if dtype not in self._operators:
-            free = available_memory()
-            needed = n * n * dtype.itemsize // 2
-            keep = free is not None and needed < _KEEP_SHARE * free
-            self._operators[dtype] = KernelOperator(
+        double, single = np.dtype(np.float64), np.dtype(np.float32)
+        X = self._problem.X
+        fits = max(float(X.max()), -float(X.min())) < _SINGLE_LARGEST
+        rough = single if fits and mu > _SINGLE_NOISE * noise else double
+        free = available_memory()
+        keep = free is not None and n * n * rough.itemsize // 2 < _KEEP_SHARE * free
+        self.report["tiles"] = f"{rough}, {'kept' if keep else 'computed at each product'}"
+        first = self._operator(rough, keep)
+        return first, first if rough == double else self._operator(double, False)
+
+    def _operator(self, dtype: Any, keep: bool) -> KernelOperator:
+        if (dtype, True) in self._operators:
+            keep = True
+        if (dtype, keep) not in self._operators:
+            self._operators[dtype, keep] = KernelOperator(
                 self._kernel, self._problem.X, dtype=dtype, keep=keep, workers=self._workers
             )
-            self.report["tiles"] = f"{dtype}, {'kept' if keep else 'computed at each product'}"
-        return self._operators[dtype]
+        return self._operators[dtype, keep]
 
     def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
-        problem, operator = self._problem, self._operator(mu)
-        root = self._root
-        Y = root[:, None] * problem.Y[:, targets]
-        rhs = np.hstack([root[:, None], Y]) if problem.fit_intercept else Y
+        problem, root = self._problem, self._root
+        Y, offset = problem.Y[:, targets], np.zeros(len(targets))
+        if problem.fit_intercept:  # the intercept takes a shift of the targets, their digits stay
+            offset = np.average(Y, axis=0, weights=root**2)
+        Y = Y - offset[None, :]
+        # In units of their own, by a power of 2: squares neither underflow nor overflow.
+        unit = np.exp2(np.frexp(np.abs(Y).max(axis=0, initial=0.0))[1])
+        rough, true = self._operators_for(mu)
 
-        def apply(V: Any) -> Any:
-            return root[:, None] * operator.product(root[:, None] * V) + mu * V
+        def times(operator: KernelOperator, *, fast: bool) -> Any:
+            def product(V: Any) -> Any:
+                return root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
 
-        def rough(V: Any) -> Any:
-            return root[:, None] * operator.product(root[:, None] * V, rough=True) + mu * V
+            return product
 
-        solution, told = conjugate_gradients(
-            apply,
-            rough,
+        roughs = [rough] if rough is true else [rough, true]
+        a, b, told = solve_refined(
+            times(true, fast=False),
+            [times(operator, fast=True) for operator in roughs],
             self._low_rank.solver(mu),
-            rhs,
+            root[:, None] * (Y / unit[None, :]),
+            root,
+            fit_intercept=problem.fit_intercept,
             tolerance=self._settings.tolerance,
             max_iterations=self._settings.max_iterations,
         )
-        if not problem.fit_intercept:
-            return root[:, None] * solution, 0.0, {"alpha": mu, **told}
-        rho, nu = solution[:, :1], solution[:, 1:]
-        b = (root @ nu) / float(root @ rho[:, 0])
-        return root[:, None] * (nu - rho * b[None, :]), b, {"alpha": mu, **told}
+        return root[:, None] * a * unit[None, :], b * unit + offset, {"alpha": mu, **told}

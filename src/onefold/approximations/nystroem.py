@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem, Workload
-from onefold.approximations.basis import BasisModel
+from onefold.approximations.base import Approximation, Model, Problem, Workload
+from onefold.approximations.coordinates import choose_coordinates, uses_factors
+from onefold.approximations.factored import FactoredModel
 from onefold.approximations.footprint import TYPICAL, basis_bytes, models_at_once
 from onefold.approximations.rows import RowsModel
+from onefold.approximations.summed import SummedModel
 from onefold.arrays import is_sparse
 from onefold.bases import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.kernels import Kernel, Precomputed
@@ -122,13 +124,15 @@ class Nystroem(Approximation):
 
     def model(
         self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> BasisModel:
-        kind = BasisModel if self.predict == "landmarks" else RowsModel
-        with limit_blas(workers):
+    ) -> Model:
+        with limit_blas(1):  # the same landmarks whatever the number of threads
             basis = self._basis(kernel, problem)
         # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
         thin = self._counts and self.rank is None and self.predict == "landmarks"
-        return kind(kernel, problem, basis, rank=self.rank, thin=thin, workers=workers)
+        coordinates = choose_coordinates(kernel, problem, basis, rank=self.rank, thin=thin)
+        kind = FactoredModel if coordinates.training == "factors" else SummedModel
+        model = kind(problem, coordinates, workers)
+        return model if self.predict == "landmarks" else RowsModel(model)
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:
@@ -149,14 +153,17 @@ class Nystroem(Approximation):
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
         r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of
-        a product, 8 m³ on one core per fold, and predictions n m t for every ridge.
+        a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
+        rows instead of a Gram matrix take more of either.
         """
         m, workers = self._size(n), count_workers(None)
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1
         tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))
-        gram = 0.6 * n * m**2 / speed.multiply_adds
-        small = (11 + 8 * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
+        # Factors of rows instead of their Gram matrix: whitening, and a QR factorisation.
+        exact = uses_factors(n, m)
+        gram = (4.0 if exact else 0.6) * n * m**2 / speed.multiply_adds
+        small = (11 + (20 if exact else 8) * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
         predict = n * m * targets * load.alphas * bool(load.folds) / one_core
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds

@@ -15,15 +15,21 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations.base import Model
 from onefold.approximations.basis import BasisModel
 from onefold.arrays import Array, like, take_rows, to_numpy
 from onefold.expansion import Expansion
 from onefold.kernels.tiles import kernel_product
-from onefold.statistics import predict_groups
+from onefold.threads import limit_blas
 
 
-class RowsModel(BasisModel):
+class RowsModel(Model):
     """The landmarks train, all rows predict."""
+
+    keep = True
+
+    def __init__(self, landmarks: BasisModel) -> None:
+        self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
 
     def leave_one_out(self, alphas: Any) -> Array:
         raise ValueError(
@@ -31,54 +37,46 @@ class RowsModel(BasisModel):
             'predict="landmarks".'
         )
 
-    def heldout_squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None:
-        return None
-
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        """Train without J by subtraction, then K[J, rest] α. O(n²) kernel values for a partition."""
-        _, paths, _ = self._paths(parts)
-        return [self._from_rows(path, rows, alphas) for path, rows in zip(paths, parts)]
+        """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        with limit_blas(1):
+            found = self._landmarks.solve_without(parts, mu)
+            return [self._from_rows(*solution, rows, mu) for solution, rows in zip(found, parts)]
 
-    def _from_rows(self, path: Any, rows: Any, alphas: Any) -> Any:
-        problem = self.problem
-        theta, intercept = path.coefficients(alphas)
-        rest = np.delete(np.arange(problem.n), rows)
-        mu = np.asarray(alphas, dtype=float).reshape(-1)
-        dual = self._dual(self._flat(theta, self._fold_T()), intercept, mu, rest)
+    def _from_rows(self, beta: Any, intercept: Any, rows: Any, mu: Any) -> Any:
+        rest = np.delete(np.arange(self.problem.n), rows)
+        dual = self._dual(beta, intercept, mu[:, None], rest)
+        X = self.problem.X
+        values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
+        constant = intercept + self._landmarks.offset[None, :]
+        return values.transpose(1, 0, 2) + constant[:, None, :]
+
+    def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
+        """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
+        design = self._landmarks.design
+        flat = like(coef.reshape(coef.shape[0], -1), self.problem.X)
         values = kernel_product(
-            self.design.kernel,
-            take_rows(problem.X, rows),
-            take_rows(problem.X, rest),
-            like(dual.reshape(rest.size, -1), problem.X),
-            workers=self.design.threads(self.workers),
+            design.kernel, rows, centres, flat, workers=design.threads(self._landmarks.workers)
         )
-        shape = (len(rows), theta.shape[0], theta.shape[2])
-        return (
-            to_numpy(values).reshape(shape).transpose(1, 0, 2)
-            + (intercept + self.offset[None, :])[:, None, :]
-        )
+        return to_numpy(values).reshape(-1, *coef.shape[1:])
 
     def _dual(self, beta: Any, intercept: Any, mu: Any, rows: Any) -> Any:
-        """α (rows, μ, targets) of the landmark models β (m, μ·targets): weighted residuals over μ."""
-        X, y = take_rows(self.problem.X, rows), to_numpy(self._Y)[rows]
-        fitted = np.empty((y.shape[0], beta.shape[1]))
-        for _, part, values in predict_groups(self.design, X, [beta], workers=self.workers):
-            fitted[part] = values
-        fitted = fitted.reshape(y.shape[0], mu.size, -1)
-        residual = y[:, None, :] - fitted - intercept[None]
-        return self._root_of(rows)[:, None, None] ** 2 * residual / mu[None, :, None]
+        """α (rows, μ, targets) of the landmark models β (m, μ, targets): weighted residuals over μ.
+
+        `mu` is (μ, 1), or (1, targets) for one of its own per target.
+        """
+        model = self._landmarks
+        fitted = self._product(take_rows(self.problem.X, rows), model.design.landmarks, beta)
+        residual = model.targets_of(rows)[:, None, :] - fitted - intercept[None]
+        return model.root_of(rows)[:, None, None] ** 2 * residual / mu[None]
 
     def expansion(self, alpha: Any) -> Expansion:
-        problem = self.problem
-        t = problem.Y.shape[1]
-        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
-        values, which = np.unique(mu, return_inverse=True)
-        theta, intercept = self._path().coefficients(values)
-        beta = self._flat(theta, self.coordinates.T)
-        dual = self._dual(beta, intercept, values, np.arange(problem.n))
-        coef = dual[:, which, np.arange(t)]
-        constant = intercept[which, np.arange(t)] + self.offset
-        self._report_error(mu, constant)
-        return Expansion(self.design.kernel, problem.X, like(coef, problem.X), like(constant, problem.X))
+        problem, model = self.problem, self._landmarks
+        with limit_blas(1):
+            beta, intercept, mu = model.solve_each(alpha)
+            everything = np.arange(problem.n)
+            coef = self._dual(beta[:, None], intercept[None], mu[None, :], everything)[:, 0]
+            model.report_error(mu, intercept)
+        X, constant = problem.X, intercept + model.offset
+        return Expansion(model.design.kernel, X, like(coef, X), like(constant, X))

@@ -13,6 +13,7 @@ import scipy.linalg
 from onefold.arrays import Array, take_rows, to_numpy
 from onefold.bases.base import Basis, candidate_rows, centred, pick
 from onefold.kernels import Kernel
+from onefold.statistics.finite import finite_kernel
 
 _PER_LANDMARK = 8
 
@@ -25,11 +26,11 @@ def leverage_rows(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) ->
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
     rows = centred(kernel, take_rows(X, candidates))
     pilot = take_rows(rows, rng.choice(candidates.size, m, replace=False))
-    inner = np.array(to_numpy(kernel(pilot, pilot)), dtype=np.float64)
+    inner = finite_kernel(np.array(to_numpy(kernel(pilot, pilot)), dtype=np.float64))
     spectrum = np.linalg.eigvalsh(inner)
-    ridge = max(float(spectrum[m // 2]), 1e-10 * float(spectrum[-1]))
+    ridge = max(float(spectrum[m // 2]), 1e-10 * float(spectrum[-1])) or 1.0  # of a kernel of zeros
     inner.flat[:: m + 1] += ridge
-    across = np.asarray(to_numpy(kernel(pilot, rows)), dtype=np.float64)
+    across = finite_kernel(np.asarray(to_numpy(kernel(pilot, rows)), dtype=np.float64))
     half = scipy.linalg.solve_triangular(
         np.linalg.cholesky(inner), across, lower=True, check_finite=False
     )

@@ -16,6 +16,7 @@ import scipy.linalg
 from onefold.arrays import Array, take_rows, to_numpy
 from onefold.bases.base import Basis, candidate_rows, centred, pick
 from onefold.kernels import Kernel
+from onefold.statistics.finite import finite_kernel
 from onefold.threads import check_stop
 
 _PER_LANDMARK = 4
@@ -29,7 +30,7 @@ def pivoted_rows(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> 
     """
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
     rows = centred(kernel, take_rows(X, candidates))
-    diagonal = np.array(to_numpy(kernel.diagonal(rows)), dtype=np.float64)
+    diagonal = finite_kernel(np.array(to_numpy(kernel.diagonal(rows)), dtype=np.float64))
     chosen, left = _pivots(kernel, rows, diagonal, m, rng)
     index = np.sort(candidates[chosen])
     report = {"method": "rpcholesky", "candidates": int(candidates.size), "unexplained_trace": left}
@@ -49,7 +50,7 @@ def _pivots(
         r, size = len(chosen), min(block, m - len(chosen))
         proposals = rng.choice(c, size, p=residual / residual.sum())
         part = take_rows(rows, proposals)
-        inner = np.asarray(to_numpy(kernel(part, part)), dtype=np.float64)
+        inner = finite_kernel(np.asarray(to_numpy(kernel(part, part)), dtype=np.float64))
         inner -= factor[proposals, :r] @ factor[proposals, :r].T
         kept = _accept(inner, residual[proposals], rng)
         if not kept:  # rounding: the residuals they were drawn with were no longer true
@@ -57,6 +58,7 @@ def _pivots(
             continue
         pivots = proposals[kept]
         columns = np.array(to_numpy(kernel(rows, take_rows(rows, pivots))), dtype=np.float64)
+        finite_kernel(columns)
         columns -= factor[:, :r] @ factor[pivots, :r].T
         # A shift of rounding size: the accepted residuals are positive, but may be tiny.
         core = inner[np.ix_(kept, kept)]
@@ -67,6 +69,8 @@ def _pivots(
         residual = np.maximum(residual - np.einsum("ij,ij->i", fresh, fresh), 0.0)
         residual[pivots] = 0.0
         chosen.extend(int(p) for p in pivots)
+    if not chosen:  # a kernel of zeros: any row will do
+        chosen.append(0)
     return np.array(chosen, dtype=np.intp), float(residual.sum() / max(total, 1e-300))
 
 

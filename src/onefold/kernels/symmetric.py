@@ -14,6 +14,7 @@ import numpy as np
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import CallableKernel
 from onefold.kernels.tiles import common_origin, spans
+from onefold.ordered import map_in_order
 from onefold.threads import check_stop, map_threads
 
 _SIDE = 1024
@@ -84,7 +85,7 @@ class KernelOperator:
 
         total = np.zeros_like(V)
         # Longest block rows first, so that the last ones to run are short.
-        for piece in map_threads(work, reversed(range(len(self._parts))), self._threads):
+        for piece in map_in_order(work, reversed(range(len(self._parts))), self._threads):
             total += piece
         return total
 

@@ -117,9 +117,8 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
                 check_stop()
                 out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
 
-    row_parts = list(spans(n, side))
-    small = len(row_parts) == 1 or isinstance(kernel, CallableKernel)
-    with limit_blas(1 if len(row_parts) > 1 else None):
-        for _ in map_threads(fill, row_parts, 1 if small else tile_threads(workers)):
+    small = n <= side or isinstance(kernel, CallableKernel)
+    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
+        for _ in map_threads(fill, spans(n, side), 1 if small else tile_threads(workers)):
             pass
     return out

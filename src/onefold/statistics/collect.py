@@ -1,6 +1,7 @@
 r"""The pass over row blocks: block → statistics, a pure function; their sum, group by group.
 
-Blocks run on Python threads with one BLAS thread each.
+Blocks run on Python threads with one BLAS thread each, and are added in the order of the rows: the sums
+have the same digits whatever the number of threads.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import numpy as np
 
 from onefold.arrays import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.kernels.tiles import spans
+from onefold.ordered import map_in_order
 from onefold.statistics.base import Statistics
 from onefold.statistics.design import Design
+from onefold.statistics.finite import finite_kernel
 from onefold.statistics.sums import double_sums, single_sums
-from onefold.threads import map_threads
+from onefold.threads import limit_blas, map_threads
 
 _TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once
@@ -111,7 +114,7 @@ def collect(
 ) -> list[Statistics]:
     """The statistics of each of `count` groups of rows, in one pass.
 
-    O(n m²) time; memory for count + 2 · workers Gram matrices, whatever n.
+    O(n m²) time; memory for count + 3 · workers Gram matrices, whatever n.
     """
     totals = [Statistics.zero(design.size, int(Y.shape[1])) for _ in range(count)]
 
@@ -119,8 +122,11 @@ def collect(
         group, rows = task
         return group, block_statistics(design, _take(X, rows), _take(Y, rows), _take(root, rows))
 
-    for group, statistics in map_threads(work, _tasks(X, label, count), design.threads(workers)):
-        totals[group] = totals[group].absorb(statistics)
+    with limit_blas(1):
+        for group, statistics in map_in_order(work, _tasks(X, label, count), design.threads(workers)):
+            totals[group] = totals[group].absorb(statistics)
+    for total in totals:
+        finite_kernel(total.gram)
     return totals
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from onefold.arrays import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
 from onefold.kernels import CallableKernel, Kernel
 from onefold.kernels.tiles import common_origin, spans
+from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision
 from onefold.threads import check_stop
 
@@ -64,7 +66,7 @@ class Design:
         rows = double(self.landmarks)
         origin = common_origin(self.kernel, rows)
         rows = rows if origin is None else rows - origin[None, :]
-        W = np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64)
+        W = finite_kernel(np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64))
         # Products of subnormal numbers take a processor a hundred times longer.
         W[np.abs(W) < _NOTHING * np.abs(W).max(initial=0.0)] = 0.0
         return W
@@ -102,6 +104,12 @@ class Design:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]
             yield part, tile
+
+    @cached_property
+    def unit(self) -> float:
+        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
+        largest = float(np.max(to_numpy(self.kernel.diagonal(self.landmarks))))
+        return largest if self.mix is None else float(np.sqrt(largest))
 
     def features(self, rows: Array) -> Any:
         """All features of a few rows at once, float64 NumPy (rows, features)."""

@@ -11,19 +11,20 @@ from onefold.rank_update import add_gram, add_lower, mirror, subtract_product
 from onefold.statistics.design import Design
 
 _FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
-_SILENT = 2.0**-30  # rows without a larger feature add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
+_SILENT = 2.0**-30  # of the features' unit: rows below add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
 
 
 def double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
     """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`."""
     m = design.size
     gram, small = np.zeros((m, m)), np.zeros((m, wanted.shape[1]))
+    unit = design.unit
     for part, tile in design.tiles(rows, np.dtype(np.float64)):
         if root is not None:
             tile *= root[part, None]
         tile = np.ascontiguousarray(tile)
         small += tile.T @ wanted[part]
-        add_gram(gram, _loud(tile))
+        add_gram(gram, _loud(tile, unit if root is None else unit * root[part]))
     return mirror(gram), small
 
 
@@ -40,7 +41,7 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
     U = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
     q = U.shape[1]
     across, corner, apart = np.zeros((q, m)), np.zeros((q, q)), np.zeros((q, wanted.shape[1]))
-    pending = 0
+    pending, unit = 0, design.unit
     for part, tile in design.tiles(rows, single):
         if root is not None:
             tile *= root[part, None].astype(single)
@@ -53,7 +54,7 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
             corner += wide.T @ wide
             apart += wide.T @ wanted[part]
         small += tile.T @ narrow[part]
-        tile = _loud(tile)
+        tile = _loud(tile, unit if root is None else unit * root[part])
         if not tile.shape[0]:
             continue
         add_gram(run, tile, fresh=pending == 0)
@@ -73,10 +74,14 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
     return gram, small
 
 
-def _loud(tile: Any) -> Any:
-    """The tile without silent rows, where they are many: a narrow kernel does not see most rows."""
-    silent = tile.max(axis=1) <= _SILENT
+def _loud(tile: Any, unit: Any) -> Any:
+    """The tile without silent rows, where they are many: a narrow kernel does not see most rows.
+
+    `unit` is the size of a feature that a landmark sees in full, times √weight of each row: a row is
+    silent by what it is, not by what it weighs.
+    """
+    silent = tile.max(axis=1, initial=0.0) <= _SILENT * unit
     if np.count_nonzero(silent) < tile.shape[0] / 8:
         return tile
-    silent &= tile.min(axis=1) >= -_SILENT
+    silent &= tile.min(axis=1, initial=0.0) >= -_SILENT * unit
     return tile[~silent]
