@@ -85,7 +85,7 @@ def test_large_features_in_single_precision_are_no_infinities() -> None:
 
 
 def test_a_kernel_that_overflows_is_refused_or_left_out() -> None:
-    with pytest.raises(ValueError, match="NaN or infinite values; scale the features"):
+    with pytest.raises(ValueError, match="NaN or infinite values, or nearly so; scale the features"):
         LSSVR("polynomial", degree=9).fit(1e60 * X, Y)
     with pytest.warns(UserWarning, match="have no score"):
         found = LSSVRCV("polynomial", gammas=[1e-120, 1e60], alphas=[1.0], degree=3).fit(1e60 * X, Y)
@@ -229,6 +229,14 @@ class TestEdges:
         with warnings.catch_warnings():
             warnings.simplefilter("error", GridEdgeWarning)
             LSSVRCV(**grid).fit(X, noisy)
+
+    def test_the_neighbour_is_that_of_the_chosen_end(self) -> None:
+        def table(scores):
+            return {"mean_test_score": np.array(scores), "param_alpha": np.array([1.0, 2.0, 3.0, 4.0])}
+
+        assert edges(table([1.0, 0.5, 0.99999999999999, 0.1]), 0) == ["smallest alpha"]
+        assert edges(table([0.1, 1.0 - 1e-16, 0.5, 1.0]), 3) == ["largest alpha"]
+        assert edges(table([1.0, 1.0, 0.5, 0.1]), 0) == []
 
     def test_a_plateau_is_no_edge(self) -> None:
         results = {

@@ -120,11 +120,12 @@ class BasisModel(Model):
             "decision_bound": bound,
         }
         smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
+        unit = self.problem.alpha_unit
         if smallest < rounding:
             warnings.warn(
-                f"alpha={smallest:.2g} is below {rounding:.1e}, the ridge that rounding errors look "
-                f"like in sums over {self.problem.n} rows, so that predictions may be off; use a larger "
-                "alpha, fewer landmarks, or a larger gamma.",
+                f"alpha={smallest * unit:.2g} is below {rounding * unit:.1e}, the ridge that rounding "
+                f"errors look like in sums over {self.problem.n} rows, so that predictions may be "
+                "off; use a larger alpha, fewer landmarks, or a larger gamma.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -37,6 +37,7 @@ from onefold.smoothers.spectral import GIVEN, PSD, Rounding, isolated_rows, psd_
 from onefold.speed import Speed
 
 _STRIP = 256
+_LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _OUTWEIGHED = 1e-6  # of the weight: a rest with less loses too many digits beside what it is left out of
 _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 
@@ -141,8 +142,9 @@ class ExactModel(SmoothingModel):
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         n_alphas, targets = np.size(alphas), self.problem.Y.shape[1]
-        few = n_alphas * len(parts) * targets <= self.problem.n
-        if few and not self.smoother.below_rounding(alphas).any():
+        if self.smoother.below_rounding(alphas).any():
+            return [self._trained_without(rows, alphas) for rows in parts]
+        if n_alphas * len(parts) * targets <= self.problem.n:
             found = self._heldout_by_duals(parts, alphas)
         else:
             predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
@@ -263,9 +265,10 @@ def check_matrix(K: Array, tolerance: float | None) -> None:
     xp = namespace(K)
     with np.errstate(invalid="ignore", over="ignore"):
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
-    if not all_finite(sums):
+    if not all_finite(sums) or float(xp.max(xp.abs(sums))) > _LARGEST:
         raise UnsolvableError(
-            "the kernel matrix holds NaN or infinite values; scale the features, or check the kernel."
+            "the kernel matrix holds NaN or infinite values, or nearly so; scale the features, or check "
+            "the kernel."
         )
     if tolerance is None:
         return

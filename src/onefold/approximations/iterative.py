@@ -183,4 +183,5 @@ class IterativeModel(Model):
             tolerance=self._settings.tolerance,
             max_iterations=self._settings.max_iterations,
         )
-        return root[:, None] * a * unit[None, :], b * unit + offset, {"alpha": mu, **told}
+        told = {"alpha": mu * problem.alpha_unit, **told}
+        return root[:, None] * a * unit[None, :], b * unit + offset, told

@@ -104,7 +104,7 @@ class Nystroem(Approximation):
         self.require_memory(problem, load)
         if not self._counts or self._method(problem) not in KERNEL_FREE:
             return self
-        with limit_blas(load.workers):
+        with limit_blas(1):  # the same landmarks whatever the number of threads
             basis = self._basis(kernel, problem)
         return _Placed(
             self.n_components, self.method, self.rank, self.predict, self.random_state,

@@ -114,7 +114,7 @@ class _Sparse(KernelMachine):
             kernel, alpha = self._tune(problem, task, criterion, splits)
             basis, centre_of = self._first_basis(kernel, problem)
             if self.weights == "robust":
-                problem, task = self._reweighted(problem, task, kernel, alpha, basis)
+                problem, task = self._reweighted(problem, task, kernel, alpha, basis, n)
             pruner = self._pruner(problem, task, criterion, kernel, alpha, basis, centre_of)
             expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
             self.expansion_ = self._finished(expansion, problem, n)
@@ -176,7 +176,7 @@ class _Sparse(KernelMachine):
         return BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng), None
 
     def _reweighted(
-        self, problem: Problem, task: Task, kernel: Kernel, alpha: float, basis: Basis
+        self, problem: Problem, task: Task, kernel: Kernel, alpha: float, basis: Basis, n: int
     ) -> tuple[Problem, Task]:
         """The problem with robust weights on top of the user's, also for scoring."""
         Y = to_numpy(problem.Y)
@@ -188,10 +188,13 @@ class _Sparse(KernelMachine):
             model = fitted.expansions([basis.size])[0]
             return Y - to_numpy(model.predict(problem.X, self._workers))
 
-        self.robust_weights_, self.robust_rounds_ = settle_weights(residuals, problem.n)
+        weights, self.robust_rounds_ = settle_weights(residuals, problem.n)
+        self.robust_weights_ = weights
+        if problem.kept is not None:
+            self.robust_weights_ = np.zeros(n)
+            self.robust_weights_[problem.kept] = weights
         given = 1.0 if task.sample_weight is None else task.sample_weight
-        task = replace(task, sample_weight=given * self.robust_weights_)
-        return _weighted(problem, self.robust_weights_), task
+        return _weighted(problem, weights), replace(task, sample_weight=given * weights)
 
     def _pruner(
         self,
@@ -345,7 +348,7 @@ class SparseLSSVR(KernelRegressor, _Sparse):
         ``alpha_`` is the ridge for all rows: the one that the folds chose times n over the number of
         rows they trained on.
     robust_weights_ : array (n,)
-        With ``weights="robust"``.
+        With ``weights="robust"``; 0 for rows of weight 0.
     """
 
     _default_criterion = "mse"

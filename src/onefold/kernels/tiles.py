@@ -79,7 +79,7 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         tile = kernel(left, right)
         if i == j:
-            tile = (tile + tile.T) / 2  # the same digits on both sides of the diagonal
+            tile = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
         K[i, j] = tile
         K[j, i] = tile.T
 
