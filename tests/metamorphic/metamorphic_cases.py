@@ -93,6 +93,8 @@ class Way:
     precomputed: bool = False
     sparse_rows: bool = True
     rows: str = "plane"
+    kernels: tuple[str, ...] = ()
+    """The kernels to try where they are not all of interest: those that take another path."""
     same_digits: float = 10.0
 
     def __str__(self) -> str:
@@ -142,36 +144,51 @@ KERNELS = [
     KernelCase("linear", lambda s, a: Linear(), has_width=False, alpha_power=1),
     KernelCase("sum", lambda s, a: RBF(0.6 / s) + Matern(0.2 / s, 2.5), radial=True),
     KernelCase(
-        "product", lambda s, a: RBF(0.2 / s) * Laplacian(0.3 / a), radial=True, sparse_rows=False,
+        "product",
+        lambda s, a: RBF(0.2 / s) * Laplacian(0.3 / a),
+        radial=True,
+        sparse_rows=False,
         euclidean=False,
-    ),  # fmt: skip
-    KernelCase("mixed", lambda s, a: RBF(0.5 / s) + Polynomial(0.3 / s, 1, 0.5)),
-    KernelCase(
-        "callable", lambda s, a: _rational(s), has_width=False, saved=False, sparse_rows=False
     ),
+    KernelCase("mixed", lambda s, a: RBF(0.5 / s) + Polynomial(0.3 / s, 1, 0.5)),
+    KernelCase("callable", lambda s, a: _rational(s), has_width=False, saved=False, sparse_rows=False),
     KernelCase("precomputed", lambda s, a: "precomputed", has_width=False, sparse_rows=False),
 ]
 _GIVEN = KERNELS[-1]
 
 WAYS = [
     Way("exact", lambda anchor: {"approximation": "exact"}, precomputed=True),
-    Way("auto", lambda anchor: {"approximation": "auto"}, fits=False, precomputed=True),
+    Way(
+        "auto",
+        lambda anchor: {"approximation": "auto"},
+        fits=False,
+        precomputed=True,
+        kernels=("rbf", "precomputed"),
+    ),
     Way("nystroem", lambda anchor: {"approximation": Nystroem(anchor)}, same_digits=1e4),
-    Way("kmeans", lambda anchor: {"approximation": Nystroem(9)}, picks=True, same_digits=1e4),
+    Way(
+        "kmeans",
+        lambda anchor: {"approximation": Nystroem(9)},
+        picks=True,
+        same_digits=1e4,
+        kernels=("rbf", "linear", "product", "callable"),
+    ),
     Way(
         "pivoted",
         lambda anchor: {"approximation": Nystroem(9, method="rpcholesky")},
         picks=True,
+        kernels=("laplacian", "polynomial", "linear", "callable"),
         same_digits=1e4,
     ),
     Way(
         "ding2012",
         lambda anchor: {"approximation": Nystroem(anchor, rank=6, predict="rows")},
+        kernels=("rbf", "matern", "polynomial", "linear"),
         same_digits=1e4,
     ),
     Way(
         "grid",
-        lambda anchor: {"approximation": Grid(points=9, tolerance=1e-10)},
+        lambda anchor: {"approximation": Grid(points=7, tolerance=1e-9)},
         radial_only=True,
         sparse_rows=False,
         same_digits=1e3,
@@ -190,6 +207,7 @@ WAYS = [
         lambda anchor: {"approximation": Toeplitz()},
         weights=False,
         ordered=True,
+        kernels=("rbf", "polynomial", "callable", "precomputed"),
         precomputed=True,
         sparse_rows=False,
         same_digits=1e3,
@@ -210,7 +228,13 @@ WAYS = [
         same_digits=1e3,
     ),
     Way("improved", lambda anchor: {"drop": 0.3}, prunes=True, same_digits=1e4),
-    Way("suykens", lambda anchor: {"prune": "suykens", "drop": 0.5}, prunes=True, picks=True),
+    Way(
+        "suykens",
+        lambda anchor: {"prune": "suykens", "drop": 0.5},
+        prunes=True,
+        picks=True,
+        kernels=("rbf", "linear"),
+    ),
 ]
 
 
@@ -218,6 +242,8 @@ def _allowed(machine: Machine, way: Way, kernel: KernelCase) -> bool:
     if way.prunes != machine.prunes or (way.radial_only and not kernel.radial):
         return False
     if kernel is _GIVEN and not way.precomputed:
+        return False
+    if way.kernels and kernel.name not in way.kernels:
         return False
     return way.searches if machine.searches else way.fits
 

@@ -42,7 +42,15 @@ def test_a_linear_kernel_with_an_intercept_moved(case: Case) -> None:
     """x·x' changes by more than it is, but the model does not: the intercept takes the difference."""
 
     def relation(case: Case, data: Data, shift: float) -> None:
-        if case.way.name in ("nystroem", "kmeans", "pivoted", "ding2012", "averaged", "improved", "suykens"):
+        if case.way.name in (
+            "nystroem",
+            "kmeans",
+            "pivoted",
+            "ding2012",
+            "averaged",
+            "improved",
+            "suykens",
+        ):
             return  # other landmarks, or another matrix, are in play
         # The kernel's rounding grows with its values, and the ridge magnifies it.
         matches(case, data, data.features(lambda A: A + shift), rounding=1e3 * EPS * shift**2 / 0.02)

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from metamorphic_cases import Case
 from metamorphic_fits import ALPHAS, GAMMAS, Data, agree, every, explore, fit, inputs, spread
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 SEARCHES = every(lambda case: case.machine.searches)
 SELECTS = every(lambda case: case.machine.searches and not case.machine.prunes)
@@ -43,7 +49,9 @@ def test_folds_given_as_indices(case: Case) -> None:
             kinds = [KFold(3), ShuffleSplit(3, test_size=0.3, random_state=1)]
         splitter = kinds[which]
         X, _ = inputs(case, data)
-        named, listed = (fit(case, replace(data, cv=cv)) for cv in (splitter, list(splitter.split(X, y))))
+        named, listed = (
+            fit(case, replace(data, cv=cv)) for cv in (splitter, list(splitter.split(X, y)))
+        )
         assert named.choice == listed.choice
         assert_array_equal(named.values, listed.values)
         assert_array_equal(named.scores, listed.scores)

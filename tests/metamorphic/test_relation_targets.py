@@ -23,7 +23,11 @@ def test_targets_scaled(case: Case) -> None:
         plain = fit(case, data)
         grown = fit(case, replace(data, y=scale * data.y))
         heldout = None if grown.heldout is None else grown.heldout / scale
-        agree(plain, replace(grown, values=grown.values / scale, heldout=heldout), size=spread(case, data.y))
+        agree(
+            plain,
+            replace(grown, values=grown.values / scale, heldout=heldout),
+            size=spread(case, data.y),
+        )
         if case.machine.searches:
             top = np.max(np.abs(plain.scores))
             assert_allclose(grown.scores / scale**2, plain.scores, rtol=0, atol=4 * plain.slack * top)
