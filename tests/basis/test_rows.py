@@ -129,3 +129,14 @@ def test_bound_holds_for_the_model_it_speaks_of(regression):
     found = {"kernel_error": norm, "largest_diagonal": 1.0}
     assert 0 < gap <= decision_bound(found, Y, np.zeros(2), mu)
     assert low.approximation_["decision_bound"] > gap
+
+
+def test_bound_counts_the_intercept_and_takes_the_worst_target():
+    """κ √n (‖y‖ + |b| √n) ‖K − K̃‖ / μ², the largest over targets with a μ each."""
+    Y = np.array([[3.0, 0.0], [4.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    found = {"largest_diagonal": 2.0, "kernel_error": 0.5}
+    first = 2.0 * 2.0 * (5.0 + 1.5 * 2.0) * 0.5 / 0.1**2
+    second = 2.0 * 2.0 * (1.0 + 7.0 * 2.0) * 0.5 / 0.2**2
+    assert decision_bound(found, Y, np.array([-1.5, 7.0]), [0.1, 0.2]) == pytest.approx(first)
+    assert decision_bound(found, Y, np.array([-1.5, 7.0]), [1.0, 0.2]) == pytest.approx(second)
+    assert decision_bound(found, Y, np.array([0.0, -7.0]), [1.0, 0.2]) == pytest.approx(second)

@@ -97,8 +97,8 @@ def estimator(case: Case, data: Data, *, ridge: float = 1.0, **extra: Any) -> An
         parameters |= {"gammas": GAMMAS} if case.kernel.has_width else {}
     else:
         parameters |= {"alpha": 0.1 * ridge}
-    kernel = case.kernel.build(data.square, data.absolute)
-    return case.machine.kind(kernel, **(parameters | extra))
+    parameters["kernel"] = case.kernel.build(data.square, data.absolute)
+    return case.machine.kind(**(parameters | extra))
 
 
 def inputs(case: Case, data: Data) -> tuple[Any, Any]:
@@ -137,7 +137,7 @@ def outcome(case: Case, data: Data, model: Any, Z: Any, ridge: float = 1.0) -> O
 
 
 def _slack(case: Case, data: Data, ridge: float) -> float:
-    """Machine epsilon · n · condition of K + alpha, K's norm bounded by its trace at the widest kernel."""
+    """Machine epsilon · n · condition of K + alpha, with K's trace for its norm."""
     kernel = case.kernel.build(data.square, data.absolute)
     diagonal = np.ones(len(data.X))
     if hasattr(kernel, "diagonal"):
