@@ -2,7 +2,7 @@ r"""How much of the core do the tests pin down? Draw random mutants and see whic
 
 A mutant is the package with one operator, comparison, condition, constant, sign or pair of arguments
 changed. It is made in a copy of the tree, never in place. The tests of its own folder run first, then
-the metamorphic relations, then all others; a test that fails, and a run that takes far too long, catch
+the metamorphic relations of the cases that reach it, then all others; a test that fails, and a run that takes far too long, catch
 it. Mutants that only say which of two equal routes runs are listed below, and not drawn.
 
     python -m benchmarks.mutants --mutants 40 --seed 0 --paths smoothers criteria --out mutants.json
@@ -33,23 +33,25 @@ CORE = [
     "kernels", "search", "smoothers", "statistics", "trust_check.py",
 ]  # fmt: skip
 
-# Where the tests of a path are: the first pattern that matches.
-TESTS: list[tuple[str, list[str]]] = [
-    (r"kernels/|expansion", ["kernels", "heldout", "estimators/test_parity.py"]),
-    (r"smoothers/toeplitz|toeplitz|diagonals|reordered", ["toeplitz"]),
-    (r"circulant", ["circulant"]),
-    (r"approximations/grid|lattice", ["grid"]),
-    (r"statistics/pruning|estimators/(sparse|pruners|robust)", ["sparse"]),
-    (r"statistics/|bases/|approximations/(?!exact|base)", ["basis", "sparse"]),
-    (r"smoothers/|approximations/", ["smoothers", "heldout", "estimators/test_parity.py"]),
-    (r"heldout/", ["heldout", "estimators/test_parity.py"]),
-    (r"criteria/", ["estimators/test_criteria.py", "estimators/test_parity.py"]),
-    (r"search/|estimators/", ["estimators", "sparse"]),
-    (r"trust_check", ["trust"]),
-    (r"saving/", ["saving"]),
-    (r"tables/", ["tables", "cli"]),
-    (r"cli/|plots/", ["cli"]),
-    (r"", ["test_threads.py", "basis", "estimators"]),
+# Where the tests of a path are, and which of the metamorphic cases reach it: the first that matches.
+_LANDMARKS = "nystroem or kmeans or pivoted or ding2012 or improved"
+TESTS: list[tuple[str, list[str], str]] = [
+    (r"kernels/lattice|approximations/grid|grid_expansion", ["grid"], "grid"),
+    (r"kernels/|expansion", ["kernels", "heldout", "estimators/test_parity.py"], "exact or nystroem"),
+    (r"toeplitz|diagonals|reordered", ["toeplitz"], "toeplitz or averaged"),
+    (r"circulant", ["circulant"], "circulant"),
+    (r"pruning|estimators/(sparse|pruners|robust)", ["sparse"], "improved or suykens"),
+    (r"iterative|gradients|symmetric", ["basis/test_conjugate_gradients.py"], "cg"),
+    (r"statistics/|bases/|approximations/(?!exact|base)", ["basis", "sparse"], _LANDMARKS),
+    (r"smoothers/|approximations/", ["smoothers", "heldout", "estimators/test_parity.py"], "exact"),
+    (r"heldout/", ["heldout", "estimators/test_parity.py"], "exact"),
+    (r"criteria/", ["estimators/test_criteria.py", "estimators/test_parity.py"], "exact"),
+    (r"search/", ["estimators/test_parity.py", "estimators/test_interface.py"], "exact or circulant"),
+    (r"estimators/", ["estimators"], "exact"),
+    (r"trust_check", ["trust"], "exact"),
+    (r"saving/", ["saving"], "test_from_a_file"),
+    (r"tables/|cli/|plots/", ["tables", "cli"], "test_from_a_file"),
+    (r"", ["test_threads.py", "basis", "estimators"], "test_two_threads"),
 ]
 
 # Lines whose change no result can show, and why: (path, line, reason).
@@ -156,11 +158,10 @@ class Sandbox:
 def stages_for(path: Path) -> list[tuple[str, ...]]:
     """The tests to run on a mutant of a file: its own, the relations, all others."""
     name = path.as_posix()
-    own = next(folders for pattern, folders in TESTS if re.search(pattern, name))
+    own, cases = next(entry[1:] for entry in TESTS if re.search(entry[0], name))
     first = tuple(f"tests/{folder}" for folder in own)
-    relations = "tests/metamorphic"
-    rest = ("tests", *(f"--ignore={folder}" for folder in (*first, relations)))
-    return [first, (relations,), rest]
+    rest = ("tests", *(f"--ignore={folder}" for folder in first))
+    return [first, ("tests/metamorphic", "-k", cases), rest]
 
 
 def draw(paths: list[str], count: int, generator: random.Random) -> list[Mutant]:

@@ -175,12 +175,13 @@ def spread(case: Case, y: Any) -> float:
 ALL = "ONEFOLD_METAMORPHIC" in os.environ
 
 
-def every(keep: Callable[[Case], bool] = lambda case: True) -> Any:
+def every(keep: Callable[[Case], bool] = lambda case: True, share: int = 1) -> Any:
     """A test for every case of the table that a relation holds for.
 
     Estimators that differ in their targets alone take turns: of each approximation with each kernel
     a relation sees one that fits, one that searches and one that prunes, and the next relation sees
-    others. With ``ONEFOLD_METAMORPHIC=all`` in the environment every relation sees all of them.
+    others. A relation that asks little sees one in `share` of these. With ``ONEFOLD_METAMORPHIC=all``
+    in the environment every relation sees everything.
     """
 
     def decorate(test: Any) -> Any:
@@ -189,7 +190,10 @@ def every(keep: Callable[[Case], bool] = lambda case: True) -> Any:
             groups.setdefault((case.machine.searches, case.way, case.kernel), []).append(case)
         chosen = []
         for number, group in enumerate(groups.values()):
-            chosen += group if ALL else [group[(turn + number) % len(group)]]
+            if ALL:
+                chosen += group
+            elif (turn + number) % share == 0:
+                chosen.append(group[(turn + number // share) % len(group)])
         return pytest.mark.parametrize("case", chosen, ids=str)(test)
 
     return decorate

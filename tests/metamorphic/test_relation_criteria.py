@@ -11,7 +11,16 @@ from metamorphic_cases import KERNELS, MACHINES, WAYS, Case
 from metamorphic_fits import Data, agree, explore, fit, spread
 from sklearn.metrics import make_scorer, mean_absolute_error
 
-REGRESSION = ["mse", "press", "gcv", "evidence", "r2", "neg_mean_absolute_error", "mape", "max_error"]
+REGRESSION = [
+    "mse",
+    "press",
+    "gcv",
+    "evidence",
+    "r2",
+    "neg_mean_absolute_error",
+    "mape",
+    "neg_max_error",
+]
 SMOOTHER = ["press", "gcv", "evidence"]
 OWN = make_scorer(mean_absolute_error, greater_is_better=False)
 CASES = [

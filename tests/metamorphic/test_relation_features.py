@@ -58,7 +58,7 @@ def test_a_linear_kernel_with_an_intercept_moved(case: Case) -> None:
     explore(case, relation, shift=st.sampled_from([32.0, 1.0]))
 
 
-@every(lambda case: case.way.name not in _COLUMNS_MATTER and case.kernel.name != "precomputed")
+@every(lambda case: case.way.name not in _COLUMNS_MATTER and case.kernel.name != "precomputed", share=2)
 def test_a_feature_twice(case: Case) -> None:
     """Every column twice doubles squared and absolute distances and inner products alike."""
 
@@ -68,7 +68,7 @@ def test_a_feature_twice(case: Case) -> None:
     explore(case, relation, examples=1)
 
 
-@every(lambda case: case.kernel.radial)
+@every(lambda case: case.kernel.radial, share=2)
 def test_a_constant_column(case: Case) -> None:
     def relation(case: Case, data: Data, level: float) -> None:
         changed = data.features(lambda A: np.column_stack([A, np.full(len(A), level)]))
@@ -77,7 +77,7 @@ def test_a_constant_column(case: Case) -> None:
     explore(case, relation, examples=1, level=st.sampled_from([0.0, 1e3]))
 
 
-@every(lambda case: case.kernel.name != "precomputed")
+@every(lambda case: case.kernel.name != "precomputed", share=3)
 def test_columns_in_another_order_and_sign(case: Case) -> None:
     """Every kernel of the table is symmetric in the features, and even in each."""
 

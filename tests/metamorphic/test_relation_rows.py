@@ -18,7 +18,7 @@ from sklearn.model_selection import (
 )
 
 SEARCHES = every(lambda case: case.machine.searches)
-SELECTS = every(lambda case: case.machine.searches and not case.machine.prunes)
+SELECTS = every(lambda case: case.machine.searches and not case.machine.prunes, share=2)
 
 
 def _seen(data: Data, index: np.ndarray) -> Data:
@@ -74,7 +74,7 @@ def test_groups_are_folds(case: Case) -> None:
     explore(case, relation, examples=1)
 
 
-@SEARCHES
+@every(lambda case: case.machine.searches, share=2)
 def test_folds_in_another_order(case: Case) -> None:
     def relation(case: Case, data: Data) -> None:
         turned = replace(data, cv=[(train[::-1], test[::-1]) for train, test in data.cv[::-1]])
@@ -125,7 +125,7 @@ def test_a_value_of_the_grid_twice(case: Case) -> None:
     explore(case, relation, examples=1)
 
 
-@every()
+@every(share=3)
 def test_predictions_row_by_row(case: Case) -> None:
     """What else is asked for changes no answer."""
 

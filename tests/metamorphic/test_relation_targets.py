@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 REGRESSORS = every(lambda case: not case.machine.classifies)
 WITH_INTERCEPT = every(lambda case: not case.machine.classifies and case.machine.intercept)
 CLASSIFIERS = every(lambda case: case.machine.classifies)
+SOME_REGRESSORS = every(lambda case: not case.machine.classifies, share=3)
+SOME_CLASSIFIERS = every(lambda case: case.machine.classifies, share=3)
 SCALES = st.sampled_from([1e-12, 1e12, 1e-5, 1e-8, 1e-3, 3.0, 1e5, 1e9])
 
 
@@ -49,7 +51,7 @@ def test_targets_shifted(case: Case) -> None:
     explore(case, relation, shift=st.sampled_from([1e8, -1e8, 1e4, -3.0]))
 
 
-@REGRESSORS
+@SOME_REGRESSORS
 def test_several_targets_are_each_on_their_own(case: Case) -> None:
     """With one alpha and gamma for all: other columns have no say in a column's predictions."""
 
@@ -70,7 +72,7 @@ def test_several_targets_are_each_on_their_own(case: Case) -> None:
     explore(case, relation, size=st.sampled_from([1e6, 1e-6, 1.0]))
 
 
-@REGRESSORS
+@SOME_REGRESSORS
 def test_a_column_is_a_vector(case: Case) -> None:
     def relation(case: Case, data: Data) -> None:
         flat, column = fit(case, data), fit(case, replace(data, y=data.y[:, None]))
@@ -81,7 +83,7 @@ def test_a_column_is_a_vector(case: Case) -> None:
     explore(case, relation, examples=1)
 
 
-@WITH_INTERCEPT
+@every(lambda case: not case.machine.classifies and case.machine.intercept, share=2)
 def test_a_constant_target_is_predicted(case: Case) -> None:
     def relation(case: Case, data: Data, level: float) -> None:
         found = fit(case, replace(data, y=np.full(len(data.y), level)))
@@ -90,7 +92,7 @@ def test_a_constant_target_is_predicted(case: Case) -> None:
     explore(case, relation, examples=1, level=st.sampled_from([7.0, 1e-9]))
 
 
-@CLASSIFIERS
+@SOME_CLASSIFIERS
 def test_labels_renamed(case: Case) -> None:
     def relation(case: Case, data: Data, names: list[Any]) -> None:
         names_of = np.array(names)
@@ -112,7 +114,7 @@ def test_classes_exchanged(case: Case) -> None:
     explore(case, relation)
 
 
-@CLASSIFIERS
+@SOME_CLASSIFIERS
 def test_three_classes_in_another_order(case: Case) -> None:
     def relation(case: Case, data: Data) -> None:
         score = data.X[:, 0] + 0.5 * data.X[:, -1] ** 2
