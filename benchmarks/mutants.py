@@ -2,8 +2,9 @@ r"""How much of the core do the tests pin down? Draw random mutants and see whic
 
 A mutant is the package with one operator, comparison, condition, constant, sign or pair of arguments
 changed. It is made in a copy of the tree, never in place. The tests of its own folder run first, then
-the metamorphic relations of the cases that reach it, then all others; a test that fails, and a run that takes far too long, catch
-it. Mutants that only say which of two equal routes runs are listed below, and not drawn.
+the metamorphic relations of the cases that reach it, then all others; a test that fails, and a run that
+takes far too long, catch it. Mutants that only say which of two equal routes runs are listed below, and
+not drawn. Tests that fail without any change are told apart first, and left out.
 
     python -m benchmarks.mutants --mutants 40 --seed 0 --paths smoothers criteria --out mutants.json
 """
