@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 from metamorphic_cases import Case
 from metamorphic_fits import Data, Outcome, estimator, every, explore, fit, inputs
 from numpy.testing import assert_array_equal
 
 import onefold
+from onefold import LSSVR, LSSVRCV
+from onefold.approximations import ConjugateGradients, Grid, Nystroem
 
 
 def identical(one: Outcome, two: Outcome) -> None:
@@ -78,3 +81,36 @@ def test_input_is_left_alone(case: Case) -> None:
         model.predict(Z)
 
     explore(case, relation, examples=1)
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "approximation",
+    [Nystroem(40), Nystroem(40, "uniform"), Grid(), ConjugateGradients(60), "exact"],
+    ids=lambda a: a if isinstance(a, str) else a.name,
+)
+def test_two_threads_on_many_rows(approximation, single) -> None:
+    """Enough rows for several blocks: sums are in the order of the rows, not of the threads."""
+    rng = np.random.default_rng(0)
+    n = 1200 if approximation == "exact" else 6000
+    X = rng.normal(size=(n, 2)).astype(np.float32 if single else np.float64)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    found = [
+        LSSVR(gamma=0.7, alpha=0.1, approximation=approximation, n_jobs=jobs).fit(X, y).predict(X[:50])
+        for jobs in (1, 2, 2)
+    ]
+    assert_array_equal(found[1], found[0])
+    assert_array_equal(found[2], found[1])
+
+
+@pytest.mark.parametrize("approximation", [Nystroem(40), Nystroem(40, "rpcholesky"), Grid(points=20)])
+def test_two_threads_in_a_search_on_many_rows(approximation) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=4000)
+    grid = {"gammas": [0.1, 1.0, 3.0], "alphas": [0.01, 1.0], "cv": 3}
+    found = [LSSVRCV(approximation=approximation, n_jobs=jobs, **grid).fit(X, y) for jobs in (1, 2, 2)]
+    for other in found[1:]:
+        assert_array_equal(other.cv_results_["mean_test_score"], found[0].cv_results_["mean_test_score"])
+        assert_array_equal(other.heldout_prediction_, found[0].heldout_prediction_)
+        assert_array_equal(other.predict(X[:50]), found[0].predict(X[:50]))
