@@ -69,6 +69,8 @@ class Way:
     ----------
     settings : function anchor → constructor arguments
         `anchor` are rows that move with the features but not with the training rows.
+    landmarks : bool
+        It computes features of landmarks, in float32 where the rows are.
     picks : bool
         It chooses landmarks among the rows it is given: rows that come twice change the choice.
     ordered : bool
@@ -87,6 +89,7 @@ class Way:
     searches: bool = True
     prunes: bool = False
     weights: bool = True
+    landmarks: bool = False
     picks: bool = False
     ordered: bool = False
     radial_only: bool = False
@@ -165,11 +168,12 @@ WAYS = [
         precomputed=True,
         kernels=("rbf", "precomputed"),
     ),
-    Way("nystroem", lambda anchor: {"approximation": Nystroem(anchor)}, same_digits=1e4),
+    Way("nystroem", lambda anchor: {"approximation": Nystroem(anchor)}, landmarks=True, same_digits=1e4),
     Way(
         "kmeans",
         lambda anchor: {"approximation": Nystroem(9)},
         picks=True,
+        landmarks=True,
         same_digits=1e4,
         kernels=("rbf", "linear", "product", "callable"),
     ),
@@ -178,12 +182,14 @@ WAYS = [
         lambda anchor: {"approximation": Nystroem(9, method="rpcholesky")},
         picks=True,
         kernels=("laplacian", "polynomial", "linear", "callable"),
+        landmarks=True,
         same_digits=1e4,
     ),
     Way(
         "ding2012",
         lambda anchor: {"approximation": Nystroem(anchor, rank=6, predict="rows")},
         kernels=("rbf", "matern", "polynomial", "linear"),
+        landmarks=True,
         same_digits=1e4,
     ),
     Way(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from metamorphic_cases import CASES, Case
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 
 EPS = np.finfo(float).eps
 GAMMAS = [0.3, 1.0, 4.0]
@@ -219,13 +218,3 @@ def explore(
         body(case, draw(case, number), **drawn)
 
     run()
-
-
-def unfitted(model: Any) -> Any:
-    """The estimator before its fit."""
-    return clone(model)
-
-
-def together(parts: Iterable[Any]) -> Any:
-    """Row numbers of several parts, in order."""
-    return np.concatenate([np.asarray(part) for part in parts])
