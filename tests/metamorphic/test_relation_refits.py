@@ -92,3 +92,21 @@ def test_leave_one_out_is_as_many_folds_as_rows(case: Case) -> None:
             assert_allclose(pooled.heldout, blocks.heldout, rtol=0, atol=bound)
 
     explore(case, relation, examples=1)
+
+
+@every(lambda c: str(c.machine) in ("LSSVRCV", "KernelRidgeCV") and c.way.name == "exact")
+def test_left_out_beside_nothing_of_its_weight(case: Case) -> None:
+    """A row of 1e13 times the weight of all others is left out like any other, and so are they."""
+
+    def relation(case: Case, data: Data, heavy: int) -> None:
+        weight = np.ones(len(data.y))
+        weight[heavy] = 1e13
+        cell = {"alphas": [0.3]} | ({"gammas": [1.0]} if case.kernel.has_width else {})
+        found = fit(case, replace(data, weight=weight, cv="loo"), **cell)
+        for row in (heavy, (heavy + 5) % len(data.y)):
+            rest = np.delete(np.arange(len(data.y)), row)
+            part = replace(data, weight=weight, Z=data.X[[row]]).rows(rest)
+            refit = fit(_fixed(case, EXACT), replace(part, cv=None), **_settings(case, found))
+            assert_allclose(found.heldout[row], refit.values[0], rtol=0, atol=1e-6)
+
+    explore(case, relation, heavy=st.integers(0, 23))
