@@ -58,7 +58,7 @@ TESTS: list[tuple[str, list[str], str]] = [
 # Lines whose change no result can show, and why: (path, line, reason).
 COSTS: list[tuple[str, str, str]] = [
     (r"", r"^_?[A-Z][A-Z0-9_]*(: \w+)? = ", "thresholds, block sizes and tolerances of a module"),
-    (r"", r"_(MANY|BLOCK|STRIP|TILE|LIMIT|SIDE_BY_SIDE)\b|\bLARGE\b|_LARGEST", "which equal route runs"),
+    (r"", r"_(MANY|BLOCK|STRIP|TILE|LIMIT|PROBE|SIDE_BY_SIDE)\b|\bLARGE\b|_LARGEST", "equal routes"),
     (
         r"",
         r"stacklevel=|perf_counter|seconds|isinstance\(.*(bool|Integral)",
