@@ -36,7 +36,7 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
     there = available_memory()
     if there is not None and needed > there:
         raise MemoryError(
-            f"{what} needs {needed / 2**30:.3g} GiB but {there / 2**30:.3g} GiB are free; {remedy}."
+            f"{what} needs {needed / 2**30:.1f} GiB but {there / 2**30:.1f} GiB are free; {remedy}."
         )
 
 

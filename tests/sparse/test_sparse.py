@@ -190,6 +190,8 @@ def test_knee_and_tolerance():
     assert within(scores, 0.0) == 1
     assert knee(np.vstack([scores - 0.03, scores + 0.03])) == 3
     assert knee(np.vstack([scores, scores])) == 1
+    dip = np.array([-0.1, -0.1, -0.5, -0.1, -0.9])  # what lies beyond a dip is no plateau
+    assert knee(np.vstack([dip - 0.01, dip + 0.01])) == 1
 
 
 def test_saved_cloned_and_drawn(data, tmp_path):

@@ -40,24 +40,6 @@ def wave(n: int, noise: float = 0.3, seed: int = 0) -> tuple[Any, Any]:
     return X, np.sin(2 * X[:, 0]) + noise * generator.normal(size=n)
 
 
-def test_the_approximation_is_told_the_share_of_the_rows_it_sees() -> None:
-    """Landmarks shrink with the subsample: a third of the rows, a third of the landmarks."""
-    told = []
-
-    @dataclass(frozen=True)
-    class Listening(Distorted):
-        def for_subsample(self, share: float) -> Approximation:
-            told.append(share)
-            return self
-
-    X, y = wave(300)
-    onefold.trust(LSSVRCV(gammas=[1.0], alphas=ALPHAS, approximation=Listening()), X, y, size=100)
-    assert told == [pytest.approx(1 / 3)]
-    assert Nystroem(90, rank=60).for_subsample(1 / 3) == Nystroem(30, rank=20)
-    assert Nystroem(2, rank=1).for_subsample(0.01) == Nystroem(1, rank=1)
-    assert Nystroem(X[:9]).for_subsample(1 / 3) == Nystroem(X[:9])
-
-
 def test_the_exact_method_is_trusted_and_agrees_with_itself() -> None:
     X, y = wave(400)
     found = onefold.trust(LSSVRCV(gammas=GAMMAS, alphas=ALPHAS), X, y, size=150, random_state=0)
@@ -276,6 +258,8 @@ def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
     assert shares == [150 / 600]
     assert sizes == [20]
     assert Nystroem(80, rank=40).for_subsample(150 / 600) == Nystroem(20, rank=10)
+    assert Nystroem(2, rank=1).for_subsample(0.01) == Nystroem(1, rank=1)
+    assert Nystroem(X[:9]).for_subsample(1 / 3) == Nystroem(X[:9])
 
 
 def test_a_check_on_all_rows_checks_the_approximation_as_it_is() -> None:

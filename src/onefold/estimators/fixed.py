@@ -47,7 +47,7 @@ class _Given(KernelMachine):
         X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
-            v_i ≥ 0 in Σ v_i (y_i − f(x_i))².
+            v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
         alpha = check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
@@ -100,7 +100,8 @@ class LSSVC(KernelClassifier, _Given):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     n_jobs : int or None, default=None
-        Threads; None and -1 use every core.
+        Threads; None and -1 use every core. The last digits of a dense factorisation of more than 1000
+        rows depend on it, nothing else does.
 
     Attributes
     ----------

@@ -280,9 +280,9 @@ class LSSVCCV(KernelClassifier, _Chosen):
         ``approximation_["trust"]``, and "does not apply" warns.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
-        in all rows.
+        in all rows. A class of weight 0 is neither trained on nor scored.
     n_jobs : int or None, default=None
-        Threads; None and -1 use every core.
+        As in :class:`LSSVC`.
     verbose : int, default=0
         1 writes a line to the standard error stream after each gamma.
     callback : function, optional

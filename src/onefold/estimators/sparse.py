@@ -293,13 +293,14 @@ def within(scores: Any, tolerance: float) -> int:
 def knee(scores: Any) -> int:
     """Position of the knee in scores (folds, sizes): the smallest model on the plateau of the best.
 
-    The plateau reaches one standard error of the best mean score below it: a model there is no worse
-    than the folds can tell.
+    The plateau reaches one standard error of the best mean score below it, and ends where a size first
+    falls short of that: a model on it is no worse than the folds can tell.
     """
     mean = scores.mean(axis=0)
     best = int(np.argmax(mean))
     error = float(deviation(scores[:, best], axis=0)) / np.sqrt(scores.shape[0])
-    return int(np.flatnonzero(mean >= mean[best] - error).max())
+    short = np.flatnonzero(mean[best:] < mean[best] - error)
+    return best + int(short[0]) - 1 if short.size else len(mean) - 1
 
 
 def _weighted(problem: Problem, weights: Any) -> Problem:
