@@ -32,7 +32,7 @@ def explained(estimator: Any) -> dict[str, str]:
             "check_positive_only_tag_during_fit": _ROWS_AS_KERNEL,
             "check_estimators_dtypes": _ROWS_AS_KERNEL,
         }
-    if getattr(estimator, "prune", None) == "suykens":
+    if isinstance(estimator, SparseLSSVC) and estimator.prune == "suykens":
         return {
             "check_sample_weight_equivalence_on_dense_data": _DATA_DROPPED,
             "check_sample_weight_equivalence_on_sparse_data": _DATA_DROPPED,

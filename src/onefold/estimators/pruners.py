@@ -34,7 +34,7 @@ class Pruner(Protocol):
         """The model on all rows at each size."""
 
     def most_centres(self, splits: Splits) -> int:
-        """How many centres the training part with the fewest has before anything is dropped."""
+        """The held-out predictions of sizes from this one on are those of models that kept all."""
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """For each split the predictions (sizes, rows, targets) of its test rows."""
@@ -159,12 +159,14 @@ class SuykensPruner:
         return self._fits(np.arange(self.problem.n), sizes)
 
     def most_centres(self, splits: Splits) -> int:
-        return self.problem.n - max(len(rows) for rows in splits.left_out)
+        return self.problem.n
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
-        found = []
+        """Each training part keeps the same share of its rows as a size is of all rows."""
+        found, n = [], self.problem.n
         for left_out, test in zip(splits.left_out, splits.tests):
-            models = self._fits(np.delete(np.arange(self.problem.n), left_out), sizes)
+            train = np.delete(np.arange(n), left_out)
+            models = self._fits(train, [max(1, round(size * train.size / n)) for size in sizes])
             rows = take_rows(self.problem.X, test)
             found.append(np.array([to_numpy(m.predict(rows, self.workers)) for m in models]))
         return found

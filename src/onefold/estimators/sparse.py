@@ -241,13 +241,14 @@ class _Sparse(KernelMachine):
     ) -> Expansion:
         """Score every size, choose one, and fit it on all rows."""
         stop = min(_FEWEST if self.n_centres is None else self.n_centres, start)
+        path = prune_sizes(start, stop, self.drop)
+        shift = 0.0 if offset is None else offset
+        predictions = [values + shift for values in pruner.heldout(splits, path)]
+        scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
         # A training part has fewer centres to begin with: what it cannot prune it cannot judge.
         most = pruner.most_centres(splits)
-        path = prune_sizes(start, stop, self.drop)
-        sizes = [size for size in path if size == start or size < most or size == self.n_centres]
-        shift = 0.0 if offset is None else offset
-        predictions = [values + shift for values in pruner.heldout(splits, sizes)]
-        scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
+        judged = [k for k, s in enumerate(path) if s == start or s < most or s == self.n_centres]
+        sizes, scores = [path[k] for k in judged], scores[:, judged]
         self.path_ = {
             "n_centres": np.array(sizes),
             "mean_test_score": scores.mean(axis=0),
@@ -261,7 +262,7 @@ class _Sparse(KernelMachine):
             chosen = knee(scores)
         self.best_score_ = float(mean[chosen])
         self.n_centres_ = sizes[chosen]
-        expansion = pruner.expansions(sizes[: chosen + 1])[-1]
+        expansion = pruner.expansions(path[: judged[chosen] + 1])[-1]
         self.approximation_ = {
             "name": "sparse",
             "prune": self.prune,
@@ -344,7 +345,8 @@ class SparseLSSVR(KernelRegressor, _Sparse):
     ----------
     path_ : dict
         ``n_centres``, ``mean_test_score``, ``std_test_score`` and ``split*_test_score``: the held-out
-        score at each size, each training part pruned on its own.
+        score at each size that the training parts can judge, each pruned on its own ("suykens": to the
+        same share of its rows).
     n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
         ``alpha_`` is the ridge for all rows: the one that the folds chose times n over the number of
         rows they trained on.
