@@ -23,7 +23,7 @@ from onefold.expansion import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.statistics import Design, collect, group_rows, predict_groups
-from onefold.statistics.pruning import PruningPath, prune
+from onefold.statistics.pruning import PruningPath, prune, strongest
 from onefold.threads import limit_blas
 
 
@@ -140,7 +140,7 @@ class SuykensPruner:
             if size < rows.size:
                 expansion = found[-1] if found else self._fit(rows)
                 strength = np.linalg.norm(to_numpy(expansion.coef), axis=1)
-                rows = rows[np.sort(np.argsort(strength, kind="stable")[rows.size - size :])]
+                rows = rows[strongest(strength, size)]
             found.append(self._fit(rows))
         return found
 

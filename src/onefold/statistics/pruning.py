@@ -88,8 +88,7 @@ def prune(
         if size < index.size:
             if not centres:  # the first size is below the number of candidates
                 beta = _solve(gram, cross)
-            importance = np.einsum("it,it->i", beta, beta)
-            keep = np.sort(np.argsort(importance, kind="stable")[index.size - size :])
+            keep = strongest(np.linalg.norm(beta, axis=1), size)
             # Slicing the slice keeps the cost of copying at that of the remaining matrix.
             index, gram, cross = index[keep], gram[np.ix_(keep, keep)], cross[keep]
         beta = _solve(gram, cross)
@@ -97,6 +96,13 @@ def prune(
         coefs.append(beta)
         intercepts.append(mean_target - mean_feature[index] @ beta)
     return PruningPath(centres, coefs, np.array(intercepts).reshape(len(sizes), targets))
+
+
+def strongest(strength: Any, size: int) -> Any:
+    """Positions of the `size` largest, in order; equal to nine digits counts as equal, the last stay."""
+    largest = strength.max(initial=0.0)
+    rounded = np.round(strength / largest, 9) if largest > 0 else strength
+    return np.sort(np.argsort(rounded, kind="stable")[strength.size - size :])
 
 
 def _solve(matrix: Any, rhs: Any) -> Any:
