@@ -78,11 +78,11 @@ def make_splits(
         Numbers of the rows that the problem keeps, of the `n` that the splitter sees: the splits are
         those of all rows, with the others taken out.
     """
-    rows = np.arange(n) if kept is None else kept
+    size = n if kept is None else kept.size
     if isinstance(cv, str):
         if cv != "loo":
             raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
-        return _leave_one_out(rows.size, labels, pooled=True)
+        return _leave_one_out(size, labels, pooled=True)
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
@@ -90,23 +90,25 @@ def make_splits(
         )
     splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
-        return _leave_one_out(rows.size, labels, pooled=False)
-    place = np.full(n, -1)
-    place[rows] = np.arange(rows.size)
+        return _leave_one_out(size, labels, pooled=False)
+    if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
+        place = np.full(n, -1)
+        place[kept] = np.arange(kept.size)
     tests, left_out, aside, empty = [], [], [], []
     for number, (train, test) in enumerate(splitter.split(X, y, groups)):
-        train, test = _check_split(train, test, n, number)
-        without = test[place[test] < 0]
-        train, test = place[train], place[test]
-        train, test = train[train >= 0], test[test >= 0]
-        if not train.size:
-            raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
+        train, test, inside = _check_split(train, test, n, number)
+        without = np.empty(0, dtype=np.intp)
+        if kept is not None:
+            train, without, test = place[train], test[place[test] < 0], place[test]
+            train, test, inside = train[train >= 0], test[test >= 0], inside[kept]
+            if not train.size:
+                raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
         _check_classes(labels, train, number)
         if not test.size:
             empty.append(number)
             continue
         tests.append(test)
-        left_out.append(np.setdiff1d(np.arange(rows.size), train))
+        left_out.append(np.flatnonzero(~inside))
         aside.append(without)
     if not tests:
         raise ValueError("the cross-validation gave no split with rows to test.")
@@ -118,7 +120,7 @@ def make_splits(
             stacklevel=3,
         )
     return Splits(
-        rows.size,
+        size,
         tests,
         left_out,
         leave_one_out=False,
@@ -127,8 +129,8 @@ def make_splits(
     )
 
 
-def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any]:
-    """The row numbers of a split; raise unless it can be trained and tested."""
+def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, Any]:
+    """The row numbers of a split, and a mask of those trained on; raise unless both can be used."""
     train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
     inside = np.zeros(n, dtype=bool)
     inside[train] = True
@@ -138,7 +140,7 @@ def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any]:
         raise ValueError(f"split {number} tests rows that it trains on.")
     if not train.size or not test.size:
         raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
-    return train, test
+    return train, test, inside
 
 
 def _leave_one_out(n: int, labels: Any | None, *, pooled: bool) -> Splits:
