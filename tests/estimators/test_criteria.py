@@ -119,3 +119,30 @@ def test_weights_are_repeated_rows() -> None:
     weighted = KernelRidge(gamma=0.5, alpha=0.3).fit(X, Y, counts).predict(X)
     repeated = KernelRidge(gamma=0.5, alpha=0.3).fit(np.repeat(X, counts, 0), np.repeat(Y, counts, 0))
     assert_allclose(weighted, repeated.predict(X), rtol=1e-8)
+
+
+@pytest.mark.parametrize("criterion", ["neg_log_loss", "neg_brier_score", "d2_log_loss_score"])
+def test_scorers_of_probabilities_are_refused_before_any_work(criterion) -> None:
+    for kind in (LSSVCCV, LSSVRCV):
+        with pytest.raises(ValueError, match="needs probabilities"):
+            kind(criterion=criterion).fit(X, Y[:, 0] > 0)
+    with pytest.raises(ValueError, match=r"needs decision_function or predict_proba"):
+        LSSVRCV(criterion="roc_auc").fit(X, Y[:, 0])
+
+
+def test_predictions_that_a_scorer_refuses_have_no_score() -> None:
+    grid = {"gammas": [0.7], "alphas": [1e-3, 1e6], "cv": 4}
+
+    def positive(estimator, rows, y):
+        predicted = estimator.predict(rows)
+        if np.ptp(predicted) < 1e-3:
+            raise ValueError("constant predictions")
+        return -np.mean((predicted - y) ** 2)
+
+    with pytest.warns(
+        UserWarning, match=r"1 of 2 combinations .* refuses their predictions \(constant predictions\)"
+    ):
+        found = LSSVRCV(**grid, criterion=positive).fit(X, Y[:, 0])
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
+    with pytest.raises(ValueError, match="constant predictions"):
+        LSSVRCV(**grid | {"alphas": [1e6]}, criterion=positive).fit(X, Y[:, 0])

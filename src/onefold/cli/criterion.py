@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import traceback
 import warnings
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from onefold.tables import Target
 from onefold.tables.errors import listing
 
-__all__ = ["check_criterion", "default_criterion", "explain_failure"]
+__all__ = ["check_criterion", "default_criterion"]
 
 _OWN = {
     "classification": ("error", "accuracy", "press", "gcv", "evidence", "cost"),
@@ -64,15 +63,6 @@ def check_criterion(name: str, target: Target, approximation: str = "auto") -> N
         )
     if task == "classification":
         _check_labels(option, scorer, target)
-
-
-def explain_failure(name: str, error: Exception) -> str | None:
-    """Words for an error that a scorer raised about predictions; None if it came from elsewhere."""
-    frames = traceback.walk_tb(error.__traceback__)
-    if any(frame.f_globals.get("__name__") == "sklearn.metrics._scorer" for frame, _ in frames):
-        cause = " ".join(str(error).split()).rstrip(".")
-        return f"--criterion {name} cannot score the held-out predictions ({cause}); use another one"
-    return None
 
 
 def _nearest(name: str, task: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.cli.criterion import check_criterion, default_criterion, explain_failure
+from onefold.cli.criterion import check_criterion, default_criterion
 from onefold.cli.folds import choose_folds
 from onefold.cli.leaks import suspicious_columns
 from onefold.cli.measures import heldout_measures
@@ -142,13 +142,7 @@ def run_job(job: Job, callback: Callable[[Mapping[str, Any]], None] | None) -> T
         # Folds that lack a class are spoken of once, in words, before the search.
         warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
         warnings.simplefilter("ignore", GridEdgeWarning)  # a note in the report says so
-        try:
-            estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
-        except ValueError as error:
-            words = explain_failure(job.criterion, error)
-            if words is None:
-                raise
-            raise ValueError(words) from error
+        estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
         seconds = time.perf_counter() - begin
         # The callback has done its work and a model file has no room for code.
         estimator.set_params(callback=None)

@@ -46,7 +46,7 @@ _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
 def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
     """The Criterion behind a name, a scikit-learn scorer's name, or a scorer."""
     if callable(criterion):
-        return Scorer(criterion)
+        return _scorer(criterion, criterion, classifier)
     own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
     own |= {} if classifier else {"mse": SquaredError}
     if criterion in own:
@@ -58,10 +58,25 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
             'criterion="mse" is for regression; use "error", or "press" for the squared error.'
         )
     try:
-        return Scorer(get_scorer(criterion))
+        scorer = get_scorer(criterion)
     except (ValueError, TypeError) as error:
         names = ", ".join(repr(name) for name in own)
         raise ValueError(
             f"unknown criterion {criterion!r}; use one of {names}, "
             "the name of a scikit-learn scorer, or a scorer."
         ) from error
+    return _scorer(scorer, criterion, classifier)
+
+
+def _scorer(scorer: Any, name: Any, classifier: bool) -> Scorer:
+    """The criterion of a scorer; raise if it asks for what held-out predictions do not have."""
+    asked = getattr(scorer, "_response_method", "predict")
+    methods = {asked} if isinstance(asked, str) else set(asked)
+    if methods.isdisjoint({"predict", "decision_function"} if classifier else {"predict"}):
+        needed = "probabilities" if methods == {"predict_proba"} else " or ".join(sorted(methods))
+        instead = '"error" or "balanced_accuracy"' if classifier else '"mse" or "r2"'
+        raise ValueError(
+            f"criterion={name!r} needs {needed}, which held-out predictions of a "
+            f"{'classifier' if classifier else 'regression'} do not have here; use {instead}."
+        )
+    return Scorer(scorer)

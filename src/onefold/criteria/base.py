@@ -52,6 +52,9 @@ def label_index(decision: Any) -> Any:
 class HeldoutCriterion(ABC):
     """A score of held-out predictions, split by split."""
 
+    refusal: str | None = None
+    """Why the last predictions without a score have none."""
+
     @abstractmethod
     def score(self, predictions: Any, rows: Any, task: Task) -> Any:
         """One score per μ from the held-out predictions (μ, rows, targets) of the given rows."""

@@ -69,7 +69,10 @@ class PercentageError(HeldoutCriterion):
 
 
 class Scorer(HeldoutCriterion):
-    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator."""
+    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator.
+
+    Predictions that it refuses have no score (NaN), as in GridSearchCV; `refusal` says why.
+    """
 
     def __init__(self, scorer: Callable[..., float]) -> None:
         self._scorer = scorer
@@ -80,9 +83,13 @@ class Scorer(HeldoutCriterion):
         stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
         weight = task.weight_of(rows)
         extra = {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
-        return np.array(
-            [self._scorer(stand_in(values, X, task), X, y, **extra) for values in predictions]
-        )
+        scores = np.full(len(predictions), np.nan)
+        for index, values in enumerate(predictions):
+            try:
+                scores[index] = self._scorer(stand_in(values, X, task), X, y, **extra)
+            except ValueError as error:
+                self.refusal = f"the criterion refuses their predictions ({error})"
+        return scores
 
 
 def _takes_weights(scorer: Any) -> bool:

@@ -163,8 +163,8 @@ def search_grid(
                 **candidates[index].params,
                 "alphas": [float(a) for a in alphas],
                 "scores": scores[index].mean(axis=1).tolist(),
-                "unsolved": int(np.count_nonzero(~usable)),
-                "why": outcome.why,
+                "unsolved": int(np.count_nonzero(np.isnan(scores[index].mean(axis=1)))),
+                "why": outcome.why or getattr(criterion, "refusal", None),
                 "seconds": outcome.seconds,
             }
         )
