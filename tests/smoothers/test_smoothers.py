@@ -13,7 +13,8 @@ from onefold.kernels import RBF, Linear
 from onefold.kernels.tiles import gram
 from onefold.smoothers import CholeskySmoother, SpectralSmoother, choose_route
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
-from onefold.smoothers.spectral import check_spectrum, isolated_rows
+from onefold.smoothers.rounding import check_spectrum
+from onefold.smoothers.spectral import isolated_rows
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
 

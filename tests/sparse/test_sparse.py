@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Exact, Nystroem
 from onefold.estimators.robust import robust_weights
-from onefold.estimators.sparse import knee, within
+from onefold.estimators.sizes import knee, within
 from onefold.kernels import RBF
 from onefold.plots import pruning_path
 from onefold.statistics import Design, collect

@@ -32,8 +32,9 @@ from onefold.kernels.tiles import gram, kernel_product, spans
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.base import UnsolvableError, without_rows
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
+from onefold.smoothers.rounding import GIVEN, PSD, Rounding, psd_probe
 from onefold.smoothers.route import LARGE, Need
-from onefold.smoothers.spectral import GIVEN, PSD, Rounding, isolated_rows, psd_probe
+from onefold.smoothers.spectral import isolated_rows
 from onefold.speed import Speed
 
 _STRIP = 256

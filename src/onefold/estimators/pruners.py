@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onefold.approximations import Exact, Problem
-from onefold.arrays import like, take_rows, to_numpy
+from onefold.arrays import is_sparse, like, take_rows, to_numpy
 from onefold.bases import Basis
 from onefold.expansion import Expansion
 from onefold.heldout import Splits
@@ -25,6 +25,17 @@ from onefold.kernels import Kernel
 from onefold.statistics import Design, collect, group_rows, predict_groups
 from onefold.statistics.pruning import PruningPath, prune, strongest
 from onefold.threads import limit_blas
+
+
+def distinct_rows(X: Any) -> tuple[Any, Any]:
+    """The first row of each kind, in order, and for every row the position of its kind."""
+    # Sparse rows: equal ones have equal products with a vector, others differ almost surely.
+    keys = X @ np.random.default_rng(0).random((X.shape[1], 2)) if is_sparse(X) else to_numpy(X)
+    _, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return first[order], place[kind.reshape(-1)]
 
 
 class Pruner(Protocol):

@@ -11,13 +11,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Nystroem, Problem
-from onefold.arrays import is_sparse, like, take_rows, to_numpy
+from onefold.arrays import like, take_rows, to_numpy
 from onefold.bases import BASES, Basis
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
-from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner
+from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.estimators.robust import settle_weights
 from onefold.estimators.selected import DEFAULT_ALPHAS, candidate_kernels
+from onefold.estimators.sizes import knee, within
 from onefold.estimators.validation import (
     as_labels,
     check_alphas,
@@ -272,36 +273,6 @@ class _Sparse(KernelMachine):
             else "tolerance" if self.tolerance is not None else "knee",
         }  # fmt: skip
         return expansion
-
-
-def distinct_rows(X: Any) -> tuple[Any, Any]:
-    """The first row of each kind, in order, and for every row the position of its kind."""
-    # Sparse rows: equal ones have equal products with a vector, others differ almost surely.
-    keys = X @ np.random.default_rng(0).random((X.shape[1], 2)) if is_sparse(X) else to_numpy(X)
-    _, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return first[order], place[kind.reshape(-1)]
-
-
-def within(scores: Any, tolerance: float) -> int:
-    """Position of the smallest model whose score is at most a share `tolerance` below the best."""
-    best = scores.max()
-    return int(np.flatnonzero(scores >= best - tolerance * abs(best)).max())
-
-
-def knee(scores: Any) -> int:
-    """Position of the knee in scores (folds, sizes): the smallest model on the plateau of the best.
-
-    The plateau reaches one standard error of the best mean score below it, and ends where a size first
-    falls short of that: a model on it is no worse than the folds can tell.
-    """
-    mean = scores.mean(axis=0)
-    best = int(np.argmax(mean))
-    error = float(deviation(scores[:, best], axis=0)) / np.sqrt(scores.shape[0])
-    short = np.flatnonzero(mean[best:] < mean[best] - error)
-    return best + int(short[0]) - 1 if short.size else len(mean) - 1
 
 
 def _weighted(problem: Problem, weights: Any) -> Problem:

@@ -30,7 +30,8 @@ from onefold.arrays import (
     take_rows,
 )
 from onefold.smoothers.dense import DenseSmoother, Operator
-from onefold.smoothers.spectral import BELOW, GIVEN, Rounding, SpectralSmoother
+from onefold.smoothers.rounding import BELOW, GIVEN, Rounding
+from onefold.smoothers.spectral import SpectralSmoother
 from onefold.threads import check_stop
 
 _STRIP = 256

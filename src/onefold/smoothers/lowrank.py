@@ -10,16 +10,14 @@ time, against O(n³).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from onefold.arrays import Array, is_numpy
-from onefold.smoothers.dense import DenseSmoother, Operator
-from onefold.smoothers.spectral import BELOW
+from onefold.smoothers.rounding import BELOW
+from onefold.smoothers.thin import ThinSmoother
 from onefold.threads import check_stop
 
 _SMALLEST = 1000  # below this many rows a decomposition takes no time worth saving
@@ -61,7 +59,7 @@ def _reproduces(factor: Array, K: Array, tolerance: float) -> bool:
     return True
 
 
-class LowRankSmoother(DenseSmoother):
+class LowRankSmoother(ThinSmoother):
     """R_b(μ) from a thin factor of K.
 
     Parameters
@@ -73,49 +71,10 @@ class LowRankSmoother(DenseSmoother):
     """
 
     def __init__(self, factor: Array, border: Array | None) -> None:
-        super().__init__(factor.shape[0], border)
         # The singular vectors of L, not the eigenvectors of LᵀL: these square its condition.
-        self._vectors, singular, _ = np.linalg.svd(factor, full_matrices=False)
-        self._values = singular**2
+        columns, singular, _ = np.linalg.svd(factor, full_matrices=False)
+        super().__init__(columns, singular**2, border)
 
     def below_rounding(self, alphas: Any) -> Any:
         largest = float(self._values.max(initial=0.0))
         return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * _ROUNDING * largest
-
-    def operators(self, alphas: Any) -> Iterator[Operator]:
-        for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
-            check_stop()
-            yield _Thin(self._vectors, self._values, float(alpha))
-
-
-@dataclass(frozen=True)
-class _Thin(Operator):
-    """I − U [λ/(λ+μ)] Uᵀ."""
-
-    vectors: Array
-    values: Array
-    alpha: float
-
-    @property
-    def _weights(self) -> Array:
-        return self.values / (self.values + self.alpha)
-
-    def apply(self, Y: Array) -> Array:
-        return Y - self.vectors @ (self._weights[:, None] * (self.vectors.T @ Y))
-
-    def solve_signal(self, Y: Array) -> Array:
-        return self.vectors @ ((self.vectors.T @ Y) / (self.values + self.alpha)[:, None])
-
-    def block(self, rows: Any) -> Array:
-        factor = self.vectors[rows] * np.sqrt(self._weights)[None, :]
-        block = factor @ factor.T
-        np.negative(block, out=block)
-        np.einsum("ii->i", block)[...] += 1.0
-        return block
-
-    def diagonal(self) -> Array:
-        return 1.0 - np.einsum("ij,ij,j->i", self.vectors, self.vectors, self._weights)
-
-    def logdet(self) -> float:
-        n, rank = self.vectors.shape
-        return float(np.sum(np.log(self.values + self.alpha)) + (n - rank) * np.log(self.alpha))

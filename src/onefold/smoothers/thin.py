@@ -16,6 +16,7 @@ import numpy as np
 
 from onefold.arrays import Array
 from onefold.smoothers.dense import DenseSmoother, Operator
+from onefold.threads import check_stop
 
 
 class ThinSmoother(DenseSmoother):
@@ -24,7 +25,7 @@ class ThinSmoother(DenseSmoother):
     Parameters
     ----------
     columns : array (n, r)
-        U; orthogonal to the border where there is one.
+        U.
     values : array (r,)
         λ.
     border : array (n,) or None
@@ -37,10 +38,11 @@ class ThinSmoother(DenseSmoother):
 
     def operators(self, alphas: Any) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
+            check_stop()
             yield _Shrunk(self._columns, self._values, float(alpha))
 
     def diagonals(self, alphas: Any) -> Array:
-        """Diag R_b, shape (μ, n)."""
+        """Diag R_b, shape (μ, n), for columns that are orthogonal to the border."""
         found = np.array([operator.diagonal() for operator in self.operators(alphas)])
         return found if self.border is None else found - self.border**2 / (self.border @ self.border)
 
@@ -60,12 +62,18 @@ class _Shrunk(Operator):
     def apply(self, Y: Array) -> Array:
         return Y - self.columns @ (self._shares[:, None] * (self.columns.T @ Y))
 
+    def solve_signal(self, Y: Array) -> Array:
+        return self.columns @ ((self.columns.T @ Y) / (self.values + self.alpha)[:, None])
+
     def block(self, rows: Any) -> Array:
-        part = self.columns[rows]
-        return np.eye(part.shape[0]) - (part * self._shares[None, :]) @ part.T
+        factor = self.columns[rows] * np.sqrt(self._shares)[None, :]
+        block = factor @ factor.T
+        np.negative(block, out=block)
+        np.einsum("ii->i", block)[...] += 1.0
+        return block
 
     def diagonal(self) -> Array:
-        return 1.0 - (self.columns**2) @ self._shares
+        return 1.0 - np.einsum("ij,ij,j->i", self.columns, self.columns, self._shares)
 
     def logdet(self) -> float:
         n, rank = self.columns.shape

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.smoothers.spectral import check_spectrum
+from onefold.smoothers.rounding import check_spectrum
 
 SMALLEST_RIDGE = 2.0**-15
 _RANDOM = 0.1  # rounding errors are of both signs: measured, their sum is a tenth of the bound
