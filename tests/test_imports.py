@@ -10,7 +10,7 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 LAYERS = [
     {"_version"},
-    {"arrays", "blas", "cgroups", "memory", "ordered", "threads", "rank_update", "speed"},
+    {"arrays", "blas", "cgroups", "memory", "ordered", "replacing", "threads", "rank_update", "speed"},
     {"kernels"},
     {"smoothers"},
     {"bases", "statistics"},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onefold.replacing import replacing
 from onefold.threads import count_workers, limit_blas
 
 
@@ -91,10 +91,7 @@ def _read(path: Path) -> Speed | None:
 def _write(path: Path, speed: Speed) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
-        ) as file:
-            json.dump(asdict(speed), file)
-        os.replace(file.name, path)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(asdict(speed)), "utf-8")
     except OSError:  # a home that cannot be written to: the next process measures again
         return

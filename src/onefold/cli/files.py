@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from onefold.replacing import replacing
+
 __all__ = ["MODEL_NAME", "model_file", "refuse_existing", "replaced_file", "staged_directory"]
 
 MODEL_NAME = "model.onefold"
@@ -79,12 +81,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
     _refuse_directory(path)
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"no permission to write in {path.parent}; choose another --out")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _make(directory: Path, stage: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onefold.plots.grid import SearchGrid, exponent_label
+from onefold.replacing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,12 +81,8 @@ def search_heatmap(
     axes = figure.add_subplot()
     _draw(axes, grid, headline, score_label)
     path = Path(path_or_ax)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=160)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return axes
 
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from onefold.memory import available_memory
+from onefold.replacing import replacing
 from onefold.saving.errors import UPGRADE, BadContent
 from onefold.saving.nodes import ARRAY_DTYPES
 
@@ -63,18 +63,13 @@ def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
     # Widest items first keeps every array aligned.
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header = _header(text, {name: arrays[name] for name in order})
-    temporary = target.parent / f".{target.name[:100]}.{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(len(header).to_bytes(_LENGTH_BYTES, "little"))
-            file.write(header)
-            for name in order:
-                file.write(raw_bytes(arrays[name]))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(target) as temporary, open(temporary, "xb") as file:
+        file.write(len(header).to_bytes(_LENGTH_BYTES, "little"))
+        file.write(header)
+        for name in order:
+            file.write(raw_bytes(arrays[name]))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _header(text: str, arrays: Mapping[str, np.ndarray]) -> bytes:

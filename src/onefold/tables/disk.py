@@ -7,7 +7,6 @@ parsing text again would make many times slower.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onefold.replacing import replacing
 from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
 from onefold.tables.errors import TableError, listing
 from onefold.tables.learn import ROUNDING, too_large
@@ -104,25 +104,22 @@ def rows_on_disk(
     if not columns:
         raise TableError(f"every column is constant ({listing(constant)}): nothing to learn")
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     y = np.empty(n)
     try:
-        X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, len(columns)))
-        for rows in source.batches(block, (*columns, target)):
-            here = slice(rows.start, rows.start + len(rows))
-            X[here] = (_matrix(rows, columns) - mean) / scale
-            y[here] = _target(rows, target)
-        X.flush()
-        del X
-        os.replace(partial, path)
+        with replacing(path) as partial:
+            X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, len(columns)))
+            for rows in source.batches(block, (*columns, target)):
+                here = slice(rows.start, rows.start + len(rows))
+                X[here] = (_matrix(rows, columns) - mean) / scale
+                y[here] = _target(rows, target)
+            X.flush()
+            del X
     except OSError as error:
         megabytes = 4 * n * len(columns) >> 20
         raise TableError(
             f"the {megabytes + 1} MB of rows can't be written to {path.parent} "
             f"({(error.strerror or 'no room').lower()}); make room there, or tune on fewer rows"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
     X = np.load(path, mmap_mode="r")
     return RowsOnDisk(X, y, columns, mean, scale, constant, path, labels.spelled, labels.kind)
 

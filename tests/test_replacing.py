@@ -1,0 +1,48 @@
+"""Files are written whole or not at all, whoever else writes them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from onefold.replacing import replacing
+from onefold.speed import Speed, _write
+
+
+def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="full"):
+        write()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_do_not_share_a_name(tmp_path) -> None:
+    path = tmp_path / ("x" * 240)  # near the limit of file systems, to which nothing can be added
+
+    def write(number: int) -> None:
+        with replacing(path) as temporary:
+            temporary.write_text(str(number) * 1000)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(10)))
+    text = path.read_text()
+    assert text == text[0] * 1000
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_speed_that_cannot_be_kept_leaves_no_trace(tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("onefold.replacing.os.replace", full)
+    _write(tmp_path / "speed.json", Speed(1.0, 1.0))
+    assert list(tmp_path.iterdir()) == []
