@@ -225,3 +225,12 @@ def test_any_small_regression(n, d, dtype, constant, repeat, targets, weighted, 
     assert np.isfinite(model.cv_results_["mean_test_score"]).all()
     fixed = LSSVR(gamma=model.gamma_, alpha=model.alpha_).fit(rows, y, weights)
     assert_allclose(fixed.predict(rows), model.predict(rows), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["linear", lambda A, B: A @ B.T])
+def test_a_kernel_without_a_width_is_tried_once(kernel) -> None:
+    found = LSSVRCV(kernel, alphas=[0.1, 1.0]).fit(X, NUMBERS)
+    assert [list(params) for params in found.cv_results_["params"]] == [["alpha"], ["alpha"]]
+    assert found.gamma_ is None
+    with pytest.raises(ValueError, match="no width to search"):
+        LSSVRCV(kernel, gammas=[1.0]).fit(X, NUMBERS)

@@ -231,3 +231,15 @@ def test_landmark_model_of_all_centres_is_the_first_of_the_path(data):
     sparse = SparseLSSVR(gammas=[1.0], alphas=[0.3], n_centres=30, max_centres=30, cv=3).fit(X, y)
     basis = LSSVR(gamma=1.0, alpha=0.3, approximation=Nystroem(30, "rpcholesky")).fit(X, y)
     np.testing.assert_allclose(sparse.predict(X), basis.predict(X), atol=1e-6)
+
+
+def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
+    """Of 40 rows one part trains on 36, the other on 20: 36 … 20 centres would be all that it has."""
+    rng, rows = np.random.default_rng(0), np.arange(40)
+    X = rng.normal(size=(40, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    splits = [(rows[4:], rows[:4]), (rows[:20], rows[20:])]
+    fitted = SparseLSSVR(gammas=[0.3], alphas=[0.1], cv=splits).fit(X, y)
+    sizes = fitted.path_["n_centres"]
+    assert sizes[0] == 40
+    assert sizes[1] == 19
