@@ -148,21 +148,23 @@ class _Chosen(KernelMachine):
                 )
             expansion = model.expansion(problem.ridge(alphas[found.ridge]))
             self.expansion_ = self._finished(expansion, problem, n)
-        self.gamma_ = found.chosen.width
-        self.alpha_ = float(alphas[found.ridge])
-        names = [candidate.params for candidate in found.candidates]
-        per_split = isinstance(criterion, HeldoutCriterion)
-        self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
-        self.best_index_ = found.ridge * len(names) + found.index
-        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._record(found, alphas, per_split=isinstance(criterion, HeldoutCriterion))
         self.heldout_prediction_ = self._all_heldout(found, problem, splits, X, workers)
-        self.history_ = found.history
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         if trust is not None:
             self.approximation_["trust"] = trust
         self._warn_of_edges()
         return self
+
+    def _record(self, found: SearchResult, alphas: Any, *, per_split: bool) -> None:
+        """The choice and the table of the search, in GridSearchCV's words."""
+        names = [candidate.params for candidate in found.candidates]
+        self.gamma_, self.alpha_ = found.chosen.width, float(alphas[found.ridge])
+        self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
+        self.best_index_ = found.ridge * len(names) + found.index
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.history_ = found.history
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,11 +92,16 @@ def make_splits(
     splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
         return _leave_one_out(size, labels, pooled=False)
+    return _gathered(splitter.split(X, y, groups), n, labels, kept)
+
+
+def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept: Any | None) -> Splits:
+    """The splits of row numbers, checked one by one, in the numbering of the rows that are kept."""
     if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
     tests, left_out, aside, empty = [], [], [], []
-    for number, (train, test) in enumerate(splitter.split(X, y, groups)):
+    for number, (train, test) in enumerate(pairs):
         train, test, inside = _check_split(train, test, n, number)
         without = np.empty(0, dtype=np.intp)
         if kept is not None:
@@ -117,10 +123,10 @@ def make_splits(
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
             "the mean is that of the other splits.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return Splits(
-        size,
+        n if kept is None else kept.size,
         tests,
         left_out,
         leave_one_out=False,
