@@ -196,6 +196,16 @@ class TestRidgesBelowTheRoundingOfK:
             assert_allclose(found.heldout_prediction_[test], fold.predict(size * X[test]), atol=1e-3)
         assert found.best_score_ > -0.1
 
+    @pytest.mark.parametrize("alphas", [[1e-6], list(10.0 ** np.arange(-30, -6, 1))])
+    def test_leave_one_out_of_saturated_rows_has_no_score(self, alphas) -> None:
+        """Six rows, ten monomials: without the ridge each row decides its own value."""
+        settings = {"gammas": [1.0], "cv": "loo"}
+        with pytest.raises(ValueError, match="predictions are not finite; use larger alphas"):
+            LSSVRCV("polynomial", alphas=alphas, **settings).fit(1e4 * X[:6], Y[:6])
+        with pytest.warns(UserWarning, match="predictions are not finite"):
+            found = LSSVRCV("polynomial", alphas=[*alphas, 1e25], **settings).fit(1e4 * X[:6], Y[:6])
+        assert found.alpha_ == 1e25
+
 
 def test_what_a_users_function_returns_is_left_alone() -> None:
     kept = {}

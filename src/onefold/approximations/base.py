@@ -61,13 +61,14 @@ class Problem:
         """Number of rows."""
         return int(self.Y.shape[0])
 
-    def rows(self, rows: Any) -> Problem:
-        """The problem of some of the rows; not for a precomputed kernel."""
+    def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
+        """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
-        return replace(
-            self, X=take_rows(self.X, rows), Y=take_rows(self.Y, rows), root_weight=root, kept=kept
-        )
+        X = take_rows(self.X, rows)
+        if precomputed:
+            X = take_rows(X.T, rows).T
+        return replace(self, X=X, Y=take_rows(self.Y, rows), root_weight=root, kept=kept)
 
     def about_its_mean(self) -> Problem:
         """The same problem with targets about their weighted mean, where the intercept allows it."""

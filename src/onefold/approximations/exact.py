@@ -168,9 +168,9 @@ class ExactModel(SmoothingModel):
         """The rows predicted by models that are fitted without them, one factorisation for each μ."""
         problem, kernel = self.problem, self._kernel
         rest = np.delete(np.arange(problem.n), rows)
-        part, asked = problem.rows(rest), take_rows(problem.X, rows)
-        if isinstance(kernel, Precomputed):
-            part = replace(part, X=take_rows(part.X.T, rest).T)
+        precomputed = isinstance(kernel, Precomputed)
+        part, asked = problem.rows(rest, precomputed=precomputed), take_rows(problem.X, rows)
+        if precomputed:
             asked = take_rows(asked.T, rest).T
         part = replace(part, offset=None).about_its_mean()
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)

@@ -14,18 +14,12 @@ from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
 
 
-def part_of(problem: Problem, rows: Any, *, precomputed: bool) -> Problem:
-    """The problem of some of its rows, also where X is the kernel matrix."""
-    part = problem.rows(rows)
-    return replace(part, X=take_rows(part.X.T, rows).T) if precomputed else part
-
-
 def without_weightless(
     problem: Problem, task: Task, weight: Any, *, precomputed: bool
 ) -> tuple[Problem, Task, Any]:
     """The problem, its task and its weights without the rows of weight 0."""
     rows = np.flatnonzero(weight > 0)
-    left = part_of(problem, rows, precomputed=precomputed)
+    left = problem.rows(rows, precomputed=precomputed)
     given = None if task.sample_weight is None else task.sample_weight[rows]
     task = replace(task, X=left.X, y=task.y[rows], sample_weight=given)
     if task.classes is not None and np.unique(task.y).size < 2:
@@ -60,7 +54,7 @@ def heldout_of_weightless(
         if not rows.size:
             continue
         train = np.delete(np.arange(problem.n), out)
-        part = part_of(problem, train, precomputed=precomputed).about_its_mean()
+        part = problem.rows(train, precomputed=precomputed).about_its_mean()
         model = approximation.model(kernel, part, n_alphas=1, need="coefficients", workers=workers)
         block = take_rows(X, rows)
         if precomputed:

@@ -127,7 +127,10 @@ def search_grid(
             # The factorisation at one of the ridges found out what it could not know before.
             usable, why = model.usable(parts, ridges), str(error)
             direct, values = _answers(model, problem, criterion, splits, ridges[usable])
+        solved = np.count_nonzero(usable)
         usable, direct, values = _finite(usable, direct, values)
+        if why is None and np.count_nonzero(usable) < solved:
+            why = "their held-out predictions are not finite; use larger alphas, or scale the features."
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         kept_model = model if model.keep else None
         spent = time.perf_counter() - start
@@ -146,6 +149,7 @@ def search_grid(
         if outcome.direct is not None:
             scores[index, usable] = outcome.direct
         elif isinstance(criterion, HeldoutCriterion) and usable.any():
+            criterion.refusal = None
             for s, (values, rows) in enumerate(zip(outcome.values, splits.scored_rows())):
                 scores[index, usable, s] = criterion.score(values, rows, task)
             means = scores[index, usable].mean(axis=1)
@@ -157,14 +161,16 @@ def search_grid(
         if model is not None and np.isfinite(scores[index].mean(axis=1)).any():
             leader, _ = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
             best = (index, model) if leader == index else best
+        unsolved = int(np.count_nonzero(np.isnan(scores[index].mean(axis=1))))
+        why = outcome.why or getattr(criterion, "refusal", None)
         history.append(
             {
                 "gamma": candidates[index].width,
                 **candidates[index].params,
                 "alphas": [float(a) for a in alphas],
                 "scores": scores[index].mean(axis=1).tolist(),
-                "unsolved": int(np.count_nonzero(np.isnan(scores[index].mean(axis=1)))),
-                "why": outcome.why or getattr(criterion, "refusal", None),
+                "unsolved": unsolved,
+                "why": why if unsolved else None,
                 "seconds": outcome.seconds,
             }
         )

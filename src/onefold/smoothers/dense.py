@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, namespace, replace_rows, solve_positive, take_rows, to_numpy
+from onefold.arrays import Array, like, namespace, replace_rows, solve_positive, take_rows, to_numpy
 from onefold.smoothers.base import BorderCorrection, Smoother, without_rows
 from onefold.threads import check_stop
+
+_SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
 
 class Operator(ABC):
@@ -101,8 +103,19 @@ class DenseSmoother(Smoother):
             diagonal = operator.diagonal()
             if border is not None:
                 diagonal = border.diagonal(diagonal[None, :])[0, :]
-            pieces.append(Y - residuals / diagonal[:, None])
-        return namespace(Y).stack(pieces)
+            pieces.append((diagonal, residuals))
+        xp = namespace(Y)
+        diagonals = self._known(xp.stack([diagonal for diagonal, _ in pieces]), alphas)
+        return Y[None, ...] - xp.stack([found for _, found in pieces]) / diagonals[:, :, None]
+
+    def _known(self, diagonals: Array, alphas: Any) -> Array:
+        """Diag R_b (μ, n) with NaN where rounding decides it: rows that a μ below rounding saturates."""
+        below = self.below_rounding(alphas)
+        if not below.any():
+            return diagonals
+        xp = namespace(diagonals)
+        lost = (diagonals < _SATURATED) & (like(below, diagonals)[:, None] > 0)
+        return xp.where(lost, xp.full_like(diagonals, xp.nan), diagonals)
 
     def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
         found = [self._heldout(operator, Y, parts)[0] for operator in self.operators(alphas)]

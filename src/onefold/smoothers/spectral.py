@@ -104,7 +104,7 @@ class SpectralSmoother(DenseSmoother):
             rho = self._spectrum.mix(self.border[:, None], weights)[:, :, 0]
             border = BorderCorrection.of(rho, self.border)
             diagonal, residuals = border.diagonal(diagonal), border.vectors(residuals, Y)
-        return Y[None, ...] - residuals / diagonal[:, :, None]
+        return Y[None, ...] - residuals / self._known(diagonal, alphas)[:, :, None]
 
     def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
         """All μ together: four matrix products instead of four passes over U per μ."""
