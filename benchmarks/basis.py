@@ -24,7 +24,6 @@ from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.estimators.selected import DEFAULT_ALPHAS
 from onefold.kernels import RBF
-from onefold.threads import count_workers
 
 
 def surface(n: int, d: int = 20) -> tuple[Any, Any]:
@@ -46,9 +45,7 @@ def one_pass(quick: bool) -> list[Row]:
 
     def search(method: str, gamma: float) -> Callable[[], object]:
         def run() -> object:
-            model = Nystroem(m, method).model(
-                RBF(gamma), problem, n_alphas=11, need="heldout", workers=count_workers(None)
-            )
+            model = Nystroem(m, method).model(RBF(gamma), problem, n_alphas=11, need="heldout")
             return model.heldout_squared_error(parts, parts, DEFAULT_ALPHAS)
 
         return run

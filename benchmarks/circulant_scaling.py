@@ -35,7 +35,7 @@ def approximation() -> Circulant:
 
 
 def leave_one_out(problem: Problem, structure: Any) -> Any:
-    model = structure.model(KERNEL, problem, n_alphas=1, need="heldout", workers=1)
+    model = structure.model(KERNEL, problem, n_alphas=1, need="heldout")
     return model.leave_one_out(np.array([ALPHA]))
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks.common import Row, report, seconds
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Grid
+from onefold.expansions.lattice import make_lattice
 from onefold.kernels import RBF
-from onefold.kernels.lattice import make_lattice
 from onefold.kernels.tiles import spans
 
 ALPHAS = 2.0 ** np.arange(-15, 6, 2)

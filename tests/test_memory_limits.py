@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-import onefold.memory as memory
+import onefold.machine.memory as memory
 from onefold import LSSVR, KernelRidgeCV
-from onefold.cgroups import cgroup_folders
-from onefold.memory import available_memory, require_memory
+from onefold.machine.cgroups import cgroup_folders
+from onefold.machine.memory import available_memory, require_memory
 
 GB = 10**9
 
@@ -92,8 +92,8 @@ def test_a_limit_of_the_shell_is_seen_and_refuses_what_would_break_it(kind):
 import resource
 import numpy as np
 from onefold import LSSVR, plan
-from onefold.memory import available_memory
-from onefold.cgroups import read_field
+from onefold.machine.memory import available_memory
+from onefold.machine.cgroups import read_field
 from pathlib import Path
 field = "VmSize:" if "{kind}" == "RLIMIT_AS" else "VmData:"
 used = 1024 * read_field(Path("/proc/self/status"), field)
@@ -113,10 +113,10 @@ except MemoryError as error:
 def test_one_exact_fit_needs_one_array_and_a_search_what_it_needs(monkeypatch):
     X = np.random.default_rng(0).standard_normal((1500, 2))
     y, square = np.sin(X[:, 0]), 8 * 1500**2
-    monkeypatch.setattr("onefold.memory.available_memory", lambda: 3 * square)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 3 * square)
     assert LSSVR().fit(X, y).score(X, y) > 0
     with pytest.raises(MemoryError, match=r"a search with Exact\(\) on 1500 rows"):
         KernelRidgeCV(gammas=[1.0], approximation="exact").fit(X, y)
-    monkeypatch.setattr("onefold.memory.available_memory", lambda: square // 2)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: square // 2)
     with pytest.raises(MemoryError, match=r"a fit with Exact\(\).*approximation=\"nystroem\""):
         LSSVR().fit(X, y)

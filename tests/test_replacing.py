@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from onefold.replacing import replacing
-from onefold.speed import Speed, _write
+from onefold.machine.replacing import replacing
+from onefold.machine.speed import Speed, _write
 
 
 def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
@@ -43,6 +43,6 @@ def test_a_speed_that_cannot_be_kept_leaves_no_trace(tmp_path, monkeypatch) -> N
     def full(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("onefold.replacing.os.replace", full)
+    monkeypatch.setattr("onefold.machine.replacing.os.replace", full)
     _write(tmp_path / "speed.json", Speed(1.0, 1.0))
     assert list(tmp_path.iterdir()) == []

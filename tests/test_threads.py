@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
-import onefold.approximations.exact as exact
-import onefold.threads as threads
+import onefold.approximations.exact.model as exact
+import onefold.machine.threads as threads
 from onefold import LSSVRCV
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz
-from onefold.blas import _controller, limit_blas, process_wide, set_process_wide
 from onefold.kernels import RBF
+from onefold.machine.blas import _controller, limit_blas, process_wide, set_process_wide
+from onefold.machine.threads import check_stop, count_workers, map_threads, thread_budget, use_threads
 from onefold.smoothers.spectral import SpectralSmoother
-from onefold.threads import check_stop, count_workers, map_threads
 
 
 def _now() -> int:
@@ -180,7 +180,7 @@ def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
     program = """
 import os, threading
 import numpy as np
-from onefold.blas import limit_blas, process_wide, set_process_wide
+from onefold.machine.blas import limit_blas, process_wide, set_process_wide
 def now(): return max(library.num_threads for library in process_wide())
 for library in process_wide(): set_process_wide(library, 2)
 entered, leave = threading.Event(), threading.Event()
@@ -218,9 +218,24 @@ def test_a_search_of_scikit_learn_over_processes():
 # -- stopping ------------------------------------------------------------------------------------------
 
 
+def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():
+    with use_threads(3):
+        assert list(map_threads(lambda _: thread_budget(), range(4))) == [1] * 4
+        assert list(map_threads(lambda _: thread_budget(), range(4), 1)) == [3] * 4
+        assert thread_budget() == 3
+    assert thread_budget() == 2
+
+
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_every_item_once(workers):
-    assert sorted(map_threads(lambda i: i * i, range(20), workers)) == [i * i for i in range(20)]
+    with use_threads(workers):
+        assert sorted(map_threads(lambda i: i * i, range(20))) == [i * i for i in range(20)]
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with use_threads(2):
+        yield
 
 
 class Steps:
@@ -277,8 +292,9 @@ def test_loops_within_loops_stop_too(interrupted):
     steps = Steps(4)
 
     def outer(number):
-        for _ in map_threads(lambda i: list(map_threads(steps, [10 * number + i], 1)), range(9), 2):
-            pass
+        with use_threads(2):  # a budget of its own, where it would be one
+            for _ in map_threads(lambda i: list(map_threads(steps, [10 * number + i], 1)), range(9)):
+                pass
 
     interrupted(steps.all_running.wait)
     with pytest.raises(KeyboardInterrupt):
@@ -301,13 +317,12 @@ def test_one_item_that_fails_ends_the_others_and_its_error_goes_on():
 
 
 def test_a_consumer_that_leaves_early_ends_the_rest():
-    steps = Steps(1)
+    steps = Steps(2)
     found = map_threads(lambda i: i if i == 0 else steps(i), range(9), 2)
     assert next(found) == 0
-    # Item 2 was handed out before item 0 was yielded; it waits at the barrier with item 1.
-    threading.Thread(target=steps.all_running.wait).start()
+    steps.all_running.wait()  # item 2 was handed out before item 0 was yielded
     found.close()
-    assert set(steps.ended) == set(steps.started) <= {1, 2}
+    assert sorted(steps.started) == sorted(steps.ended) == [1, 2]
 
 
 @pytest.mark.usefixtures("four_blas_threads")
@@ -368,7 +383,7 @@ def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
     alphas, settings = 2.0 ** np.arange(n_alphas), {"n_alphas": n_alphas, "need": "heldout"}
 
     def model():
-        return approximation.model(RBF(gamma), problem, **settings, workers=1)
+        return approximation.model(RBF(gamma), problem, **settings)
 
     call = threads._Call()
     earlier = threads._CALL.set(call)

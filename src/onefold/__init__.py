@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         SparseLSSVR,
     )
     from onefold.saving import load, save
-    from onefold.trust_check import trust
+    from onefold.trust_check.check import trust
 
 __all__ = [
     "LSSVC",
@@ -46,7 +46,7 @@ _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
     "plan": "onefold.approximations",
     "save": "onefold.saving",
-    "trust": "onefold.trust_check",
+    "trust": "onefold.trust_check.check",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import onefold.approximations.coordinates as coordinates_module
+import onefold.approximations.nystroem.coordinates as coordinates_module
 
 
 @pytest.fixture

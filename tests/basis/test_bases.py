@@ -8,8 +8,8 @@ import scipy.sparse
 
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.bases import BASES, given_rows
 from onefold.kernels import RBF
+from onefold.landmarks import BASES, given_rows
 
 METHODS = sorted(BASES)
 

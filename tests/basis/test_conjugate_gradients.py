@@ -7,12 +7,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import onefold.approximations as approximations
-import onefold.approximations.iterative as iterative
+import onefold.approximations.iterative.model as iterative
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem
-from onefold.approximations.gradients import LowRankPreconditioner, solve_refined
+from onefold.approximations.iterative.operator import KernelOperator
+from onefold.approximations.iterative.preconditioner import LowRankPreconditioner, solve_refined
 from onefold.kernels import RBF, Laplacian, Polynomial
-from onefold.kernels.symmetric import KernelOperator
 from onefold.statistics import Design, Whitening
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
@@ -22,10 +22,10 @@ SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000
 @pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
 def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
     X, Y = regression
-    monkeypatch.setattr("onefold.kernels.symmetric._SIDE", 50)
-    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep, workers=2)
+    monkeypatch.setattr("onefold.approximations.iterative.operator._SIDE", 50)
+    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep)
     np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
-    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep, workers=1)
+    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep)
     np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
     np.testing.assert_allclose(single.product(Y, rough=True), kernel(X, X) @ Y, rtol=1e-4)
 
@@ -57,10 +57,10 @@ def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
 @pytest.mark.parametrize("large", [0, 2**29])
 def test_preconditioner_inverts_the_low_rank_matrix(regression, monkeypatch, large):
     X, Y = regression
-    monkeypatch.setattr("onefold.approximations.gradients._LARGE", large)
+    monkeypatch.setattr("onefold.approximations.iterative.preconditioner._LARGE", large)
     root = np.random.default_rng(0).uniform(0.5, 2, len(X))
     design = Design(RBF(0.3), X[:40])
-    solver = LowRankPreconditioner(design, X, root, workers=2).solver(0.01)
+    solver = LowRankPreconditioner(design, X, root).solver(0.01)
     Psi = root[:, None] * (RBF(0.3)(X, X[:40]) @ Whitening.of(design.inner()).T)
     literal = np.linalg.solve(Psi @ Psi.T + 0.01 * np.eye(len(X)), Y)
     np.testing.assert_allclose(solver(Y), literal, rtol=1e-2, atol=1e-2 * np.abs(literal).max())

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
-import onefold.approximations.factored as factored_module
+import onefold.approximations.nystroem.factored as factored_module
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import Nystroem, Problem
 from onefold.kernels import RBF
@@ -30,7 +30,7 @@ def _data(n, d, seed=0, dtype=float):
 
 def _model(X, Y, Z, gamma, *, root=None, intercept=True):
     problem = Problem(X, Y, root, intercept)
-    return Nystroem(Z).model(RBF(gamma), problem, n_alphas=1, need="heldout", workers=1)
+    return Nystroem(Z).model(RBF(gamma), problem, n_alphas=1, need="heldout")
 
 
 def _check(X, Y, Z, gamma, alpha, parts, *, tolerance, root=None, intercept=True, rows=()):

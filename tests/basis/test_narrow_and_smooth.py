@@ -10,11 +10,11 @@ from basis_twins import LongDouble, fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
-import onefold.approximations.coordinates as coordinates_module
+import onefold.approximations.nystroem.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.kernels import RBF, CallableKernel
-from onefold.rank_update import add_gram, add_lower, mirror
+from onefold.linalg.gram import add_gram, add_lower, mirror
 from onefold.statistics import Design, collect
 from onefold.statistics.whitening import spanning_landmarks
 
@@ -93,7 +93,7 @@ def large_work(monkeypatch):
 
 def _smooth_model(**settings):
     problem = Problem(X, Y, None, True)
-    return Nystroem(**settings).model(RBF(1e-5), problem, n_alphas=1, need="heldout", workers=1)
+    return Nystroem(**settings).model(RBF(1e-5), problem, n_alphas=1, need="heldout")
 
 
 @pytest.mark.parametrize("method", ["uniform", "leverage", "kmeans"])
@@ -142,7 +142,7 @@ def test_a_ridge_that_rounding_hides_is_told(large_work):
 
 def test_leverages_that_rounding_hides_are_told(large_work):
     problem = Problem(X[:60], Y[:60], None, True)
-    model = Nystroem(X[:60]).model(RBF(5.0), problem, n_alphas=1, need="heldout", workers=1)
+    model = Nystroem(X[:60]).model(RBF(5.0), problem, n_alphas=1, need="heldout")
     model.leave_one_out([1e-12])
     assert "fewer digits" in model.report["leave_one_out"]
 
@@ -161,7 +161,7 @@ def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
     """A smooth kernel's folds are the literal refits down to small ridges."""
     rows = X.astype(dtype)
     problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
-    model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout", workers=2)
+    model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout")
     assert model.report["training"] == "factors"
     assert model.report["cut_directions"] < 5
     assert model.report["precision"] == "double"
@@ -219,7 +219,7 @@ def test_criteria_on_basis_models_are_what_they_say(criterion, weighted):
 
 def test_squared_error_needs_no_prediction_pass(monkeypatch):
     """A search by mse predicts held-out rows for the chosen cell only."""
-    from onefold.approximations.basis import BasisModel
+    from onefold.approximations.nystroem.basis import BasisModel
 
     asked = []
     original = BasisModel.heldout
@@ -250,7 +250,7 @@ def test_subtract_product(monkeypatch, shape, table):
 
 
 def test_subtract_product_refuses_shapes_that_do_not_fit():
-    from onefold.rank_update import subtract_product
+    from onefold.linalg.gram import subtract_product
 
     tile, left = np.zeros((4, 6), np.float32), np.zeros((4, 2), np.float32)
     with pytest.raises(TypeError, match="subtract"):
@@ -277,7 +277,7 @@ def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     monkeypatch.setattr(coordinates_module, "_FACTOR_WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     problem = Problem(X, Y, None, True)
-    model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout", workers=1)
+    model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout")
     assert model.report["training"] == training
     literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
     for alpha in (2.0**-15, 1.0):

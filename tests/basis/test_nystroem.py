@@ -19,8 +19,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-import onefold.approximations.factored as factored_module
-import onefold.approximations.summed as summed_module
+import onefold.approximations.nystroem.factored as factored_module
+import onefold.approximations.nystroem.summed as summed_module
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
 from onefold.approximations import Nystroem, Problem
 from onefold.heldout import GapKFold
@@ -44,11 +44,9 @@ def _heldout_literally(X, Y, Z, splits, alphas, *, intercept=True, weight=None, 
     return found
 
 
-def _model(X, Y, Z, *, weight=None, intercept=True, workers=1, **settings):
+def _model(X, Y, Z, *, weight=None, intercept=True, **settings):
     problem = Problem(X, Y, None if weight is None else np.sqrt(weight), intercept)
-    return Nystroem(Z, **settings).model(
-        RBF(GAMMA), problem, n_alphas=len(ALPHAS), need="heldout", workers=workers
-    )
+    return Nystroem(Z, **settings).model(RBF(GAMMA), problem, n_alphas=len(ALPHAS), need="heldout")
 
 
 def _parts(splits, n):
@@ -90,7 +88,7 @@ def test_heldout_is_the_literal_refit(
         monkeypatch.setattr(summed_module.SummedModel, "_route", lambda self, parts: route)
     Z = X[:40]
     splits = list(SPLITTERS[name].split(X))
-    model = _model(X, Y, Z, weight=weight, workers=2)
+    model = _model(X, Y, Z, weight=weight)
     got = model.heldout(_parts(splits, len(X)), ALPHAS)
     assert model.report["training"] == training
     assert model.report["heldout"] == route

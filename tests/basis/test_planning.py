@@ -21,7 +21,7 @@ from onefold.approximations import (
     models_at_once,
 )
 from onefold.cli import main
-from onefold.speed import Speed, _read, machine_speed, measure
+from onefold.machine.speed import Speed, _read, machine_speed, measure
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
 
@@ -171,7 +171,7 @@ def test_trust_checks_what_would_run(monkeypatch):
 
 
 def test_a_basis_that_does_not_fit_is_refused_before_it_starts(monkeypatch):
-    monkeypatch.setattr("onefold.memory.available_memory", lambda: 10_000)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 10_000)
     X = np.random.default_rng(0).standard_normal((100, 2))
     with pytest.raises(MemoryError, match="fewer landmarks"):
         LSSVR(approximation=Nystroem(50)).fit(X, X[:, 0])

@@ -13,9 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem
-from onefold.approximations.diagonals import diagonal_means
+from onefold.approximations.toeplitz.diagonals import diagonal_means
 from onefold.kernels import RBF
-from onefold.ordered import map_in_order
+from onefold.machine.ordered import map_in_order
+from onefold.machine.threads import use_threads
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1100, 4))
@@ -27,9 +28,9 @@ WEIGHT = RNG.uniform(0.2, 3, 1100)
 def many_pieces_and_blas_threads(monkeypatch):
     """Sums of many pieces, though the rows are few; products may run on several BLAS threads."""
     monkeypatch.setattr(sys.modules["onefold.statistics.collect"], "_TASK_ROWS", 32)
-    monkeypatch.setattr("onefold.kernels.symmetric._SIDE", 150)
-    monkeypatch.setattr("onefold.approximations.gradients._RUN", 1)
-    monkeypatch.setattr("onefold.approximations.factored._BLOCK", 150)
+    monkeypatch.setattr("onefold.approximations.iterative.operator._SIDE", 150)
+    monkeypatch.setattr("onefold.approximations.iterative.preconditioner._RUN", 1)
+    monkeypatch.setattr("onefold.approximations.nystroem.factored._BLOCK", 150)
     with threadpool_limits(2, "blas"):
         yield
 
@@ -82,9 +83,14 @@ def test_conjugate_gradients(estimator, alpha):
     _assert_same(lambda j: estimator(gamma=0.1, alpha=alpha, approximation=cg, n_jobs=j), weight=WEIGHT)
 
 
+def _means(X, workers):
+    with use_threads(workers):
+        return diagonal_means(RBF(0.1), X).column
+
+
 def test_diagonal_means():
     with config_context(working_memory=4):  # tiles of 64 rows
-        first, *others = [diagonal_means(RBF(0.1), X, workers).column for workers in (1, 2, 3, 3)]
+        first, *others = [_means(X, workers) for workers in (1, 2, 3, 3)]
     for other in others:
         np.testing.assert_array_equal(other, first)
 
@@ -102,7 +108,8 @@ def test_order_and_bound_on_what_waits(workers):
                 assert len(started) <= 2 * workers
         return item * item
 
-    assert list(map_in_order(work, range(40), workers)) == [i * i for i in range(40)]
+    with use_threads(workers):
+        assert list(map_in_order(work, range(40))) == [i * i for i in range(40)]
 
 
 def test_an_error_is_passed_on():
@@ -112,5 +119,5 @@ def test_an_error_is_passed_on():
         return item
 
     for workers in (1, 3):
-        with pytest.raises(RuntimeError, match="seven"):
-            list(map_in_order(work, range(30), workers))
+        with use_threads(workers), pytest.raises(RuntimeError, match="seven"):
+            list(map_in_order(work, range(30)))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.kernels import RBF
-from onefold.rank_update import add_gram, mirror
+from onefold.linalg.gram import add_gram, mirror
 from onefold.statistics import Design, RidgePath, Statistics, Whitening, collect, group_rows
 from onefold.statistics import collect as collect_function
 from onefold.statistics.ridge import squared_error
@@ -38,7 +38,7 @@ def test_one_pass_matches_dense_products_group_by_group(dtype, weighted, precisi
     v = rng.uniform(0.2, 3, 301) if weighted else np.ones(301)
     label = rng.integers(0, 4, 301)
     design = Design(RBF(0.3), X[:20], precision)
-    got = collect(design, X, Y, np.sqrt(v) if weighted else None, label, 4, workers=2)
+    got = collect(design, X, Y, np.sqrt(v) if weighted else None, label, 4)
     Phi = RBF(0.3)(X.astype(float), X[:20].astype(float))
     for group in range(4):
         own = label == group
@@ -79,7 +79,7 @@ def test_block_size_does_not_matter(monkeypatch, rows):
     whole = collect(design, X, Y, None, label, 3)
     monkeypatch.setattr(module, "_TASK_ROWS", rows)
     monkeypatch.setattr(tiles, "_TILE_BYTES", rows * 10 * 8)
-    parts = collect(design, X, Y, None, label, 3, workers=2)
+    parts = collect(design, X, Y, None, label, 3)
     for a, b in zip(parts, whole):
         _assert_close(a, b, 1e-13)
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from onefold.approximations.circulant.row import first_row
-from onefold.arrays import is_numpy, to_numpy
 from onefold.kernels import RBF, Laplacian, Matern
+from onefold.linalg import is_numpy, to_numpy
 from onefold.smoothers import CirculantSmoother, CirculantSpectrum
 from onefold.smoothers import circulant_parts as parts_module
 

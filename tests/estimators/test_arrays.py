@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.arrays import is_foreign, to_numpy
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from onefold.linalg import is_foreign, to_numpy
 
 RNG = np.random.default_rng(11)
 X = RNG.standard_normal((45, 3))

@@ -18,9 +18,9 @@ from onefold.approximations import Grid
 from onefold.approximations.grid.lowrank import low_rank_factor, separable
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.statistics import collect
-from onefold.grid_expansion import GridExpansion
+from onefold.expansions import GridExpansion
+from onefold.expansions.lattice import Lattice, half_width, make_lattice
 from onefold.kernels import RBF, Laplacian, Matern
-from onefold.kernels.lattice import Lattice, half_width, make_lattice
 
 FINE = Grid(points=12, tolerance=1e-12)
 

@@ -90,7 +90,7 @@ def test_scaling_multiplies_every_width(kernel) -> None:
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_diagonal_and_gram_and_product_are_those_of_the_tile(kernel) -> None:
     assert_allclose(kernel.diagonal(A), np.diagonal(kernel(A, A)), rtol=1e-12)
-    K = gram(kernel, A, workers=2)
+    K = gram(kernel, A)
     assert_allclose(K, kernel(A, A.copy()), rtol=1e-12, atol=1e-13)
     assert np.array_equal(K, K.T)
     coef = RNG.standard_normal((7, 2))
@@ -102,8 +102,8 @@ def test_many_tiles_give_the_same_matrix() -> None:
     coef = RNG.standard_normal((150, 1))
     whole, product = gram(RBF(0.4), X), kernel_product(RBF(0.4), X, X, coef)
     with sklearn.config_context(working_memory=0.001):
-        assert_allclose(gram(RBF(0.4), X, workers=2), whole, rtol=1e-13)
-        assert_allclose(kernel_product(RBF(0.4), X, X, coef, workers=2), product, rtol=1e-12)
+        assert_allclose(gram(RBF(0.4), X), whole, rtol=1e-13)
+        assert_allclose(kernel_product(RBF(0.4), X, X, coef), product, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [k for k in KERNELS if k.accepts_sparse], ids=repr)

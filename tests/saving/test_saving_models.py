@@ -16,7 +16,7 @@ from sklearn.model_selection import ShuffleSplit
 from onefold import saving
 from onefold.approximations import Exact
 from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.expansion import Expansion
+from onefold.expansions import Expansion
 from onefold.kernels import (
     RBF,
     CallableKernel,

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from onefold.arrays import to_numpy
 from onefold.kernels import RBF, Linear
 from onefold.kernels.tiles import gram
+from onefold.linalg import to_numpy
 from onefold.smoothers import CholeskySmoother, SpectralSmoother, choose_route
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
 from onefold.smoothers.rounding import check_spectrum

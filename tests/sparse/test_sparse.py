@@ -11,10 +11,10 @@ from sklearn.model_selection import KFold
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Exact, Nystroem
-from onefold.estimators.robust import robust_weights
-from onefold.estimators.sizes import knee, within
 from onefold.kernels import RBF
 from onefold.plots import pruning_path
+from onefold.pruning.robust import robust_weights
+from onefold.pruning.sizes import knee, within
 from onefold.statistics import Design, collect
 from onefold.statistics.pruning import prune, prune_sizes
 
@@ -130,7 +130,7 @@ def test_original_pruning_throws_data_away_and_is_worse(data):
     def refit(alpha):
         problem = _problem_of(original.expansion_.centres, X, y)
         kernel = original.expansion_.kernel
-        model = Exact().model(kernel, problem, n_alphas=1, need="coefficients", workers=1)
+        model = Exact().model(kernel, problem, n_alphas=1, need="coefficients")
         return model.expansion(alpha).coef
 
     assert any(np.allclose(original.expansion_.coef, refit(a), atol=1e-8) for a in (0.01, 0.3))

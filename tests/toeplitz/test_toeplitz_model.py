@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
-from onefold.approximations.diagonals import diagonal_means, sampled_means, uniform_series
+from onefold.approximations.toeplitz.diagonals import diagonal_means, sampled_means, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
 from onefold.kernels.tiles import gram
@@ -145,7 +145,7 @@ class TestAveragedDiagonals:
         X[n // 2 :] = X[: n - n // 2]  # repeated rows
         K = gram(RBF(0.7), X)
         with config_context(working_memory=0.02):  # tiles of 25 rows
-            means = diagonal_means(RBF(0.7), X, workers=2)
+            means = diagonal_means(RBF(0.7), X)
         literal = np.array([np.diagonal(K, j).mean() for j in range(n)])
         assert_allclose(means.column, literal, atol=1e-13)
         distance = np.linalg.norm(K - toeplitz(literal)) / np.linalg.norm(K)
@@ -234,7 +234,7 @@ class TestAveragedDiagonals:
         assert 0 < found.approximation_["mean_standard_error"] < 0.2
 
     def test_large_sets_keep_the_approximation(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("onefold.approximations.toeplitz._EXACT_REFIT", 50)
+        monkeypatch.setattr("onefold.approximations.toeplitz.model._EXACT_REFIT", 50)
         X, labels = make_moons(60, noise=0.2, random_state=0)
         found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)
         assert found.approximation_["fitted_with"]["name"] == "toeplitz"

@@ -12,7 +12,7 @@ from sklearn.preprocessing import scale
 
 from onefold import LSSVC, LSSVR, LSSVRCV
 from onefold.approximations import Toeplitz
-from onefold.approximations.diagonals import unexplained_by_lag
+from onefold.approximations.toeplitz.diagonals import unexplained_by_lag
 from onefold.kernels import RBF, Linear, Precomputed
 from onefold.kernels.tiles import gram
 

@@ -9,12 +9,12 @@ from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.footprint import models_at_once
 from onefold.approximations.grid import Grid
-from onefold.approximations.iterative import ConjugateGradients
-from onefold.approximations.nystroem import Nystroem
+from onefold.approximations.iterative.model import ConjugateGradients
+from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan, plan
-from onefold.approximations.toeplitz import Toeplitz
-from onefold.arrays import is_foreign, is_sparse
+from onefold.approximations.toeplitz.model import Toeplitz
 from onefold.kernels import Kernel, Precomputed
+from onefold.linalg.arrays import is_foreign, is_sparse
 
 __all__ = [
     "Approximation",

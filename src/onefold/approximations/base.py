@@ -14,14 +14,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onefold.arrays import Array, is_foreign, like, take_rows, to_numpy
-from onefold.expansion import Expansion
+from onefold.expansions import Expansion
 from onefold.kernels import Kernel
-from onefold.memory import require_memory
+from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
+from onefold.machine.memory import require_memory
+from onefold.machine.speed import Speed
 from onefold.smoothers import Smoother
 from onefold.smoothers.route import Need
-from onefold.speed import Speed
-from onefold.threads import count_workers
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,6 @@ class Workload:
         Kernels, and ridges for each.
     folds : int
         0 for none, 1 for leave-one-out.
-    workers : int or None
-        Threads; None for every core.
     predictions : bool
         Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
     """
@@ -130,13 +127,7 @@ class Workload:
     kernels: int = 1
     alphas: int = 1
     folds: int = 0
-    workers: int | None = None
     predictions: bool = True
-
-    @property
-    def threads(self) -> int:
-        """Number of threads."""
-        return count_workers(self.workers)
 
 
 class Model(ABC):
@@ -231,9 +222,7 @@ class Approximation(ABC):
         return {}
 
     @abstractmethod
-    def model(
-        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> Model:
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
         """Solve the problem with one kernel for `n_alphas` values of μ."""
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:

@@ -9,8 +9,8 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 from __future__ import annotations
 
 from onefold.approximations.base import Approximation, Workload
-from onefold.approximations.coordinates import uses_factors
-from onefold.memory import available_memory
+from onefold.machine.memory import available_memory
+from onefold.machine.threads import thread_budget
 from onefold.smoothers.route import LARGE, choose_route
 
 _TILE = 8 * 1024**2  # of a float64 kernel tile, see onefold.kernels.tiles
@@ -24,20 +24,27 @@ _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _BLOCK_ROWS = 8192  # that are predicted at once
 _GROUP_BYTES = 2**30  # above, groups are not held side by side
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
-TYPICAL = Workload(kernels=1, alphas=11, folds=5, workers=1)  # for one kernel of a search
+_FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
+_FACTOR_SIZE = 2**24  # features held in memory for it
+TYPICAL = Workload(kernels=1, alphas=11, folds=5)  # for one kernel of a search
 
 
-def models_at_once(approximation: Approximation, n: int, workers: int) -> int:
+def models_at_once(approximation: Approximation, n: int) -> int:
     """How many models of a search run side by side: within 1.5 GiB and half of the free memory."""
     free = available_memory()
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
-    return max(1, min(workers, budget // max(1, approximation.memory_per_model(n))))
+    return max(1, min(thread_budget(), budget // max(1, approximation.memory_per_model(n))))
+
+
+def uses_factors(n: int, m: int) -> bool:
+    """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
+    return n * m**2 <= _FACTOR_WORK and n * m <= _FACTOR_SIZE
 
 
 def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     """Of a fit or a search with the dense kernel matrix, `at_once` kernels side by side."""
     at_once = min(at_once, load.kernels)
-    workers = load.threads if at_once == 1 else 1
+    workers = thread_budget() if at_once == 1 else 1
     square, tile = 8.0 * n * n, 8.0 * min(n, 1024) ** 2
     making, stages = square + (2 + workers) * tile, [_factorised(n, load) * square]
     if load.folds:
@@ -71,7 +78,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     best model of a search stays while others are tried.
     """
     at_once = min(at_once, load.kernels)
-    workers = load.threads if at_once == 1 else 1
+    workers = thread_budget() if at_once == 1 else 1
     folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= _GROUP_BYTES else 0
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
     model = (3 + 3 * folds) * square
@@ -98,7 +105,7 @@ def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> flo
     """Of a basis model from factors of its rows: the features of all rows, and those of a fold thrice
     over with its factorisation; leave-one-out has orthonormal columns of all rows besides.
     """
-    workers = load.threads if at_once == 1 else 1
+    workers = thread_budget() if at_once == 1 else 1
     features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, _ERROR_ROWS)
     folds = load.folds if load.folds > 1 else 0
     model = features + (2 + folds) * square

@@ -2,7 +2,7 @@ r"""What would run, how long it would take and how much memory: before it runs.
 
 The exact machine up to what the time budget and half of the free memory allow, a basis model beyond,
 with as many landmarks as they allow. Times come from operation counts and the speed of this machine
-(:mod:`onefold.speed`); they are meant to be right within a factor of two or three.
+(:mod:`onefold.machine.speed`); they are meant to be right within a factor of two or three.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, Model, Problem, Workload
 from onefold.approximations.exact import Exact
-from onefold.approximations.nystroem import Nystroem
+from onefold.approximations.nystroem.settings import Nystroem
 from onefold.kernels import Kernel, Precomputed
-from onefold.memory import available_memory
+from onefold.machine.memory import available_memory
+from onefold.machine.speed import Speed, machine_speed
+from onefold.machine.threads import use_threads
 from onefold.smoothers.route import Need
-from onefold.speed import Speed, machine_speed
-from onefold.threads import count_workers
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
@@ -170,12 +170,10 @@ class Auto(Approximation):
         chosen = plan.approximation.prepare(kernel, problem, load)
         return Planned(self.seconds, self.random_state, chosen, plan.reason)
 
-    def model(
-        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> Model:
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
         load = Workload(1, n_alphas, 5 if need == "heldout" else 0)
         chosen = self.prepare(kernel, problem, load)
-        return chosen.model(kernel, problem, n_alphas=n_alphas, need=need, workers=workers)
+        return chosen.model(kernel, problem, n_alphas=n_alphas, need=need)
 
 
 @dataclass(frozen=True)
@@ -197,10 +195,8 @@ class Planned(Auto):
     def check(self, kernel: Kernel, problem: Problem) -> None:
         self.chosen.check(kernel, problem)
 
-    def model(
-        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> Model:
-        model = self.chosen.model(kernel, problem, n_alphas=n_alphas, need=need, workers=workers)
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
+        model = self.chosen.model(kernel, problem, n_alphas=n_alphas, need=need)
         model.report["chosen"] = self.reason
         return model
 
@@ -261,11 +257,10 @@ def plan(
     if not seconds > 0:
         raise ValueError(f"seconds must be greater than 0; got {seconds!r}.")
     folds = 1 if cv == "loo" else int(cv)
-    load = Workload(
-        n_gammas, n_alphas, folds, count_workers(n_jobs), predictions=classes > 0 or cv == "loo"
-    )
+    load = Workload(n_gammas, n_alphas, folds, predictions=classes > 0 or cv == "loo")
     columns = classes if classes > 2 else targets
-    return make_plan(chosen, int(n), int(d), int(columns), load, seconds=seconds, asked=True)
+    with use_threads(n_jobs):
+        return make_plan(chosen, int(n), int(d), int(columns), load, seconds=seconds, asked=True)
 
 
 def _shape_of(X: Any) -> tuple[Any, Any]:

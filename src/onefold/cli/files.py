@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from onefold.replacing import replacing
+from onefold.machine.replacing import replacing
 
 __all__ = ["MODEL_NAME", "model_file", "refuse_existing", "replaced_file", "staged_directory"]
 

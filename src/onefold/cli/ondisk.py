@@ -8,7 +8,7 @@ import numpy as np
 
 from onefold.cli.folds import choose_folds
 from onefold.cli.job import Job, Settings, check_kernel, check_target
-from onefold.memory import available_memory
+from onefold.machine.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
 from onefold.tables.suspects import column_notes, row_number_columns
 from onefold.tables.target import target_of_numbers

@@ -25,8 +25,8 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
-from onefold.arrays import to_numpy
 from onefold.criteria.base import ModelCriterion
+from onefold.linalg import to_numpy
 
 _NOISE_ROWS = 2000
 _EPS = float(np.finfo(np.float64).eps)

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model
-from onefold.arrays import take_rows
 from onefold.criteria.base import HeldoutCriterion, Task, label_index
 from onefold.heldout import Splits
+from onefold.linalg import take_rows
 
 
 class ErrorRate(HeldoutCriterion):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,14 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
-from onefold.arrays import (
-    Array,
-    all_finite,
-    is_foreign,
-    labels_like,
-    like,
-    to_numpy,
-)
 from onefold.criteria import Task, label_index
 from onefold.estimators.validation import (
     check_length,
@@ -33,9 +26,17 @@ from onefold.estimators.validation import (
     mean_weight,
 )
 from onefold.estimators.weightless import without_weightless
-from onefold.expansion import Expansion
+from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed, resolve_kernel
-from onefold.threads import count_workers, limit_blas
+from onefold.linalg import (
+    Array,
+    all_finite,
+    is_foreign,
+    labels_like,
+    like,
+    to_numpy,
+)
+from onefold.machine.threads import count_workers, limit_blas, use_threads
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
@@ -103,10 +104,13 @@ class KernelMachine(BaseEstimator):
             expansion = replace(expansion, coef=like(coef, expansion.coef))
         return expansion
 
-    def _blas(self, problem: Problem) -> AbstractContextManager[Any]:
-        """Hold BLAS to `n_jobs` threads; to one for few rows, so that no digit depends on `n_jobs`."""
+    @contextmanager
+    def _threads(self, problem: Problem) -> Iterator[None]:
+        """`n_jobs` threads, also for BLAS; that has one for few rows, so that no digit depends on it."""
         few = problem.n <= _FEW_ROWS
-        return limit_blas(1 if few else None if self.n_jobs is None else count_workers(self.n_jobs))
+        blas = 1 if few else None if self.n_jobs is None else count_workers(self.n_jobs)
+        with use_threads(self.n_jobs), limit_blas(blas):
+            yield
 
     @abstractmethod
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:

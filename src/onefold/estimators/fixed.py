@@ -12,7 +12,6 @@ from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
 from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.threads import count_workers
 
 
 class _Given(KernelMachine):
@@ -51,7 +50,6 @@ class _Given(KernelMachine):
         """
         alpha = check_alphas(self.alpha, "alpha")
         approximation = resolve_approximation(self.approximation)
-        workers = count_workers(self.n_jobs)
         problem, _ = self._problem(X, y, sample_weight)
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
@@ -63,14 +61,13 @@ class _Given(KernelMachine):
                 f"got {alpha.size} values."
             )
         approximation.check(kernel, problem)
-        load = Workload(1, np.unique(alpha).size, workers=workers)
-        with self._blas(problem):
+        load = Workload(1, np.unique(alpha).size)
+        with self._threads(problem):
             model = approximation.prepare(kernel, problem, load).model(
                 kernel,
                 problem,
                 n_alphas=np.unique(alpha).size,
                 need="coefficients",
-                workers=workers,
             )
             expansion = model.expansion(problem.ridge(alpha))
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))

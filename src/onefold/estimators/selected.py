@@ -31,6 +31,7 @@ from onefold.estimators.validation import (
 from onefold.estimators.weightless import heldout_of_weightless
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
+from onefold.machine.threads import use_threads
 from onefold.search import (
     Callback,
     GridEdgeWarning,
@@ -39,7 +40,6 @@ from onefold.search import (
     edges,
     search_grid,
 )
-from onefold.threads import count_workers
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
@@ -103,7 +103,6 @@ class _Chosen(KernelMachine):
         approximation = resolve_approximation(self.approximation)
         if self.refit not in ("auto", "exact", "same"):
             raise ValueError(f'refit must be "auto", "exact" or "same"; got {self.refit!r}.')
-        workers = count_workers(self.n_jobs)
         problem, task = self._problem(X, y, sample_weight)
         check_squares(problem.Y)
         kernels, widths = candidate_kernels(self, problem.X)
@@ -120,13 +119,13 @@ class _Chosen(KernelMachine):
             len(kernels),
             alphas.size,
             1 if splits.leave_one_out else len(splits.tests),
-            workers,
             predictions=splits.leave_one_out or not isinstance(criterion, SquaredError),
         )
-        approximation = approximation.prepare(kernels[0], problem, load)
+        with use_threads(self.n_jobs):
+            approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
         self._final_approximation(approximation, kernels[0], problem)
-        with self._blas(problem):
+        with self._threads(problem):
             found = search_grid(
                 approximation,
                 kernels,
@@ -136,20 +135,18 @@ class _Chosen(KernelMachine):
                 criterion,
                 splits,
                 task,
-                workers=workers,
                 callback=self._tell,
             )
             chosen = found.chosen
             final = self._final_approximation(chosen.approximation, chosen.kernel, problem)
             model = found.model if final is chosen.approximation else None
             if model is None:
-                model = final.model(
-                    chosen.kernel, problem, n_alphas=1, need="coefficients", workers=workers
-                )
+                model = final.model(chosen.kernel, problem, n_alphas=1, need="coefficients")
             expansion = model.expansion(problem.ridge(alphas[found.ridge]))
             self.expansion_ = self._finished(expansion, problem, n)
         self._record(found, alphas, per_split=isinstance(criterion, HeldoutCriterion))
-        self.heldout_prediction_ = self._all_heldout(found, problem, splits, X, workers)
+        with use_threads(self.n_jobs):
+            self.heldout_prediction_ = self._all_heldout(found, problem, splits, X)
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         if trust is not None:
             self.approximation_["trust"] = trust
@@ -178,9 +175,7 @@ class _Chosen(KernelMachine):
                 stacklevel=3,
             )
 
-    def _all_heldout(
-        self, found: SearchResult, problem: Problem, splits: Splits, X: Any, workers: int
-    ) -> Any | None:
+    def _all_heldout(self, found: SearchResult, problem: Problem, splits: Splits, X: Any) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
         heldout, chosen = found.heldout, found.chosen
         if heldout is None:
@@ -194,7 +189,6 @@ class _Chosen(KernelMachine):
                 problem,
                 splits,
                 X,
-                workers=workers,
             )
             heldout[problem.kept] = found.heldout
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)

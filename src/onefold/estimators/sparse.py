@@ -11,26 +11,25 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Nystroem, Problem
-from onefold.arrays import like, take_rows, to_numpy
-from onefold.bases import BASES, Basis
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
-from onefold.estimators.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
-from onefold.estimators.robust import settle_weights
 from onefold.estimators.selected import DEFAULT_ALPHAS, candidate_kernels
-from onefold.estimators.sizes import knee, within
 from onefold.estimators.validation import (
     as_labels,
     check_alphas,
     check_kernel_matrix,
     check_squares,
 )
-from onefold.expansion import Expansion
+from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
+from onefold.landmarks import BASES, Basis
+from onefold.linalg import like, take_rows, to_numpy
+from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
+from onefold.pruning.robust import settle_weights
+from onefold.pruning.sizes import knee, within
 from onefold.search import deviation, search_grid
 from onefold.statistics.pruning import prune_sizes
-from onefold.threads import count_workers
 
 _RETUNE_FOLDS = 4  # as in cawley2002
 _FEWEST = 2
@@ -110,8 +109,7 @@ class _Sparse(KernelMachine):
         )
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
-        self._workers = count_workers(self.n_jobs)
-        with self._blas(problem):
+        with self._threads(problem):
             kernel, alpha = self._tune(problem, task, criterion, splits)
             basis, centre_of = self._first_basis(kernel, problem)
             if self.weights == "robust":
@@ -119,7 +117,6 @@ class _Sparse(KernelMachine):
             pruner = self._pruner(problem, task, criterion, kernel, alpha, basis, centre_of)
             expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
             self.expansion_ = self._finished(expansion, problem, n)
-        del self._workers
         return self
 
     def _check_settings(self) -> None:
@@ -154,8 +151,7 @@ class _Sparse(KernelMachine):
         few = problem.n <= self.max_centres
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=self.random_state)
         found = search_grid(
-            approximation, kernels, widths, alphas, problem, criterion, splits, task,
-            workers=self._workers, callback=_unheard,
+            approximation, kernels, widths, alphas, problem, criterion, splits, task, callback=_unheard,
         )  # fmt: skip
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
@@ -185,9 +181,9 @@ class _Sparse(KernelMachine):
         def residuals(weights: Any) -> Any:
             weighted = _weighted(problem, weights)
             ridge = float(problem.ridge(alpha))
-            fitted = ImprovedPruner(weighted, kernel, basis, ridge, self._workers)
+            fitted = ImprovedPruner(weighted, kernel, basis, ridge)
             model = fitted.expansions([basis.size])[0]
-            return Y - to_numpy(model.predict(problem.X, self._workers))
+            return Y - to_numpy(model.predict(problem.X))
 
         weights, self.robust_rounds_ = settle_weights(residuals, problem.n)
         self.robust_weights_ = weights
@@ -209,7 +205,7 @@ class _Sparse(KernelMachine):
     ) -> Pruner:
         if self.prune == "improved":
             ridge = float(problem.ridge(alpha))
-            return ImprovedPruner(problem, kernel, basis, ridge, self._workers, centre_of)
+            return ImprovedPruner(problem, kernel, basis, ridge, centre_of)
 
         def tune(rows: Any) -> tuple[Kernel, float]:
             part = problem.rows(rows)
@@ -224,12 +220,11 @@ class _Sparse(KernelMachine):
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=0)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
             found = search_grid(
-                Exact(), kernels, widths, alphas, part, criterion, folds, sub,
-                workers=self._workers, callback=_unheard,
+                Exact(), kernels, widths, alphas, part, criterion, folds, sub, callback=_unheard,
             )  # fmt: skip
             return found.chosen.kernel, float(alphas[found.ridge])
 
-        return SuykensPruner(problem, tune, self._workers)
+        return SuykensPruner(problem, tune)
 
     def _follow(
         self,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from onefold.arrays import all_finite, double, is_foreign, is_sparse, namespace, to_numpy
 from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import all_finite, double, is_foreign, is_sparse, namespace, to_numpy
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Approximation, Problem
-from onefold.arrays import take_rows, to_numpy
 from onefold.criteria import Task
 from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import take_rows, to_numpy
 
 
 def without_weightless(
@@ -37,8 +37,6 @@ def heldout_of_weightless(
     problem: Problem,
     splits: Splits,
     X: Any,
-    *,
-    workers: int,
 ) -> Any:
     """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others.
 
@@ -55,11 +53,11 @@ def heldout_of_weightless(
             continue
         train = np.delete(np.arange(problem.n), out)
         part = problem.rows(train, precomputed=precomputed).about_its_mean()
-        model = approximation.model(kernel, part, n_alphas=1, need="coefficients", workers=workers)
+        model = approximation.model(kernel, part, n_alphas=1, need="coefficients")
         block = take_rows(X, rows)
         if precomputed:
             block = take_rows(block.T, part.kept).T
-        values = part.restore(model.expansion(ridge)).predict(block, workers)
+        values = part.restore(model.expansion(ridge)).predict(block)
         np.add.at(total, rows, to_numpy(values))
         np.add.at(count, rows, 1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model
-from onefold.arrays import Array, to_numpy
 from onefold.heldout.splits import Splits
+from onefold.linalg import Array, to_numpy
 
 
 def heldout_predictions(

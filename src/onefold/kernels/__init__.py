@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onefold.arrays import Array, double, is_sparse, namespace
 from onefold.kernels.base import Kernel, Product, Sum
 from onefold.kernels.dot import Linear, Polynomial
 from onefold.kernels.given import CallableKernel, Precomputed
 from onefold.kernels.radial import RBF, Laplacian, Matern
+from onefold.linalg.arrays import Array, double, is_sparse, namespace
 
 __all__ = [
     "RBF",

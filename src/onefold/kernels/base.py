@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onefold.arrays import Array, is_sparse, like, namespace
+from onefold.linalg import Array, is_sparse, like, namespace
 
 Width = float | tuple[float, ...]
 
@@ -43,6 +43,8 @@ class Kernel(ABC):
     """Depends on x − x' alone, so that rows may be shifted together."""
     always_psd: ClassVar[bool] = True
     """Positive semi-definite by construction; other kernels are checked when they are used."""
+    thread_safe: ClassVar[bool] = True
+    """Whether several threads may evaluate it; a user's function may not be."""
 
     @abstractmethod
     def __call__(self, A: Array, B: Array) -> Array:
@@ -159,6 +161,10 @@ class _Pair(Kernel):
     @property
     def always_psd(self) -> bool:  # type: ignore[override]
         return self.left.always_psd and self.right.always_psd
+
+    @property
+    def thread_safe(self) -> bool:  # type: ignore[override]
+        return self.left.thread_safe and self.right.thread_safe
 
     @property
     def accepts_sparse(self) -> bool:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onefold.arrays import Array
 from onefold.kernels.base import (
     Kernel,
     Width,
@@ -15,6 +14,7 @@ from onefold.kernels.base import (
     inner_products,
     squared_norms,
 )
+from onefold.linalg import Array
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onefold.arrays import Array, is_sparse, namespace
 from onefold.kernels.base import Kernel
+from onefold.linalg import Array, is_sparse, namespace
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class CallableKernel(Kernel):
 
     function: Callable[[Array, Array], Array]
     always_psd = False
+    thread_safe = False
 
     @property
     def accepts_sparse(self) -> bool:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from onefold.arrays import Array, exp_negative, is_numpy, is_sparse, namespace, ones
 from onefold.kernels.base import (
     Width,
     WidthKernel,
@@ -28,6 +27,7 @@ from onefold.kernels.base import (
     outer_sum,
     squared_norms,
 )
+from onefold.linalg import Array, exp_negative, is_numpy, is_sparse, namespace, ones
 
 # ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of the kernel's width that is harmless
 # while the norms are small; above this sum of squared norms the close pairs are computed anew.

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 from sklearn import get_config
 
-from onefold.arrays import Array, double, is_numpy, is_sparse, namespace
 from onefold.kernels.base import Kernel
-from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.threads import check_stop, limit_blas, map_threads
+from onefold.kernels.given import Precomputed
+from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
+from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
@@ -30,9 +30,9 @@ def tile_side() -> int:
     return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, _CACHE_TILE) / 8)))
 
 
-def tile_threads(workers: int) -> int:
-    """How many of the threads may work on tiles at once within the scratch limit."""
-    return max(1, min(workers, int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2))))
+def tile_threads() -> int:
+    """How many threads may work on tiles at once within the scratch limit."""
+    return max(1, int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2)))
 
 
 def _scratch() -> float:
@@ -56,7 +56,7 @@ def _rows(X: Array, part: slice, origin: Array | None) -> Array:
     return rows if origin is None else rows - origin[None, :]
 
 
-def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
+def gram(kernel: Kernel, X: Array) -> Array:
     """K = [k(x_i, x_j)] in float64, n × n; each pair of rows is computed once.
 
     O(n² d) time; memory is K itself plus a bounded number of tiles.
@@ -83,8 +83,7 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
         K[i, j] = tile
         K[j, i] = tile.T
 
-    # A user's function may not be safe to run in several threads.
-    threads = 1 if isinstance(kernel, CallableKernel) or len(parts) == 1 else tile_threads(workers)
+    threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
     pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
     with limit_blas(1 if len(parts) > 1 else None):  # also with one worker: the same digits
         for _ in map_threads(fill, pairs, threads):
@@ -92,7 +91,7 @@ def gram(kernel: Kernel, X: Array, workers: int = 1) -> Array:
     return K
 
 
-def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, workers: int = 1) -> Array:
+def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
     """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
 
     O(n m (d + t)) time, O(working_memory) scratch whatever n and m.
@@ -117,8 +116,8 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array, worker
                 check_stop()
                 out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
 
-    small = n <= side or isinstance(kernel, CallableKernel)
+    small = n <= side or not kernel.thread_safe
     with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
-        for _ in map_threads(fill, spans(n, side), 1 if small else tile_threads(workers)):
+        for _ in map_threads(fill, spans(n, side), 1 if small else tile_threads()):
             pass
     return out

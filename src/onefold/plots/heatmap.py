@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onefold.machine.replacing import replacing
 from onefold.plots.grid import SearchGrid, exponent_label
-from onefold.replacing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from onefold.approximations import resolve_approximation
-from onefold.arrays import is_foreign, to_numpy
 from onefold.estimators.validation import check_alphas
 from onefold.kernels import resolve_kernel
 from onefold.kernels.base import check_width
+from onefold.linalg import is_foreign, to_numpy
 from onefold.saving import registry
 from onefold.saving.errors import NONSENSE, BadContent
 from onefold.saving.expansions import EXPANSIONS, check_expansion

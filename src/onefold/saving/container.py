@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
-from onefold.memory import available_memory
-from onefold.replacing import replacing
+from onefold.machine.memory import available_memory
+from onefold.machine.replacing import replacing
 from onefold.saving.errors import UPGRADE, BadContent
 from onefold.saving.nodes import ARRAY_DTYPES
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from onefold.arrays import is_foreign, is_sparse, to_numpy
+from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.saving import objects, registry
 from onefold.saving.errors import CannotSave
 from onefold.saving.nodes import ARRAY_DTYPES, MAX_DEPTH, SCALAR_NAMES, TYPE_NAMES, Node

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import all_finite, is_foreign, is_sparse
+from onefold.expansions.lattice import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.lattice import LARGEST_DIMENSION
+from onefold.linalg import all_finite, is_foreign, is_sparse
 from onefold.saving.errors import NONSENSE, BadContent
 
 _LARGEST = 1e300  # sums of a few such numbers are still finite

@@ -35,8 +35,7 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Nystroem",
         "Toeplitz",
     ),
-    "onefold.expansion": ("Expansion",),
-    "onefold.grid_expansion": ("GridExpansion",),
+    "onefold.expansions": ("Expansion", "GridExpansion"),
     "onefold.estimators": (
         "LSSVC",
         "LSSVR",

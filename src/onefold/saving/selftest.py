@@ -17,7 +17,7 @@ import numpy as np
 import sklearn
 from scipy import sparse
 
-from onefold.arrays import is_sparse
+from onefold.linalg import is_sparse
 from onefold.saving.errors import BadContent
 from onefold.saving.examples import example_columns, levelled
 from onefold.saving.registry import ESTIMATORS

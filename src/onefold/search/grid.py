@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Approximation, Model, Problem, models_at_once
-from onefold.arrays import is_foreign
 from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
 from onefold.kernels import Kernel
+from onefold.linalg import is_foreign
+from onefold.machine.threads import map_threads
 from onefold.search.results import best_cell
 from onefold.smoothers.base import UnsolvableError
-from onefold.threads import map_threads
 
 Callback = Callable[[dict[str, Any]], None]
 
@@ -95,7 +95,6 @@ def search_grid(
     splits: Splits,
     task: Task,
     *,
-    workers: int,
     callback: Callback,
 ) -> SearchResult:
     """Score every kernel with every ridge value.
@@ -106,8 +105,7 @@ def search_grid(
     held_out, ridges = isinstance(criterion, HeldoutCriterion), problem.ridge(alphas)
     parts = splits.parts() if held_out else None
     candidates = _candidates(approximation, kernels, widths, problem, parts)
-    side_by_side = min(workers, len(candidates), _models_that_fit(approximation, problem, workers))
-    inner = workers if side_by_side == 1 else 1
+    side_by_side = min(len(candidates), _models_that_fit(approximation, problem))
 
     def evaluate(index: int) -> _Outcome:
         start = time.perf_counter()
@@ -115,7 +113,7 @@ def search_grid(
         unsolved = _Outcome(index, np.zeros(len(alphas), dtype=bool), None, None, {}, None, 0.0)
         try:
             model = candidate.approximation.model(
-                candidate.kernel, problem, n_alphas=len(alphas), need="heldout", workers=inner
+                candidate.kernel, problem, n_alphas=len(alphas), need="heldout"
             )
         except UnsolvableError as error:
             return replace(unsolved, why=str(error), seconds=time.perf_counter() - start)
@@ -187,9 +185,7 @@ def search_grid(
             model = (
                 final
                 if final is not None
-                else chosen.approximation.model(
-                    chosen.kernel, problem, n_alphas=1, need="heldout", workers=workers
-                )
+                else chosen.approximation.model(chosen.kernel, problem, n_alphas=1, need="heldout")
             )
             predictions = heldout_predictions(model, splits, ridges[[ridge]], problem.offset)
             heldout = gather([values[0] for values in predictions], splits)
@@ -266,9 +262,9 @@ def _tell_unsolved(history: list[dict[str, Any]], n_alphas: int) -> None:
     warnings.warn(text, UserWarning, stacklevel=4)
 
 
-def _models_that_fit(approximation: Approximation, problem: Problem, workers: int) -> int:
+def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
     """How many models may run at once: one on a GPU, which has its own parallelism."""
-    return 1 if is_foreign(problem.Y) else models_at_once(approximation, problem.n, workers)
+    return 1 if is_foreign(problem.Y) else models_at_once(approximation, problem.n)
 
 
 def _numbers(candidates: list[Candidate]) -> list[float]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, like, namespace, take_rows, to_numpy
 
 
 class UnsolvableError(ValueError):

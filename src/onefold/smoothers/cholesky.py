@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import (
+from onefold.linalg import (
     Array,
     add_to_diagonal,
     cholesky,
@@ -29,10 +29,10 @@ from onefold.arrays import (
     namespace,
     take_rows,
 )
+from onefold.machine.threads import check_stop
 from onefold.smoothers.dense import DenseSmoother, Operator
 from onefold.smoothers.rounding import BELOW, GIVEN, Rounding
 from onefold.smoothers.spectral import SpectralSmoother
-from onefold.threads import check_stop
 
 _STRIP = 256
 

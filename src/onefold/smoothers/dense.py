@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, like, namespace, replace_rows, solve_positive, take_rows, to_numpy
+from onefold.linalg import Array, like, namespace, replace_rows, solve_positive, take_rows, to_numpy
+from onefold.machine.threads import check_stop
 from onefold.smoothers.base import BorderCorrection, Smoother, without_rows
-from onefold.threads import check_stop
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 

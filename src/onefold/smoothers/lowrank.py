@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from onefold.arrays import Array, is_numpy
+from onefold.linalg import Array, is_numpy
+from onefold.machine.threads import check_stop
 from onefold.smoothers.rounding import BELOW
 from onefold.smoothers.thin import ThinSmoother
-from onefold.threads import check_stop
 
 _SMALLEST = 1000  # below this many rows a decomposition takes no time worth saving
 _PROBE = 400

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onefold.arrays import Array, namespace, take_rows, to_numpy
+from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.smoothers.base import UnsolvableError
 
 ROUNDING = float(np.sqrt(np.finfo(np.float64).eps))

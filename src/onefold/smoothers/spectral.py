@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import (
+from onefold.linalg import (
     Array,
     is_numpy,
     like,
@@ -25,10 +25,10 @@ from onefold.arrays import (
     take_rows,
     to_numpy,
 )
+from onefold.machine.threads import check_stop
 from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector, without_rows
 from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
 from onefold.smoothers.rounding import BELOW, GIVEN, Rounding, not_psd_message
-from onefold.threads import check_stop
 
 _STRIP = 256  # rows of U∘U formed at a time
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array
+from onefold.linalg import Array
+from onefold.machine.threads import check_stop
 from onefold.smoothers.dense import DenseSmoother, Operator
-from onefold.threads import check_stop
 
 
 class ThinSmoother(DenseSmoother):

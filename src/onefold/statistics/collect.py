@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.kernels.tiles import spans
-from onefold.ordered import map_in_order
+from onefold.linalg import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.machine.ordered import map_in_order
+from onefold.machine.threads import limit_blas, map_threads
 from onefold.statistics.base import Statistics
 from onefold.statistics.design import Design
 from onefold.statistics.finite import finite_kernel
 from onefold.statistics.sums import double_sums, single_sums
-from onefold.threads import limit_blas, map_threads
 
 _TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once
@@ -109,12 +109,10 @@ def collect(
     root: Array | None,
     label: Any | None = None,
     count: int = 1,
-    *,
-    workers: int = 1,
 ) -> list[Statistics]:
     """The statistics of each of `count` groups of rows, in one pass.
 
-    O(n m²) time; memory for count + 3 · workers Gram matrices, whatever n.
+    O(n m²) time; memory for count + 3 · threads Gram matrices, whatever n.
     """
     totals = [Statistics.zero(design.size, int(Y.shape[1])) for _ in range(count)]
 
@@ -123,7 +121,7 @@ def collect(
         return group, block_statistics(design, _take(X, rows), _take(Y, rows), _take(root, rows))
 
     with limit_blas(1):
-        for group, statistics in map_in_order(work, _tasks(X, label, count), design.threads(workers)):
+        for group, statistics in map_in_order(work, _tasks(X, label, count), design.threads):
             totals[group] = totals[group].absorb(statistics)
     for total in totals:
         finite_kernel(total.gram)
@@ -135,8 +133,6 @@ def predict_groups(
     X: Array,
     coefficients: list[Any],
     label: Any | None = None,
-    *,
-    workers: int = 1,
 ) -> Iterator[tuple[int, Any, Any]]:
     """Yield (group, rows, Φ·coefficients[group]) as blocks finish, in any order.
 
@@ -155,4 +151,4 @@ def predict_groups(
         return group, rows, values
 
     tasks = (t for t in _tasks(X, label, len(coefficients)) if coefficients[t[0]] is not None)
-    yield from map_threads(work, tasks, design.threads(workers))
+    yield from map_threads(work, tasks, design.threads)

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold.arrays import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
-from onefold.kernels import CallableKernel, Kernel
+from onefold.kernels import Kernel
 from onefold.kernels.tiles import common_origin, spans
+from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
+from onefold.machine.threads import check_stop
 from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision
-from onefold.threads import check_stop
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
@@ -118,6 +118,7 @@ class Design:
             out[part] = to_numpy(tile)
         return out
 
-    def threads(self, workers: int) -> int:
-        """How many threads may evaluate the kernel; a user's function may not be safe in several."""
-        return 1 if isinstance(self.kernel, CallableKernel) or is_foreign(self.landmarks) else workers
+    @property
+    def threads(self) -> int | None:
+        """How many threads may evaluate the kernel: one, or as many as there are (None)."""
+        return 1 if not self.kernel.thread_safe or is_foreign(self.landmarks) else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.replacing import replacing
+from onefold.machine.replacing import replacing
 from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
 from onefold.tables.errors import TableError, listing
 from onefold.tables.learn import ROUNDING, too_large

@@ -9,8 +9,8 @@ import numpy as np
 from onefold.approximations.base import Problem
 from onefold.approximations.circulant.model import Layout
 from onefold.approximations.circulant.row import first_row
-from onefold.arrays import double, is_sparse, namespace, take_rows, to_numpy
 from onefold.kernels import Kernel
+from onefold.linalg import double, is_sparse, namespace, take_rows, to_numpy
 
 _SIDE = 128
 

@@ -18,11 +18,11 @@ import numpy as np
 from onefold.approximations.base import Problem, SmoothingModel
 from onefold.approximations.circulant.row import first_row
 from onefold.approximations.circulant.shape import choose_shape
-from onefold.arrays import Array, namespace, take_rows
-from onefold.expansion import Expansion
+from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import kernel_product
-from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
+from onefold.linalg import Array, namespace, take_rows
+from onefold.smoothers.circulant.smoother import CirculantSmoother, CirculantSpectrum
 
 if TYPE_CHECKING:
     from onefold.approximations.circulant.settings import Circulant
@@ -50,11 +50,8 @@ class Layout:
 class CirculantModel(SmoothingModel):
     """U, diagonalised once for every μ."""
 
-    def __init__(
-        self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout, *, workers: int
-    ) -> None:
+    def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
         self.problem, self._kernel, self._settings = problem, kernel, settings
-        self._workers = workers
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
         self.smoother: CirculantSmoother = self._smoother(problem, layout)
         spectrum = self.smoother.spectrum
@@ -75,8 +72,8 @@ class CirculantModel(SmoothingModel):
         """The eigenvalues of U; training parts of equal size share them."""
         if shape not in self._spectra:
             settings, reference = self._settings, self.problem.Y
-            row = first_row(self._kernel, shape, settings.spacing, reference, self._workers)
-            self._spectra[shape] = CirculantSpectrum.of(row, settings.negative, self._workers)
+            row = first_row(self._kernel, shape, settings.spacing, reference)
+            self._spectra[shape] = CirculantSpectrum.of(row, settings.negative)
         return self._spectra[shape]
 
     def _smoother(self, problem: Problem, layout: Layout) -> CirculantSmoother:
@@ -85,7 +82,6 @@ class CirculantModel(SmoothingModel):
             problem.n,
             fit_intercept=problem.fit_intercept,
             order=layout.order,
-            workers=self._workers,
         )
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
@@ -118,7 +114,7 @@ class CirculantModel(SmoothingModel):
         dual, intercepts = smoother.coefficients(training.Y, alphas)
         columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
         X = take_rows(self.problem.X, part)
-        values = kernel_product(self._kernel, X, training.X, columns, self._workers)
+        values = kernel_product(self._kernel, X, training.X, columns)
         predictions = xp.reshape(values, (len(part), dual.shape[0], targets))
         return xp.permute_dims(predictions, (1, 0, 2)) + intercepts[:, None, :]
 

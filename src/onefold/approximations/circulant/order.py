@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.arrays import Array, double, is_sparse, take_rows, to_numpy
+from onefold.linalg import Array, double, is_sparse, take_rows, to_numpy
 
 Order = Literal["given", "random", "principal"]
 ORDERS: tuple[Order, ...] = ("given", "random", "principal")

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from onefold.arrays import Array, is_foreign, like, namespace
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import spans
-from onefold.threads import map_threads
+from onefold.linalg import Array, is_foreign, like, namespace
+from onefold.machine.threads import map_threads
 
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 
@@ -25,7 +25,6 @@ def first_row(
     shape: tuple[int, ...],
     spacing: tuple[float, ...],
     reference: Array,
-    workers: int = 1,
 ) -> Array:
     """U's first row as an array of the given shape, beside `reference`."""
     axes = [like(np.arange(levels) * h, reference) for levels, h in zip(shape, spacing)]
@@ -40,7 +39,7 @@ def first_row(
     def fill(part: slice) -> None:
         values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
 
-    for _ in map_threads(fill, spans(shape[0], step), workers if values.size > 2 * _CHUNK else 1):
+    for _ in map_threads(fill, spans(shape[0], step), None if values.size > 2 * _CHUNK else 1):
         pass
     for axis in range(len(shape)):
         _fold_in_place(np.moveaxis(values, axis, 0))

@@ -17,7 +17,7 @@ from onefold.approximations.circulant.model import CirculantModel, Layout
 from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
 from onefold.approximations.circulant.shape import choose_shape, fold_shape
 from onefold.kernels import Kernel
-from onefold.smoothers.circulant import Negative
+from onefold.smoothers.circulant.smoother import Negative
 from onefold.smoothers.route import Need
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -159,12 +159,10 @@ class Circulant(Approximation):
             spacing = data_spacing(X, order, shape)
         return Layout(shape, order, spacing)
 
-    def model(
-        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> CirculantModel:
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> CirculantModel:
         layout = self.layout(problem)
         settled = self if self.spacing == layout.spacing else replace(self, spacing=layout.spacing)
-        return CirculantModel(kernel, problem, settled, layout, workers=workers)
+        return CirculantModel(kernel, problem, settled, layout)
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""

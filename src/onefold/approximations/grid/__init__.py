@@ -9,9 +9,9 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, Problem
 from onefold.approximations.grid.model import GridModel
-from onefold.arrays import is_sparse, to_numpy
+from onefold.expansions.lattice import LARGEST_DIMENSION, make_lattice
 from onefold.kernels import Kernel
-from onefold.kernels.lattice import LARGEST_DIMENSION, make_lattice
+from onefold.linalg.arrays import is_sparse, to_numpy
 from onefold.smoothers.route import Need
 
 __all__ = ["Grid", "GridModel"]
@@ -68,13 +68,11 @@ class Grid(Approximation):
         if np.ndim(self.points) == 1 and len(self.points) != d:
             raise ValueError(f"points holds {len(self.points)} numbers but X has {d} features.")
 
-    def model(
-        self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need, workers: int
-    ) -> GridModel:
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> GridModel:
         self.check(kernel, problem)
         X = to_numpy(problem.X)
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
-        return GridModel(kernel, problem, lattice, self.tolerance, workers)
+        return GridModel(kernel, problem, lattice, self.tolerance)
 
     def memory_per_model(self, n: int) -> int:
         return 2**29

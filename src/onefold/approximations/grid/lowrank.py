@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
-from onefold.kernels.lattice import Lattice
 
 LARGEST_RANK = 1000
 _LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed

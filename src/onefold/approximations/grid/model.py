@@ -21,12 +21,12 @@ from onefold.approximations.base import Model, Problem
 from onefold.approximations.grid.lowrank import low_rank_factor
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.statistics import Statistics, collect
-from onefold.arrays import Array, like, to_numpy
-from onefold.grid_expansion import GridExpansion
+from onefold.expansions import GridExpansion
+from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
-from onefold.kernels.lattice import Lattice
 from onefold.kernels.tiles import spans
-from onefold.threads import check_stop
+from onefold.linalg import Array, like, to_numpy
+from onefold.machine.threads import check_stop
 
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions
@@ -46,16 +46,13 @@ class GridSolution:
 class GridModel(Model):
     """One kernel on one grid, for every μ."""
 
-    def __init__(
-        self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float, workers: int
-    ) -> None:
+    def __init__(self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float) -> None:
         self._kernel, self._problem, self._lattice = kernel, problem, lattice
         self._tolerance = tolerance
         self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
         self._Y = to_numpy(problem.Y)
         root = problem.root_weight
         self._weight = None if root is None else to_numpy(root) ** 2
-        self._workers = workers
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -141,7 +138,7 @@ class GridModel(Model):
 
     def _iterated(self, matrices: list[Any], rhs: list[Any], alphas: Any) -> list[Any]:
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
-        K = self._lattice.kernel_products(self._kernel, self._workers)
+        K = self._lattice.kernel_products(self._kernel)
         width = rhs[0].shape[0]
         found = solve_shifted(
             _side_by_side(matrices, width),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.threads import check_stop
+from onefold.machine.threads import check_stop
 
 Map = Callable[[Any], Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from onefold.kernels.lattice import Lattice
+from onefold.expansions.lattice import Lattice
 from onefold.kernels.tiles import spans
 
 _BLOCK = 2**20  # interpolation weights formed at a time

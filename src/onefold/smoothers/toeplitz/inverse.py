@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.fft import irfft, rfft
 
+from onefold.machine.threads import thread_budget
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
 
 _SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
@@ -49,12 +50,12 @@ class GohbergSemencul:
                 "written by its first column; change alpha, or use the exact kernel matrix."
             )
         self._x, self._n = x, x.size
-        self._length, self._workers = toeplitz.length, toeplitz.workers
+        self._length = toeplitz.length
         self._Fx = rfft(self._x, self._length)
         self._Fz = rfft(_reversed(x), self._length)
 
     def product(self, V: Any) -> Any:
-        transformed = rfft(V, self._length, axis=-1, workers=self._workers)
+        transformed = rfft(V, self._length, axis=-1, workers=thread_budget())
         left = self._Fx.conj() * transformed
         transformed *= self._Fz.conj()
         left = self._truncated(left)
@@ -63,14 +64,14 @@ class GohbergSemencul:
         transformed *= self._Fz
         left -= transformed
         del transformed
-        out = irfft(left, self._length, axis=-1, workers=self._workers, overwrite_x=True)
+        out = irfft(left, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
         return out[..., : self._n] / self._x[0]
 
     def _truncated(self, transformed: Any) -> Any:
         """The transform of the first n entries alone."""
-        values = irfft(transformed, self._length, axis=-1, workers=self._workers, overwrite_x=True)
+        values = irfft(transformed, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
         values[..., self._n :] = 0.0
-        return rfft(values, axis=-1, workers=self._workers, overwrite_x=True)
+        return rfft(values, axis=-1, workers=thread_budget(), overwrite_x=True)
 
     def diagonal(self) -> Any:
         # The diagonal reads the same from both ends; the first half has the fewer roundings.

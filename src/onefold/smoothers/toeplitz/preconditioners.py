@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.fft import irfft, rfft
 
+from onefold.machine.threads import thread_budget
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
 
 _DIED_OUT = 1e-10  # of t_0, beyond half the length
@@ -49,15 +50,15 @@ class Strang:
         column = t.copy()
         column[half:] = t[1 : n - half + 1][::-1]
         self._eigenvalues = rfft(column).real.copy()
-        self._n, self._workers = n, toeplitz.workers
+        self._n = n
 
     def at(self, mu: float) -> Map:
         weights = 1.0 / (np.maximum(self._eigenvalues, 0.0) + mu)
 
         def apply(V: Any) -> Any:
-            transformed = rfft(V, axis=-1, workers=self._workers)
+            transformed = rfft(V, axis=-1, workers=thread_budget())
             transformed *= weights
-            return irfft(transformed, self._n, axis=-1, workers=self._workers, overwrite_x=True)
+            return irfft(transformed, self._n, axis=-1, workers=thread_budget(), overwrite_x=True)
 
         return apply
 
@@ -81,11 +82,9 @@ class DeflatedEmbedding:
         inner = (vectors / (np.maximum(values, 0.0) + mu)) @ vectors.T
 
         def rest(V: Any) -> Any:
-            transformed = rfft(V, toeplitz.length, axis=-1, workers=toeplitz.workers)
+            transformed = rfft(V, toeplitz.length, axis=-1, workers=thread_budget())
             transformed *= weights
-            out = irfft(
-                transformed, toeplitz.length, axis=-1, workers=toeplitz.workers, overwrite_x=True
-            )
+            out = irfft(transformed, toeplitz.length, axis=-1, workers=thread_budget(), overwrite_x=True)
             return out[..., : toeplitz.n]
 
         def apply(V: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from onefold.threads import check_stop
+from onefold.machine.threads import check_stop, thread_budget
 
 
 class SymmetricToeplitz:
@@ -22,14 +22,11 @@ class SymmetricToeplitz:
     ----------
     column : array (n,)
         t_0, …, t_{n−1}.
-    workers : int
-        Threads of an FFT over several vectors.
     """
 
-    def __init__(self, column: Any, workers: int = 1) -> None:
+    def __init__(self, column: Any) -> None:
         self.column = np.asarray(column, dtype=np.float64)
         self.n = self.column.size
-        self.workers = workers
         self.length = next_fast_len(2 * self.n, real=True)
         embedded = np.full(self.length, self.column[-1])  # a gap of flat values, not a cliff
         embedded[: self.n] = self.column
@@ -42,9 +39,9 @@ class SymmetricToeplitz:
     def product(self, V: Any, shift: float = 0.0) -> Any:
         """(T + shift·I) v for every row v of V."""
         check_stop()
-        transformed = rfft(V, self.length, axis=-1, workers=self.workers)
+        transformed = rfft(V, self.length, axis=-1, workers=thread_budget())
         transformed *= self.spectrum
-        out = irfft(transformed, self.length, axis=-1, workers=self.workers, overwrite_x=True)
+        out = irfft(transformed, self.length, axis=-1, workers=thread_budget(), overwrite_x=True)
         out = out[..., : self.n]
         if shift:
             out = out + shift * V
@@ -59,7 +56,7 @@ class SymmetricToeplitz:
 
     def leading(self, size: int) -> SymmetricToeplitz:
         """The leading block, which is every contiguous diagonal block of that size."""
-        return SymmetricToeplitz(self.column[:size], self.workers)
+        return SymmetricToeplitz(self.column[:size])
 
 
 def scatter(values: Any, rows: Any, n: int) -> Any:

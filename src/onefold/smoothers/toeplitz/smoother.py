@@ -32,8 +32,6 @@ class ToeplitzSmoother(Smoother):
         Whether there is a border of ones.
     solver, semidefinite, tolerance, report
         As in :class:`ToeplitzSolver`.
-    workers : int
-        Threads of an FFT over several vectors.
     """
 
     def __init__(
@@ -45,9 +43,8 @@ class ToeplitzSmoother(Smoother):
         semidefinite: bool = False,
         tolerance: float = 1e-10,
         report: dict[str, Any] | None = None,
-        workers: int = 1,
     ) -> None:
-        self.toeplitz = SymmetricToeplitz(column, workers)
+        self.toeplitz = SymmetricToeplitz(column)
         n = self.toeplitz.n
         super().__init__(n, np.broadcast_to(np.ones(1), n) if intercept else None)
         self._tolerance = tolerance

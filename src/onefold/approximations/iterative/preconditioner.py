@@ -1,0 +1,168 @@
+r"""Conjugate gradients for several right-hand sides at once, refined by true residuals.
+
+With the whitened features Ψ (n, r) of a landmark model, weights folded in, and M = ΨᵀΨ = Q D Qᵀ,
+
+    (ΨΨᵀ + μI)⁻¹ z = (z − Ψ Q (D + μ)⁻¹ Qᵀ Ψᵀ z) / μ
+
+Ψ, n r numbers, is held in float32 where it is large; M is that of the rounded Ψ, and products are in
+float64: what is applied is then exactly symmetric and positive, which conjugate gradients rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.kernels.tiles import spans
+from onefold.linalg.gram import add_gram, mirror
+from onefold.machine.ordered import map_in_order
+from onefold.machine.threads import map_threads
+from onefold.statistics import Design, Whitening, predict_groups
+from onefold.statistics.finite import finite_kernel
+
+_BLOCK = 256
+_RUN = 8  # blocks that one thread takes at a time, whatever the number of threads
+_LARGE = 2**29  # bytes
+_DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
+
+
+class LowRankPreconditioner:
+    """(K̃ + μI)⁻¹ for any μ; O(n m²) to set up, O(n r) to apply."""
+
+    def __init__(self, design: Design, X: Any, root: Any) -> None:
+        T = Whitening.of(design.inner(), rows=X.shape[0]).T
+        self.rank = T.shape[1]
+        large = 8 * X.shape[0] * self.rank > _LARGE
+        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
+        for _, rows, values in predict_groups(design, X, [T]):
+            self._features[rows] = values * root[rows, None]
+        parts = list(spans(X.shape[0], _BLOCK))
+        self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]
+        gram = np.zeros((self.rank, self.rank))
+        for piece in map_in_order(self._gram, self._runs):
+            gram += piece
+        values, self._vectors = np.linalg.eigh(finite_kernel(gram))
+        self._values = np.maximum(values, 0.0)
+
+    def _gram(self, parts: list[slice]) -> Any:
+        total = np.zeros((self.rank, self.rank))
+        for part in parts:
+            add_gram(total, self._features[part].astype(np.float64, copy=False))
+        return mirror(total)
+
+    def solver(self, mu: float) -> Callable[[Any], Any]:
+        """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
+        inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
+
+        def solve(Z: Any) -> Any:
+            out = np.empty_like(Z)
+
+            def project(parts: list[slice]) -> Any:
+                small = np.zeros((self.rank, Z.shape[1]))
+                for part in parts:
+                    small += self._features[part].astype(np.float64, copy=False).T @ Z[part]
+                return small
+
+            small = inner @ sum(map_in_order(project, self._runs))
+
+            def correct(parts: list[slice]) -> None:
+                for part in parts:
+                    piece = self._features[part].astype(np.float64, copy=False)
+                    out[part] = (Z[part] - piece @ small) / mu
+
+            for _ in map_threads(correct, self._runs):
+                pass
+            return out
+
+        return solve
+
+
+Map = Callable[[Any], Any]
+
+
+def conjugate_gradients(
+    product: Map, precondition: Map, rhs: Any, norm: Map, goal: Any, max_iterations: int
+) -> tuple[Any, int]:
+    """Solve A x = rhs for every column until its carried residual has a norm of at most `goal`.
+
+    Returns x and the number of iterations. Rounding parts the carried residual from the true one.
+    """
+    x, residual, iterations = np.zeros_like(rhs), rhs.copy(), 0
+    z = precondition(residual)
+    direction, rz = z, np.einsum("ij,ij->j", residual, z)
+    while iterations < max_iterations:
+        image = product(direction)
+        curvature = np.einsum("ij,ij->j", direction, image)
+        step = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
+        x += step[None, :] * direction
+        residual -= step[None, :] * image
+        iterations += 1
+        if np.all(norm(residual) <= goal) or not step.any():
+            break
+        z = precondition(residual)
+        fresh = np.einsum("ij,ij->j", residual, z)
+        ratio = np.where(rz > 0, fresh / np.where(rz > 0, rz, 1.0), 0.0)
+        direction, rz = z + ratio[None, :] * direction, fresh
+    return x, iterations
+
+
+def solve_refined(
+    apply: Map,
+    roughs: Sequence[Map],
+    precondition: Map,
+    Y: Any,
+    root: Any,
+    *,
+    fit_intercept: bool,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[Any, Any, dict[str, Any]]:
+    r"""A a + s b = Y, sᵀa = 0, until ‖S⁻¹ (Y − s b − A a)‖ ≤ `tolerance` · ‖S⁻¹ Y‖ in each column.
+
+    s holds √weights, S = diag s; without an intercept b = 0. The residual is computed from a and b by
+    `apply`. What it leaves is solved for, three digits at a time, with the first of `roughs`: cheaper
+    and less exact products. Where that no longer halves the residual, the next one takes over.
+    Returns a, b and a report: iterations, the largest relative residual, and whether it converged.
+    """
+
+    def norm(R: Any) -> Any:
+        return np.linalg.norm(R / root[:, None], axis=0)
+
+    a, b, residual = np.zeros_like(Y), np.zeros(Y.shape[1]), Y
+    scale = np.maximum(norm(Y), np.finfo(float).tiny)
+    relative, best, iterations = norm(Y) / scale, np.inf, 0
+    rho, rough = None, 0
+    while iterations < max_iterations and relative.max() > tolerance:
+        if relative.max() > 0.5 * best:
+            rough += 1
+            if rough == len(roughs):
+                break
+        best = float(relative.max())
+        # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
+        goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale
+        rhs = residual
+        if fit_intercept and rho is None:
+            # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
+            rhs, goal = np.hstack([root[:, None], rhs]), np.append(_DIGITS * norm(root[:, None]), goal)
+        step, count = conjugate_gradients(
+            roughs[rough], precondition, rhs, norm, goal, max_iterations - iterations
+        )
+        iterations += count
+        if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
+            best = 0.0
+            continue
+        if fit_intercept:
+            if rho is None:
+                rho, step = step[:, :1], step[:, 1:]
+            shift = (root @ step) / float(root @ rho[:, 0])
+            step, b = step - rho * shift[None, :], b + shift
+        a = a + step
+        residual = Y - root[:, None] * b[None, :] - apply(a)
+        relative = norm(residual) / scale
+    return a, b, {
+        "iterations": iterations,
+        "residual": float(relative.max(initial=0.0)),
+        "converged": bool(relative.max(initial=0.0) <= tolerance),
+    }  # fmt: skip

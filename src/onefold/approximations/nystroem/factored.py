@@ -1,0 +1,190 @@
+r"""A basis model of few rows, from triangular factors of them: as exact as refits by QR.
+
+The whitened features V of all rows are held. Each group of rows that the splitter moves together is
+factorised once; the factors of the groups outside a set J, on top of each other, train the model without
+J. Leave-one-out, and sets too many for that, go through the residual operator, in which V appears by
+orthonormal columns alone. (R_b)_ii then has the absolute error eps; a row whose value is so small that
+this matters is left out literally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations.base import Problem
+from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
+from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.kernels.tiles import spans
+from onefold.linalg import is_sparse, to_numpy
+from onefold.machine.threads import limit_blas, map_threads
+from onefold.smoothers.thin import ThinSmoother
+from onefold.statistics import Groups, group_rows
+from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
+from onefold.statistics.finite import finite_kernel
+
+_BLOCK = 2048  # rows whose features are computed at a time
+_CHUNKS = 8  # pieces of the rows that are factorised side by side
+_REFIT_WORK = 10**11  # multiply-adds that literal refits may take
+_SMALL_RESIDUAL = 1e-7  # of (R_b)_ii: below it, its rounding errors reach the tenth digit
+
+
+class FactoredModel(BasisModel):
+    """Trained from factors of rows. Features are computed when first needed."""
+
+    def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
+        super().__init__(problem, coordinates)
+        self._V: Any = None
+        self._root = None if problem.root_weight is None else to_numpy(problem.root_weight)
+        self._known: tuple[Any, Groups, list[Factor]] | None = None
+
+    # -- factors ---------------------------------------------------------------------------------
+
+    def _features(self) -> Any:
+        """V of all rows, (n, r). O(n m r) time, once."""
+        if self._V is None:
+            X, T, design = self.problem.X, self.coordinates.T, self.design
+            V = np.empty((self.problem.n, T.shape[1]))
+
+            def fill(part: slice) -> None:
+                V[part] = design.features(X[part] if is_sparse(X) else X[part, :]) @ T
+
+            for _ in map_threads(fill, spans(self.problem.n, _BLOCK), design.threads):
+                pass
+            self._V = finite_kernel(V)
+        return self._V
+
+    def _factor(self, rows: Any) -> Factor:
+        root = None if self._root is None else self._root[rows]
+        return Factor.of(
+            self._features()[rows],
+            self.targets_of(rows),
+            root,
+            fit_intercept=self.problem.fit_intercept,
+        )
+
+    def _each(self, function: Any, items: Any) -> list[Any]:
+        """``[function(item) for item in items]``, side by side."""
+        items = list(items)
+        done = dict(map_threads(lambda i: (i, function(items[i])), range(len(items))))
+        return [done[i] for i in range(len(items))]
+
+    def _path(self) -> FactorPath:
+        """The model of all rows."""
+        n, r = self._features().shape
+        pieces = self._each(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
+        return FactorPath(Factor.union(pieces))
+
+    def _groups(self, sets: list[Any]) -> tuple[Groups, list[Factor]]:
+        """The groups that the sets consist of, and the factor of each."""
+        if self._known is None or not _same(self._known[0], sets):
+            self._features()
+            groups = group_rows(self.problem.n, sets)
+            members = [np.flatnonzero(groups.label == g) for g in range(groups.count)]
+            self._known = sets, groups, self._each(self._factor, members)
+        return self._known[1:]
+
+    def _paths(self, left_out: Sequence[Any], tests: Sequence[Any] = ()) -> list[FactorPath]:
+        """The model without each of the sets `left_out`."""
+        groups, factors = self._groups([*left_out, *tests])
+
+        def train(part: int) -> FactorPath:
+            outside = np.setdiff1d(np.arange(groups.count), groups.members[part])
+            return FactorPath(Factor.union([factors[g] for g in outside]))
+
+        return self._each(train, range(len(left_out)))
+
+    def _worth_refits(self, sets: Sequence[Any]) -> bool:
+        """Whether training without each of the sets from the groups' factors is quick enough."""
+        n, width = self.problem.n, self.coordinates.T.shape[1] + 1
+        if len(sets) * n > _REFIT_WORK // width:  # before the groups are looked for
+            return False
+        groups = group_rows(n, sets)
+        rows = int(np.minimum(np.bincount(groups.label), width).sum())
+        return len(sets) * (rows + 10 * width) * width**2 <= _REFIT_WORK
+
+    # -- held-out predictions --------------------------------------------------------------------
+
+    def _leave_one_out(self, alphas: Any) -> Any:
+        """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        n, width = self._features().shape
+        diagonals, Y = self._smoother().diagonals(mu), self.targets_of(slice(None))
+        residuals = Y[None] - self._predict(self._path(), slice(None), mu)
+        small = np.flatnonzero(diagonals.min(axis=0) < _SMALL_RESIDUAL)
+        # Rounding may have left nothing, or less: those rows are refitted, or reported.
+        out = Y[None] - residuals / np.maximum(diagonals, np.finfo(float).eps)[:, :, None]
+        allowed = int(_REFIT_WORK // max(1, n * width**2))
+        if small.size > allowed:
+            self.report["leave_one_out"] = f"{small.size} rows to fewer digits: their leverage is near 1"
+            return out
+        everything = np.arange(n)
+        for row, path in zip(
+            small, self._each(lambda i: FactorPath(self._factor(np.delete(everything, i))), small)
+        ):
+            out[:, row] = self._predict(path, [row], mu)[:, 0]
+        return out
+
+    def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]:
+        if self._worth_refits(parts):
+            self.report["heldout"] = "factors"
+            return [self._predict(p, rows, alphas) for p, rows in zip(self._paths(parts), parts)]
+        self.report["heldout"] = "block"
+        found = self._smoother().heldout(self._scaled(), parts, alphas)
+        return [self._unscaled(values, rows) for values, rows in zip(found, parts)]
+
+    def _predict(self, path: FactorPath, rows: Any, alphas: Any) -> Any:
+        theta, intercept = path.coefficients(alphas)
+        values = np.matmul(self._features()[rows][None], theta)
+        values += intercept[:, None, :]
+        return values
+
+    def _smoother(self) -> ThinSmoother:
+        n, intercept = self.problem.n, self.problem.fit_intercept
+        columns, values = orthonormal_columns(self._features(), self._root, fit_intercept=intercept)
+        border = None
+        if intercept:
+            border = np.ones(n) if self._root is None else self._root
+        return ThinSmoother(columns, values, border)
+
+    def _scaled(self) -> Any:
+        Y = self.targets_of(slice(None))
+        return Y if self._root is None else self._root[:, None] * Y
+
+    def _unscaled(self, values: Any, rows: Any) -> Any:
+        return values if self._root is None else values / self._root[rows][None, :, None]
+
+    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
+        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
+        extra = tests if apart else ()
+        if not self._worth_refits([*left_out, *extra]):
+            return None
+        paths = self._paths(left_out, extra)
+        groups, factors = self._groups([*left_out, *extra])
+        scores = np.empty((np.size(alphas), len(tests)))
+        for split, path in enumerate(paths):
+            here = [factors[g] for g in groups.members[len(tests) + split if apart else split]]
+            theta, intercept = path.coefficients(alphas)
+            error = sum(factor.squared_error(theta, intercept).mean(axis=1) for factor in here)
+            scores[:, split] = error / sum(factor.weight for factor in here)
+        return scores
+
+    # -- the models themselves -------------------------------------------------------------------
+
+    def solve(self, alphas: Any) -> Solution:
+        with limit_blas(1):
+            return self._solution(self._path(), alphas)
+
+    def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
+        with limit_blas(1):
+            return [self._solution(path, alphas) for path in self._paths(parts)]
+
+    def _solution(self, path: FactorPath, alphas: Any) -> Solution:
+        theta, intercept = path.coefficients(alphas)
+        return landmark_coefficients(self.coordinates, theta), intercept
+
+
+def _same(known: Sequence[Any], asked: Sequence[Any]) -> bool:
+    return len(known) == len(asked) and all(np.array_equal(a, b) for a, b in zip(known, asked))

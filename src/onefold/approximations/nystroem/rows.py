@@ -1,0 +1,80 @@
+r"""ding2012, Algorithm 1: train with the low-rank matrix, predict with the true kernel over all rows.
+
+    V = C U_k Σ_k^{-1/2},   K̃ = V Vᵀ
+    for z in {1, y}:  t = (μI + VᵀV)⁻¹ Vᵀz,   (K̃ + μI)⁻¹ z = (z − V t) / μ
+    b = 1ᵀν / 1ᵀρ,   α = ν − ρ b,   f(x) = Σ_i α_i k(x, x_i) + b
+
+Since (K̃ + μI) α = y − b, the coefficient of a row is its residual in the landmark model over μ:
+α_i = v_i (y_i − V_i·θ − b) / μ with that model's θ and b. Nothing else is solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations.base import Model
+from onefold.approximations.nystroem.basis import BasisModel
+from onefold.expansions import Expansion
+from onefold.kernels.tiles import kernel_product
+from onefold.linalg import Array, like, take_rows, to_numpy
+from onefold.machine.threads import limit_blas
+
+
+class RowsModel(Model):
+    """The landmarks train, all rows predict."""
+
+    keep = True
+
+    def __init__(self, landmarks: BasisModel) -> None:
+        self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        raise ValueError(
+            'leave-one-out has no closed form with predict="rows"; use k-fold cross-validation, or '
+            'predict="landmarks".'
+        )
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        with limit_blas(1):
+            found = self._landmarks.solve_without(parts, mu)
+            return [self._from_rows(*solution, rows, mu) for solution, rows in zip(found, parts)]
+
+    def _from_rows(self, beta: Any, intercept: Any, rows: Any, mu: Any) -> Any:
+        rest = np.delete(np.arange(self.problem.n), rows)
+        dual = self._dual(beta, intercept, mu[:, None], rest)
+        X = self.problem.X
+        values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
+        constant = intercept + self._landmarks.offset[None, :]
+        return values.transpose(1, 0, 2) + constant[:, None, :]
+
+    def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
+        """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
+        design = self._landmarks.design
+        flat = like(coef.reshape(coef.shape[0], -1), self.problem.X)
+        values = kernel_product(design.kernel, rows, centres, flat)
+        return to_numpy(values).reshape(-1, *coef.shape[1:])
+
+    def _dual(self, beta: Any, intercept: Any, mu: Any, rows: Any) -> Any:
+        """α (rows, μ, targets) of the landmark models β (m, μ, targets): weighted residuals over μ.
+
+        `mu` is (μ, 1), or (1, targets) for one of its own per target.
+        """
+        model = self._landmarks
+        fitted = self._product(take_rows(self.problem.X, rows), model.design.landmarks, beta)
+        residual = model.targets_of(rows)[:, None, :] - fitted - intercept[None]
+        return model.root_of(rows)[:, None, None] ** 2 * residual / mu[None]
+
+    def expansion(self, alpha: Any) -> Expansion:
+        problem, model = self.problem, self._landmarks
+        with limit_blas(1):
+            beta, intercept, mu = model.solve_each(alpha)
+            everything = np.arange(problem.n)
+            coef = self._dual(beta[:, None], intercept[None], mu[None, :], everything)[:, 0]
+            model.report_error(mu, intercept)
+        X, constant = problem.X, intercept + model.offset
+        return Expansion(model.design.kernel, X, like(coef, X), like(constant, X))

@@ -1,0 +1,178 @@
+r"""Basis models by landmarks: Nyström's method, in its landmark form and in ding2012's.
+
+The kernel matrix is replaced by K̃ = C W⁺ Cᵀ, C the columns of the landmarks and W their intersection
+(rank k with `rank`). The landmark form predicts with the landmarks alone: it is the basis model of
+`basis`. ding2012 trains with K̃ and predicts with the true kernel over all rows:
+``method="uniform", rank=k, predict="rows"``.
+"""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations.base import Approximation, Model, Problem, Workload
+from onefold.approximations.footprint import TYPICAL, basis_bytes, models_at_once, uses_factors
+from onefold.approximations.nystroem.coordinates import choose_coordinates
+from onefold.approximations.nystroem.factored import FactoredModel
+from onefold.approximations.nystroem.rows import RowsModel
+from onefold.approximations.nystroem.summed import SummedModel
+from onefold.kernels import Kernel, Precomputed
+from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows
+from onefold.linalg import is_sparse
+from onefold.machine.speed import Speed
+from onefold.machine.threads import count_workers, limit_blas
+from onefold.smoothers.route import Need
+
+
+@dataclass(frozen=True, eq=False)
+class Nystroem(Approximation):
+    """A basis of landmark rows; one pass over the rows serves every fold and every ridge.
+
+    Parameters
+    ----------
+    n_components : int or array (m, d), default=1000
+        Number of landmarks (all rows if there are fewer), or the landmark rows themselves.
+    method : {"auto", "kmeans", "uniform", "leverage", "rpcholesky"}, default="auto"
+        How they are found; ignored for rows of your own. "auto" is "kmeans" for dense rows, and
+        "rpcholesky" for sparse ones, whose cluster centres would be dense.
+    rank : int or None, default=None
+        Keep this many directions of the landmark kernel; None keeps all above rounding.
+    predict : {"landmarks", "rows"}, default="landmarks"
+        Predict with the landmarks, m terms, or as ding2012 with the true kernel over all n rows:
+        O(n²) time for cross-validation.
+    random_state : int, default=0
+        Of the choice of landmarks.
+    """
+
+    n_components: Any = 1000
+    method: str = "auto"
+    rank: int | None = None
+    predict: str = "landmarks"
+    random_state: int = 0
+
+    name = "nystroem"
+    refit = "same"
+    remedy = "use fewer landmarks (n_components)"
+
+    def __post_init__(self) -> None:
+        if self.method not in ("auto", *BASES):
+            names = ", ".join(repr(name) for name in ("auto", *BASES))
+            raise ValueError(f"method must be one of {names}; got {self.method!r}.")
+        if self.predict not in ("landmarks", "rows"):
+            raise ValueError(f'predict must be "landmarks" or "rows"; got {self.predict!r}.')
+        if self._counts and (isinstance(self.n_components, bool) or self.n_components < 1):
+            raise ValueError(
+                f"n_components must be a number of landmarks, at least 1, or an array of landmark "
+                f"rows; got {self.n_components!r}."
+            )
+        if not self._counts and getattr(self.n_components, "ndim", 0) != 2:
+            raise ValueError(
+                "n_components must be a number of landmarks or a two-dimensional array of landmark "
+                f"rows; got {type(self.n_components).__name__}."
+            )
+        if self.rank is not None and self.rank < 1:
+            raise ValueError(f"rank must be at least 1, or None; got {self.rank!r}.")
+
+    @property
+    def _counts(self) -> bool:
+        return isinstance(self.n_components, numbers.Integral)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Nystroem):
+            return NotImplemented
+        return self._key() == other._key() and np.array_equal(self.n_components, other.n_components)
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.method, self.rank, self.predict, self.random_state
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        self.require_memory(problem, Workload())
+        if isinstance(kernel, Precomputed):
+            raise ValueError(
+                "Nystroem needs rows to compare with its landmarks, but a precomputed kernel matrix "
+                'has none; use approximation="exact".'
+            )
+
+    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
+        self.require_memory(problem, load)
+        if not self._counts or self._method(problem) not in KERNEL_FREE:
+            return self
+        with limit_blas(1):  # the same landmarks whatever the number of threads
+            basis = self._basis(kernel, problem)
+        return _Placed(
+            self.n_components, self.method, self.rank, self.predict, self.random_state,
+            basis=basis,
+        )  # fmt: skip
+
+    def _method(self, problem: Problem) -> str:
+        if self.method != "auto":
+            return self.method
+        return "rpcholesky" if is_sparse(problem.X) else "kmeans"
+
+    def _basis(self, kernel: Kernel, problem: Problem) -> Basis:
+        if not self._counts:
+            return given_rows(self.n_components, problem.X)
+        m, rng = min(int(self.n_components), problem.n), np.random.default_rng(self.random_state)
+        return BASES[self._method(problem)](kernel, problem.X, m, rng)
+
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
+        with limit_blas(1):  # the same landmarks whatever the number of threads
+            basis = self._basis(kernel, problem)
+        # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
+        thin = self._counts and self.rank is None and self.predict == "landmarks"
+        coordinates = choose_coordinates(kernel, problem, basis, rank=self.rank, thin=thin)
+        kind = FactoredModel if coordinates.training == "factors" else SummedModel
+        model = kind(problem, coordinates)
+        return model if self.predict == "landmarks" else RowsModel(model)
+
+    def for_subsample(self, share: float) -> Approximation:
+        if not self._counts:
+            return self
+        fewer = max(1, round(share * int(self.n_components)))
+        rank = None if self.rank is None else max(1, round(share * self.rank))
+        return replace(self, n_components=fewer, rank=rank)
+
+    def _size(self, n: int) -> int:
+        return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
+
+    def memory_per_model(self, n: int) -> int:
+        return basis_bytes(n, 1, 1, self._size(n), TYPICAL, at_once=1)
+
+    def memory(self, n: int, d: int, targets: int, load: Workload) -> int:
+        at_once = models_at_once(self, n)
+        return basis_bytes(n, d, targets, self._size(n), load, at_once)
+
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
+        r"""Per kernel: choosing 11 m³, tiles n m (d + some exponentials), Gram n m²/2 at the speed of
+        a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
+        rows instead of a Gram matrix take more of either.
+        """
+        m, workers = self._size(n), count_workers(None)
+        one_core = speed.multiply_adds / workers
+        passes = 2 if load.folds else 1
+        tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))
+        # Factors of rows instead of their Gram matrix: whitening, and a QR factorisation.
+        exact = uses_factors(n, m)
+        gram = (4.0 if exact else 0.6) * n * m**2 / speed.multiply_adds
+        small = (11 + (20 if exact else 8) * np.ceil((load.folds + 1) / workers)) * m**3 / one_core
+        predict = n * m * targets * load.alphas * bool(load.folds) / one_core
+        if self.predict == "rows":
+            predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
+        return float(load.kernels * (tiles + gram + small + predict))
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed(Nystroem):
+    """Nystroem with landmarks that are already chosen, for a search over many kernels."""
+
+    basis: Basis | None = None
+
+    def _basis(self, kernel: Kernel, problem: Problem) -> Basis:
+        return super()._basis(kernel, problem) if self.basis is None else self.basis

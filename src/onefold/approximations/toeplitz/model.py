@@ -1,0 +1,198 @@
+r"""A Toeplitz matrix in place of the kernel matrix (decherchi2010).
+
+Equally spaced rows of one feature with a stationary kernel *have* a Toeplitz kernel matrix: the model
+is exact, in any order of the rows, with O(n) memory and O(n log n) time per iteration. For other rows
+the diagonals of K are averaged; then T depends on the order of the rows, and the model selected with
+it is only as good as :func:`onefold.trust` says.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from onefold.approximations.base import Approximation, Problem, SmoothingModel, Workload
+from onefold.approximations.toeplitz.diagonals import (
+    UniformSeries,
+    diagonal_means,
+    sampled_means,
+    unexplained_by_lag,
+    uniform_series,
+)
+from onefold.expansions import Expansion
+from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import Array, like, to_numpy
+from onefold.smoothers import Smoother
+from onefold.smoothers.reordered import Reordered
+from onefold.smoothers.route import Need
+from onefold.smoothers.toeplitz import ToeplitzSmoother
+from onefold.smoothers.toeplitz.solve import SolverName
+
+_EXACT_REFIT = 20_000  # rows up to which an exact refit is the better default
+# Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
+# places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
+_NO_SERIES = 0.7
+_SOLVERS = ("auto", "levinson", "pcg", "minres")
+
+
+@dataclass(frozen=True)
+class Toeplitz(Approximation):
+    """Exact for uniform series; for other rows the nearest Toeplitz matrix.
+
+    Parameters
+    ----------
+    solver : {"auto", "levinson", "pcg", "minres"}, default="auto"
+        "auto" takes Levinson's recursion for n ≤ 1024 and preconditioned conjugate gradients above;
+        an indefinite T + μI is factorised with pivoting or solved by MINRES. What ran, and why, is
+        in ``approximation_``.
+    sample : int or None, default=None
+        Estimate the mean of each diagonal from this many random entries instead of all of them.
+    seed : int, default=0
+        Of the sampled entries.
+    tolerance : float, default=1e-10
+        Of the true relative residual of the iterative solvers.
+    """
+
+    solver: SolverName = "auto"
+    sample: int | None = None
+    seed: int = 0
+    tolerance: float = 1e-10
+
+    name = "toeplitz"
+    refit = "exact"
+    supports_weights = False
+
+    def __post_init__(self) -> None:
+        if self.solver not in _SOLVERS:
+            names = ", ".join(f'"{name}"' for name in _SOLVERS)
+            raise ValueError(f"solver must be one of {names}; got {self.solver!r}.")
+        if self.sample is not None and self.sample < 1:
+            raise ValueError(f"sample must be at least 1 entry per diagonal; got {self.sample!r}.")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+    def check(self, kernel: Kernel, problem: Problem) -> None:
+        if problem.root_weight is not None:
+            raise ValueError(
+                "a Toeplitz matrix has no place for sample or class weights; leave them out, or use "
+                "the exact kernel matrix."
+            )
+
+    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
+        """Itself; a warning, once per fit, for rows that are no series of any kind."""
+        X = to_numpy(problem.X)
+        # A uniform series may come in any order.
+        series = kernel.stationary and uniform_series(X) is not None
+        if not series and unexplained_by_lag(kernel, X) > _NO_SERIES:
+            warnings.warn(
+                "the rows are no series: how alike two rows are has little to do with their places, so "
+                "that a Toeplitz matrix is far from their kernel matrix and its scores mean little; use "
+                'the approximation "exact", for many rows "nystroem", or sort the rows along a curve.',
+                UserWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
+        small = problem.n <= _EXACT_REFIT
+        return "exact" if small and uniform_series(to_numpy(problem.X)) is None else "same"
+
+    def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
+        """A window of a uniform series, which is uniform again."""
+        series = uniform_series(to_numpy(X))
+        if series is None:
+            return None
+        start = generator.randint(0, series.order.size - size + 1)
+        return series.order[start : start + size]
+
+    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> ToeplitzModel:
+        return ToeplitzModel(self, kernel, problem)
+
+    def memory_per_model(self, n: int) -> int:
+        return 8 * 40 * n
+
+
+class ToeplitzModel(SmoothingModel):
+    """T for one kernel, solved for every μ; rows of a uniform series are sorted on the way in."""
+
+    def __init__(self, settings: Toeplitz, kernel: Kernel, problem: Problem) -> None:
+        settings.check(kernel, problem)
+        self.problem, self._kernel = problem, kernel
+        X = to_numpy(problem.X)
+        series = uniform_series(X) if kernel.stationary else None
+        self.report: dict[str, Any] = {"name": "toeplitz"}
+        column = _first_column(settings, kernel, X, series, self.report)
+        if not np.isfinite(column).all():
+            raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
+        self._order = None if series is None else _unless_sorted(series.order)
+        self._sorted = ToeplitzSmoother(
+            column,
+            intercept=problem.fit_intercept,
+            solver=settings.solver,
+            semidefinite=series is not None and kernel.always_psd,
+            tolerance=settings.tolerance,
+            report=self.report,
+        )
+        del series  # its order is as long as the series
+        self.smoother: Smoother = self._sorted
+        if self._order is not None:
+            self.smoother = Reordered(self._sorted, self._order)
+        self._Y = to_numpy(problem.Y)
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        return self._beside(self.smoother.leave_one_out(self._Y, alphas))
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        return [self._beside(f) for f in self.smoother.heldout(self._Y, parts, alphas)]
+
+    def expansion(self, alpha: Any) -> Expansion:
+        r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
+        Y = self._Y
+        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
+        values, which = np.unique(per_target, return_inverse=True)
+        residuals = self.smoother.residuals(Y, values)
+        dual = np.stack([residuals[i, :, t] / values[i] for t, i in enumerate(which)], axis=1)
+        intercept = np.zeros(Y.shape[1])
+        if self.problem.fit_intercept:
+            ordered = dual if self._order is None else dual[self._order]
+            # Every row of y = Tα + b + μα says b; their mean has the fewest roundings.
+            fitted = self._sorted.toeplitz.product(np.ascontiguousarray(ordered.T))
+            intercept = Y.mean(axis=0) - fitted.mean(axis=1) - per_target * dual.mean(axis=0)
+        centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
+        return Expansion(self._kernel, centres, self._beside(dual), self._beside(intercept))
+
+    def _beside(self, values: Any) -> Array:
+        return like(values, self.problem.Y)
+
+
+def _first_column(
+    settings: Toeplitz,
+    kernel: Kernel,
+    X: Any,
+    series: UniformSeries | None,
+    report: dict[str, Any],
+) -> Any:
+    """t_0 … t_{n−1}, and where they come from in the report."""
+    if series is not None:
+        report.update(diagonals="exact", why_exact=f"uniform series of step {series.step:.6g}")
+        return series.column(kernel)
+    if settings.sample is None:
+        means = diagonal_means(kernel, X)
+        report.update(diagonals="averaged", distance=means.distance)
+        return means.column
+    means = sampled_means(kernel, X, settings.sample, np.random.default_rng(settings.seed))
+    report.update(
+        diagonals="sampled",
+        largest_standard_error=float(means.error.max()),
+        mean_standard_error=float(means.error.mean()),
+    )
+    return means.column
+
+
+def _unless_sorted(order: Any) -> Any | None:
+    """None for rows that are in order already."""
+    return None if np.array_equal(order, np.arange(order.size)) else order

@@ -1,0 +1,6 @@
+"""Expansions f(x): all that prediction and saving need, and nothing of how they were fitted."""
+
+from onefold.expansions.grid import GridExpansion
+from onefold.expansions.kernel import Expansion
+
+__all__ = ["Expansion", "GridExpansion"]

@@ -1,0 +1,142 @@
+"""Which array library and device an array belongs to, and the way from one to another.
+
+Arrays come in NumPy, torch, CuPy or any other library of the Python array API standard; the
+library and the device are those of X. Everything outside this folder is written against the standard's
+common part plus the functions of this folder, which take SciPy's and LAPACK's fast paths for NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from array_api_compat import array_namespace as _array_namespace
+from array_api_compat import device as _device
+from array_api_compat import is_array_api_obj, is_numpy_array, is_torch_array
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+
+
+def is_numpy(x: Array) -> bool:
+    """True for a NumPy array (and for a SciPy sparse matrix, which lives beside NumPy)."""
+    return bool(is_numpy_array(x)) or is_sparse(x)
+
+
+def is_foreign(x: Array) -> bool:
+    """True for an array of another array-API library: it stays in that library, on its device."""
+    return bool(is_array_api_obj(x)) and not is_numpy(x)
+
+
+def is_single(x: Array) -> bool:
+    """True for dense rows in float32."""
+    return not is_sparse(x) and bool(x.dtype == namespace(x).float32)
+
+
+def is_sparse(x: Array) -> bool:
+    """True for a SciPy sparse matrix or array."""
+    return bool(scipy.sparse.issparse(x))
+
+
+def namespace(x: Array) -> Namespace:
+    """The array-API namespace of `x`."""
+    if is_sparse(x):
+        return namespace(np.empty(0))
+    return _array_namespace(x)
+
+
+def to_numpy(x: Array) -> Any:
+    """`x` as a NumPy array in host memory; NumPy and sparse arrays come back unchanged."""
+    if not is_foreign(x):
+        return x if is_sparse(x) else np.asarray(x)
+    if is_torch_array(x):
+        return x.detach().cpu().numpy()
+    if hasattr(x, "get"):  # CuPy copies to the host only when told to
+        return x.get()
+    return np.from_dlpack(x)
+
+
+def like(values: Any, reference: Array) -> Array:
+    """`values` as a float64 array in the library and on the device of `reference`."""
+    xp = namespace(reference)
+    if not is_foreign(reference):
+        return np.asarray(values, dtype=np.float64)
+    source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
+    return xp.asarray(source, dtype=xp.float64, device=_device(reference))
+
+
+def device_of(x: Array) -> Any:
+    """The device that `x` lies on."""
+    return _device(x)
+
+
+def ones(n: int, reference: Array) -> Array:
+    """N ones in the dtype, library and device of `reference`."""
+    if not is_foreign(reference):
+        return np.ones(n, dtype=reference.dtype)
+    return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))
+
+
+def on_accelerator(x: Array) -> bool:
+    """True if `x` lies on a GPU, where the costs of LAPACK's routines stand differently."""
+    return is_foreign(x) and str(_device(x)).lower().startswith(("cuda", "<cuda", "gpu"))
+
+
+def labels_like(values: Any, reference: Array) -> Array:
+    """Predicted labels beside `reference`: text labels have no place outside NumPy."""
+    if not is_foreign(reference) or np.asarray(values).dtype.kind not in "biuf":
+        return values
+    return namespace(reference).asarray(values, device=_device(reference))
+
+
+def double(x: Array) -> Array:
+    """`x` in float64, without a copy where it already is."""
+    if is_sparse(x):
+        return x.astype(np.float64, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def like_index(index: Any, reference: Array) -> Array:
+    """Row numbers as an integer array beside `reference`."""
+    if not is_foreign(reference):
+        return np.asarray(index)
+    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
+
+
+def take_rows(x: Array, index: Any) -> Array:
+    """``x[index]`` for integer row numbers, in any library."""
+    if is_numpy(x):
+        return x[index]
+    xp = namespace(x)
+    return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)
+
+
+def replace_rows(x: Array, index: Any, values: Array) -> Array:
+    """A copy of `x` with the rows of the given numbers replaced, in any library."""
+    if is_numpy(x):
+        copy = x.copy()
+        copy[index] = values
+        return copy
+    xp = namespace(x)
+    source = np.arange(x.shape[0])
+    source[index] = x.shape[0] + np.arange(len(index))
+    return take_rows(xp.concat([x, values]), source)
+
+
+def exp_negative(x: Array) -> Array:
+    """exp(−x), in place for NumPy."""
+    if is_numpy(x):
+        np.negative(x, out=x)
+        return np.exp(x, out=x)
+    return namespace(x).exp(-x)
+
+
+def all_finite(x: Array) -> bool:
+    """True if no entry is NaN or infinite."""
+    xp = namespace(x)
+    values = x.data if is_sparse(x) else x
+    if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
+        return True
+    return bool(xp.all(xp.isfinite(values)))

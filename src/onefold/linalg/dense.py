@@ -1,0 +1,118 @@
+"""Factorisations and solves, with LAPACK's fast paths for NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from array_api_compat import is_torch_array
+
+from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, namespace
+
+
+def copied(matrix: Array, buffer: Array | None) -> Array:
+    """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
+    if buffer is None or not is_numpy(matrix):
+        return namespace(matrix).asarray(matrix, copy=True)
+    np.copyto(buffer, matrix)
+    return buffer
+
+
+def add_to_diagonal(matrix: Array, value: float) -> Array:
+    """Matrix + value·I, in place for NumPy."""
+    if is_numpy(matrix):
+        np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, in either memory order
+        return matrix
+    xp, n = namespace(matrix), matrix.shape[0]
+    return matrix + value * xp.eye(n, dtype=matrix.dtype, device=device_of(matrix))
+
+
+def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tuple[Array, Array]:
+    """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
+
+    NumPy's routine releases the interpreter lock, so it scales over Python threads, but needs
+    five arrays of n × n; the one used otherwise overwrites its input and stays within two.
+    """
+    if not is_numpy(matrix):
+        values, vectors = namespace(matrix).linalg.eigh(matrix)
+        return values, vectors
+    if release_lock:
+        return np.linalg.eigh(matrix)
+    # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
+    return scipy.linalg.eigh(
+        matrix.T, driver="evr", overwrite_a=overwrite, check_finite=False, lower=True
+    )
+
+
+def cholesky(matrix: Array, *, overwrite: bool) -> Array:
+    """Lower L with L Lᵀ = matrix; raises ``numpy.linalg.LinAlgError`` if not positive definite.
+
+    For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
+    """
+    if is_torch_array(matrix):
+        import torch
+
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        _check_positive(int(info))
+        return factor
+    if not is_numpy(matrix):
+        factor = namespace(matrix).linalg.cholesky(matrix)
+        _check_positive(0 if all_finite(factor) else factor.shape[0])  # CuPy leaves NaN, unasked
+        return factor
+    factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
+    _check_positive(info)
+    return factor
+
+
+def _check_positive(info: int) -> None:
+    if info > 0:
+        raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
+
+
+def cholesky_solve(factor: Array, rhs: Array) -> Array:
+    """Solve L Lᵀ x = rhs."""
+    if is_numpy(factor):
+        return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
+    xp = namespace(factor)
+    if is_torch_array(factor):
+        import torch
+
+        return torch.cholesky_solve(rhs, factor)
+    return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
+
+
+def invert_lower(factor: Array) -> Array:
+    """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero."""
+    if is_numpy(factor):
+        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=True)
+        _clear_upper(inverse)
+        return inverse
+    if is_torch_array(factor):
+        import torch
+
+        identity = torch.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
+        return torch.linalg.solve_triangular(factor, identity, upper=False)
+    return namespace(factor).linalg.inv(factor)
+
+
+def _clear_upper(matrix: Array, block: int = 512) -> None:
+    """Zero the strict upper triangle in place, a strip at a time (np.tril would copy it all)."""
+    n = matrix.shape[0]
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        matrix[start:stop, stop:] = 0.0
+        corner = matrix[start:stop, start:stop]
+        corner[:] = np.tril(corner)
+
+
+def solve_positive(matrix: Array, rhs: Array) -> Array:
+    """Solve a symmetric positive definite system, (j, j) and (j, t) → (j, t)."""
+    if is_numpy(matrix):
+        return np.linalg.solve(matrix, rhs)  # releases the interpreter lock, as SciPy's does not
+    return namespace(matrix).linalg.solve(matrix, rhs)
+
+
+def solve_lower(factor: Array, rhs: Array) -> Array:
+    """Solve L x = rhs for a lower triangular L."""
+    if is_numpy(factor):
+        return scipy.linalg.solve_triangular(factor, rhs, lower=True, check_finite=False)
+    return invert_lower(factor) @ rhs

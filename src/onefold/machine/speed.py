@@ -1,0 +1,97 @@
+"""How fast this machine is, measured once: the yardstick of every time estimate.
+
+Two numbers: multiply-adds per second of a matrix product on all cores, and exponentials per second on
+one. They take half a second to measure, on one core and as the best of many short runs so that other
+work on the machine hardly shows, and are kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from onefold.machine.replacing import replacing
+from onefold.machine.threads import count_workers, limit_blas
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Rates per second.
+
+    Attributes
+    ----------
+    multiply_adds : float
+        Of a float64 matrix product on all cores.
+    exponentials : float
+        Of float64 numbers on one core.
+    """
+
+    multiply_adds: float
+    exponentials: float
+
+
+@cache
+def machine_speed() -> Speed:
+    """The speed of this machine: from this process, from the cache folder, or measured now."""
+    path = _cache_file()
+    known = _read(path)
+    if known is not None:
+        return known
+    speed = measure()
+    _write(path, speed)
+    return speed
+
+
+def measure() -> Speed:
+    """Measure, in about half a second."""
+    rng = np.random.default_rng(0)
+    size = 384
+    A, B = rng.random((size, size)), rng.random((size, size))
+    values = rng.random(2**16) - 1.0
+    with limit_blas(1):
+        product = _best(lambda: A @ B)
+    return Speed(
+        multiply_adds=count_workers(None) * size**3 / product,
+        exponentials=values.size / _best(lambda: np.exp(values)),
+    )
+
+
+def _best(function: Callable[[], object]) -> float:
+    best, end = float("inf"), time.perf_counter() + 0.2
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return max(best, 1e-9)
+
+
+def _cache_file() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME")
+    folder = Path(home) if home else Path.home() / ".cache"
+    name = f"speed-{platform.node()}-{count_workers(None)}-numpy{np.__version__}.json"
+    return folder / "onefold" / name
+
+
+def _read(path: Path) -> Speed | None:
+    try:
+        speed = Speed(**json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError):  # not there, or not ours: measure again
+        return None
+    return speed if speed.multiply_adds > 0 and speed.exponentials > 0 else None
+
+
+def _write(path: Path, speed: Speed) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(asdict(speed)), "utf-8")
+    except OSError:  # a home that cannot be written to: the next process measures again
+        return

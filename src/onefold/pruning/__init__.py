@@ -1,0 +1,1 @@
+"""Pruning: from many centres to few, with held-out predictions of every size (cawley2002)."""
