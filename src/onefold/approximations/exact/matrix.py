@@ -1,4 +1,4 @@
-r"""What is done to a dense kernel matrix before it is factorised: centring, and checks of a given one."""
+r"""What is done to a dense kernel matrix before it is factorised: centring, checks of a given one."""
 
 from __future__ import annotations
 
