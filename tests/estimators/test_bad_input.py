@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import exact
+from onefold.approximations.exact import model as exact
 from onefold.machine import memory
 
 RNG = np.random.default_rng(17)
