@@ -2,6 +2,6 @@
 
 from onefold.heldout.gap import GapKFold
 from onefold.heldout.predictions import gather, heldout_predictions
-from onefold.heldout.splits import Splits, make_splits
+from onefold.heldout.splits import Splits, check_folds, make_splits
 
-__all__ = ["GapKFold", "Splits", "gather", "heldout_predictions", "make_splits"]
+__all__ = ["GapKFold", "Splits", "check_folds", "gather", "heldout_predictions", "make_splits"]

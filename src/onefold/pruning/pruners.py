@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onefold.approximations import Exact, Problem
+from onefold.approximations import Exact, Problem, Workload
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
@@ -154,12 +154,7 @@ class SuykensPruner:
 
     def _fit(self, rows: Any) -> Expansion:
         kernel, alpha = self.tune(rows)
-        model = Exact().model(
-            kernel,
-            self.problem.rows(rows),
-            n_alphas=1,
-            need="coefficients",
-        )
+        model = Exact().start(self.problem.rows(rows), [kernel], Workload()).model(kernel)
         return model.expansion(self.problem.ridge(alpha))
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:

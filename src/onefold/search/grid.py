@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Approximation, Model, Problem, models_at_once
+from onefold.approximations import Model, Problem, Run
 from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.heldout import Splits, gather, heldout_predictions
 from onefold.kernels import Kernel
-from onefold.linalg import is_foreign
 from onefold.machine.threads import map_threads
 from onefold.search.results import best_cell
 from onefold.smoothers.base import UnsolvableError
@@ -24,9 +23,9 @@ Callback = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel, how its matrix is represented, and what to call the pair in a table."""
+    """A kernel, the run that makes its model, and what to call the pair in a table."""
 
-    approximation: Approximation
+    run: Run
     kernel: Kernel
     width: float | None
     params: dict[str, Any]
@@ -86,13 +85,12 @@ class _Outcome:
 
 
 def search_grid(
-    approximation: Approximation,
+    run: Run,
     kernels: list[Kernel],
     widths: list[float | None],
     alphas: Any,
-    problem: Problem,
     criterion: Criterion,
-    splits: Splits,
+    splits: Splits | None,
     task: Task,
     *,
     callback: Callback,
@@ -100,21 +98,19 @@ def search_grid(
     """Score every kernel with every ridge value.
 
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
-    after the other with all threads inside each.
+    after the other with all threads inside each. `splits` are None for criteria that hold nothing out.
     """
-    held_out, ridges = isinstance(criterion, HeldoutCriterion), problem.ridge(alphas)
-    parts = splits.parts() if held_out else None
-    candidates = _candidates(approximation, kernels, widths, problem, parts)
-    side_by_side = min(len(candidates), _models_that_fit(approximation, problem))
+    problem, parts = run.problem, run.load.parts
+    ridges = problem.ridge(alphas)
+    candidates = _candidates(run, kernels, widths)
+    side_by_side = min(len(candidates), run.at_once)
 
     def evaluate(index: int) -> _Outcome:
         start = time.perf_counter()
         candidate = candidates[index]
         unsolved = _Outcome(index, np.zeros(len(alphas), dtype=bool), None, None, {}, None, 0.0)
         try:
-            model = candidate.approximation.model(
-                candidate.kernel, problem, n_alphas=len(alphas), need="heldout"
-            )
+            model = candidate.run.model(candidate.kernel)
         except UnsolvableError as error:
             return replace(unsolved, why=str(error), seconds=time.perf_counter() - start)
         usable = model.usable(parts, ridges)
@@ -134,7 +130,7 @@ def search_grid(
         spent = time.perf_counter() - start
         return _Outcome(index, usable, direct, values, model.report, kept_model, spent, why)
 
-    n_scores = len(splits) if held_out else 1
+    n_scores = 1 if splits is None else len(splits)
     scores = np.full((len(candidates), len(alphas), n_scores), np.nan)
     seconds = np.zeros(len(candidates))
     kept: dict[int, tuple[int, Any]] = {}
@@ -146,7 +142,7 @@ def search_grid(
         index, usable, model = outcome.index, outcome.usable, outcome.model
         if outcome.direct is not None:
             scores[index, usable] = outcome.direct
-        elif isinstance(criterion, HeldoutCriterion) and usable.any():
+        elif splits is not None and isinstance(criterion, HeldoutCriterion) and usable.any():
             criterion.refusal = None
             for s, (values, rows) in enumerate(zip(outcome.values, splits.scored_rows())):
                 scores[index, usable, s] = criterion.score(values, rows, task)
@@ -176,29 +172,25 @@ def search_grid(
     _tell_unsolved(history, len(alphas))
     index, ridge = best_cell(scores.mean(axis=2), _numbers(candidates), alphas)
     chosen = candidates[index]
-    report = reports[index] | chosen.approximation.diagnose(chosen.kernel, problem)
+    report = reports[index] | chosen.run.diagnose(chosen.kernel)
     final = best[1] if best is not None and best[0] == index else None
     heldout = None
-    if isinstance(criterion, HeldoutCriterion):
+    if splits is not None:
         at, heldout = kept.get(index, (None, None))
         if at != ridge:  # scores came without predictions, or the tie was broken over all kernels
-            model = (
-                final
-                if final is not None
-                else chosen.approximation.model(chosen.kernel, problem, n_alphas=1, need="heldout")
-            )
+            model = final or chosen.run.with_one_ridge().model(chosen.kernel)
             predictions = heldout_predictions(model, splits, ridges[[ridge]], problem.offset)
             heldout = gather([values[0] for values in predictions], splits)
     return SearchResult(candidates, scores, seconds, index, ridge, heldout, history, report, final)
 
 
 def _answers(
-    model: Model, problem: Problem, criterion: Criterion, splits: Splits, ridges: Any
+    model: Model, problem: Problem, criterion: Criterion, splits: Splits | None, ridges: Any
 ) -> tuple[Any, Any]:
     """Scores (μ, splits) where the criterion has them at once, else held-out predictions."""
     if not ridges.size:
         return None, None
-    if not isinstance(criterion, HeldoutCriterion):
+    if splits is None or not isinstance(criterion, HeldoutCriterion):
         return criterion.score(model, problem, ridges)[:, None], None
     direct = criterion.score_model(model, splits, ridges)
     if direct is not None:
@@ -221,22 +213,10 @@ def _finite(usable: Any, direct: Any, values: Any) -> tuple[Any, Any, Any]:
     return usable, direct, values
 
 
-def _candidates(
-    approximation: Approximation,
-    kernels: list[Kernel],
-    widths: list[float | None],
-    problem: Problem,
-    parts: Any,
-) -> list[Candidate]:
-    variants = approximation.variants(problem, parts)
+def _candidates(run: Run, kernels: list[Kernel], widths: list[float | None]) -> list[Candidate]:
+    variants = run.variants()
     return [
-        Candidate(
-            variant,
-            kernel,
-            width,
-            ({} if width is None else {"gamma": width})
-            | (variant.variant_params if len(variants) > 1 else {}),
-        )
+        Candidate(variant, kernel, width, ({} if width is None else {"gamma": width}) | variant.params)
         for kernel, width in zip(kernels, widths)
         for variant in variants
     ]
@@ -260,11 +240,6 @@ def _tell_unsolved(history: list[dict[str, Any]], n_alphas: int) -> None:
     if unsolved == total:
         raise ValueError(text)
     warnings.warn(text, UserWarning, stacklevel=4)
-
-
-def _models_that_fit(approximation: Approximation, problem: Problem) -> int:
-    """How many models may run at once: one on a GPU, which has its own parallelism."""
-    return 1 if is_foreign(problem.Y) else models_at_once(approximation, problem.n)
 
 
 def _numbers(candidates: list[Candidate]) -> list[float]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Problem, SmoothingModel
 from onefold.approximations.circulant.row import first_row
 from onefold.approximations.circulant.shape import choose_shape
@@ -121,13 +122,9 @@ class CirculantModel(SmoothingModel):
     def expansion(self, alpha: Any) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
         Y = self.problem.Y
-        xp = namespace(Y)
-        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
-        values, which = np.unique(per_target, return_inverse=True)
-        dual, intercepts = self.smoother.coefficients(Y, values)
-        coef = xp.stack([dual[int(i), :, t] for t, i in enumerate(which)], axis=1)
-        intercept = xp.stack([intercepts[int(i), t] for t, i in enumerate(which)])
-        return Expansion(self._kernel, self.problem.X, coef, intercept)
+        ridges = target_ridges(alpha, Y.shape[1])
+        dual, intercepts = self.smoother.coefficients(Y, ridges.distinct)
+        return Expansion(self._kernel, self.problem.X, ridges.own(dual), ridges.own(intercepts))
 
 
 def _what_was_done(spectrum: CirculantSpectrum) -> str:
