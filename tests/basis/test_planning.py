@@ -129,7 +129,9 @@ def test_models_run_side_by_side_only_where_memory_allows(monkeypatch):
         monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda free=free: free)
         with use_threads(2):
             assert Exact().at_once(2000, 5, 1, Workload(13, 11, 5)) == at_once
-            assert Exact().at_once(2000, 5, 3000, Workload(13, 11, 5)) == 1  # predictions of many targets
+            assert (
+                Exact().at_once(2000, 5, 3000, Workload(13, 11, 5)) == 1
+            )  # predictions of many targets
 
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):

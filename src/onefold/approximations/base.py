@@ -80,6 +80,11 @@ class Problem:
         """Rows, features and targets."""
         return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
 
+    @property
+    def on_device(self) -> bool:
+        """Whether the work is done elsewhere than in host memory."""
+        return self.device is not None or is_foreign(self.Y)
+
     def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
@@ -269,7 +274,7 @@ class Approximation(ABC):
 
     def require_memory(self, problem: Problem, load: Workload) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
-        needed = None if is_foreign(problem.Y) else self.memory(*problem.shape, load)
+        needed = None if problem.on_device else self.memory(*problem.shape, load)
         if needed is not None:
             what = "a search" if load.folds else "a fit"
             require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)

@@ -16,7 +16,6 @@ import numpy as np
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel
-from onefold.linalg import is_foreign
 
 if TYPE_CHECKING:
     from onefold.approximations.base import Approximation, Model, Problem
@@ -66,7 +65,7 @@ class Run:
     @property
     def at_once(self) -> int:
         """How many of its models may run side by side: one on a device, which has its own threads."""
-        if is_foreign(self.problem.Y):
+        if self.problem.on_device:
             return 1
         n, d, targets = self.problem.shape
         return self.approximation.at_once(n, d, targets, self.load)

@@ -108,7 +108,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add(
         "--approximation",
-        choices=["auto", "exact", "nystroem", "circulant", "toeplitz", "grid"],
+        choices=values.Approximations(),
         default="auto",
         help="of the kernel matrix (default: auto)",
     )
@@ -166,7 +166,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="time budget of the automatic choice (default: 300)",
     )
-    add("--approximation", choices=["auto", "exact", "nystroem"], default="auto")
+    add("--approximation", choices=values.Approximations(), default="auto")
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 __all__ = [
+    "Approximations",
     "folds",
     "grid",
     "path",
@@ -19,6 +21,18 @@ __all__ = [
     "threads",
     "whole_number",
 ]
+
+
+class Approximations:
+    """The names of the approximations that can choose a model, looked up when they are asked for."""
+
+    def __iter__(self) -> Iterator[str]:
+        from onefold.approximations import registered
+
+        return (name for name, kind in registered().items() if kind.selects)
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
 
 
 def grid(text: str) -> list[float]:

@@ -79,7 +79,7 @@ class KernelMachine(BaseEstimator):
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
         X = to_device(X, self.device)
-        problem = Problem(X, like(targets, X), None, self._fit_intercept)
+        problem = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
         if weight is not None:
             if not np.all(weight > 0):
                 precomputed = isinstance(kernel, Precomputed)

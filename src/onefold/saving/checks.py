@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator, RandomState
 from sklearn.base import BaseEstimator, is_classifier
 
 from onefold.approximations import resolve_approximation
@@ -127,6 +128,10 @@ PARAMETERS: dict[str, Rule] = {
     "refit": lambda v, e: isinstance(v, str) and v in ("auto", "exact", "same"),
     "check": lambda v, e: isinstance(v, bool | np.bool_),
     "verbose": lambda v, e: isinstance(v, Real),
+    "device": lambda v, e: v is None or isinstance(v, str) or type(v).__name__ == "device",
+    "random_state": lambda v, e: (
+        v is None or isinstance(v, RandomState | Generator) or (_is_integer(v) and v >= 0)
+    ),
     "prune": _check_settings,
 }
 

@@ -1,7 +1,7 @@
 """The classes that a model file may name, and nothing else.
 
-A file names a class by its bare name; only names found here are ever built, so a file cannot
-reach any other code. The package's own classes are imported when they are first asked for, which
+A file names a class by its bare name; only names found here, and registered approximations, are ever
+built, so a file cannot reach any other code. The package's own classes are imported when they are first asked for, which
 keeps this module free of import cycles.
 """
 
@@ -12,6 +12,8 @@ from importlib import import_module
 from typing import TypeVar
 
 from sklearn.base import BaseEstimator
+
+from onefold.approximations import registered
 
 Class = TypeVar("Class", bound=type)
 
@@ -25,15 +27,6 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "Precomputed",
         "Sum",
         "Product",
-    ),
-    "onefold.approximations": (
-        "Auto",
-        "Circulant",
-        "ConjugateGradients",
-        "Exact",
-        "Grid",
-        "Nystroem",
-        "Toeplitz",
     ),
     "onefold.expansions": ("Expansion", "GridExpansion"),
     "onefold.estimators": (
@@ -93,7 +86,7 @@ def register(cls: Class) -> Class:
             f"{cls.__name__} cannot be registered for saving: make it a dataclass or a subclass "
             "of sklearn.base.BaseEstimator."
         )
-    known = _REGISTERED.get(cls.__name__)
+    known = _approximations().get(cls.__name__) or _REGISTERED.get(cls.__name__)
     if cls.__name__ in _BUILT_IN or known not in (None, cls):
         raise ValueError(
             f"another class named {cls.__name__} is already registered for saving; rename this one."
@@ -107,7 +100,11 @@ def find(name: str) -> type | None:
     if name in _BUILT_IN:
         found: type = getattr(import_module(_BUILT_IN[name]), name)
         return found
-    return _REGISTERED.get(name)
+    return _approximations().get(name) or _REGISTERED.get(name)
+
+
+def _approximations() -> dict[str, type]:
+    return {cls.__name__: cls for cls in registered().values()}
 
 
 def name_of(value: object) -> str | None:
