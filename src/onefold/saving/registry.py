@@ -1,8 +1,8 @@
 """The classes that a model file may name, and nothing else.
 
 A file names a class by its bare name; only names found here, and registered approximations, are ever
-built, so a file cannot reach any other code. The package's own classes are imported when they are first asked for, which
-keeps this module free of import cycles.
+built, so a file cannot reach any other code. The package's own classes are imported when they are first
+asked for, which keeps this module free of import cycles.
 """
 
 from __future__ import annotations
