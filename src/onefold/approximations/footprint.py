@@ -36,9 +36,10 @@ GRID_MODEL = 2**29
 
 def models_at_once(each: int | None) -> int:
     """How many models of so many bytes run side by side: within 1.5 GiB and half of what is free."""
-    free = available_memory()
+    threads = thread_budget()
+    free = available_memory() if threads > 1 else None
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
-    return max(1, min(thread_budget(), budget // max(1, each or 0)))
+    return max(1, min(threads, budget // max(1, each or 0)))
 
 
 def uses_factors(n: int, m: int) -> bool:

@@ -81,9 +81,9 @@ class Run:
         """The same where a single μ is asked of each model."""
         return replace(self, load=replace(self.load, alphas=1))
 
-    def on(self, part: Problem) -> Run:
-        """The same approximation, fitted to some of the rows at one ridge."""
-        return replace(self, problem=part, load=self.load.of_final_fit(), refit=None)
+    def on(self, part: Problem, load: Workload | None = None) -> Run:
+        """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
+        return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
 
     def model(self, kernel: Kernel) -> Model:
         """The problem with one kernel, for every μ of the workload."""

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Approximation, Exact, Nystroem, Problem
+from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.random import seed_of
@@ -24,7 +24,7 @@ from onefold.linalg import like, take_rows, to_numpy
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import knee, within
-from onefold.search import SearchResult, deviation, search_grid
+from onefold.search import deviation, search_grid
 from onefold.statistics.pruning import prune_sizes
 
 _RETUNE_FOLDS = 4  # as in cawley2002
@@ -109,11 +109,11 @@ class Pruned(KernelMachine):
             basis, centre_of = self._first_basis(kernel, problem, seed)
             if self.weights == "robust":
                 problem, task = self._reweighted(problem, task, kernel, alpha, basis, n)
-            pruner: Pruner = ImprovedPruner(
-                problem, kernel, basis, float(problem.ridge(alpha)), centre_of
-            )
+            pruner: Pruner
             if self.prune == "suykens":
                 pruner = self._suykens(problem, task, criterion, (kernel, alpha), seed)
+            else:
+                pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
             expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
         return self
@@ -147,7 +147,9 @@ class Pruned(KernelMachine):
             return kernels[0], self.alpha_
         few = problem.n <= self.max_centres
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
-        found = self._searched(approximation, problem, task, criterion, splits)
+        load = workload(len(kernels), alphas.size, splits, criterion)
+        run = approximation.start(problem, kernels, load)
+        found = search_grid(run, kernels, widths, alphas, criterion, splits, task, callback=_in_silence)
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n)
@@ -156,20 +158,6 @@ class Pruned(KernelMachine):
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
         self.alpha_ = float(alphas[found.ridge]) / (1.0 - float(left))
         return found.chosen.kernel, self.alpha_
-
-    def _searched(
-        self,
-        approximation: Approximation,
-        problem: Problem,
-        task: Task,
-        criterion: Criterion,
-        splits: Splits,
-    ) -> SearchResult:
-        """Every kernel with every ridge, in silence."""
-        alphas, (kernels, widths) = ridge_grid(self), candidate_kernels(self, problem.X)
-        load = workload(len(kernels), alphas.size, splits, criterion)
-        run = approximation.start(problem, kernels, load)
-        return search_grid(run, kernels, widths, alphas, criterion, splits, task, callback=_in_silence)
 
     def _first_basis(self, kernel: Kernel, problem: Problem, seed: int) -> tuple[Basis, Any | None]:
         """The first centres, and for each row the centre that it equals where all rows are centres."""
@@ -211,22 +199,26 @@ class Pruned(KernelMachine):
         seed: int,
     ) -> SuykensPruner:
         """The original way of pruning, which tunes again at each size."""
+        run = Exact().start(problem, [chosen[0]], Workload())
 
         def tune(rows: Any) -> tuple[Kernel, float]:
             part = problem.rows(rows)
             weight, labels = task.weight_of(rows), task.classes is not None
             sub = replace(task, X=part.X, y=task.y[rows], sample_weight=weight)
-            alphas, (kernels, _) = ridge_grid(self), candidate_kernels(self, part.X)
+            alphas, (kernels, widths) = ridge_grid(self), candidate_kernels(self, part.X)
             fewest = np.unique(sub.y, return_counts=True)[1].min() if labels else len(rows)
             if fewest < 2 * _RETUNE_FOLDS or (len(kernels) == 1 and alphas.size == 1):
                 return chosen
             splitter = StratifiedKFold if labels else KFold
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=seed)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
-            found = self._searched(Exact(), part, sub, criterion, folds)
+            load = workload(len(kernels), alphas.size, folds, criterion)
+            found = search_grid(
+                run.on(part, load), kernels, widths, alphas, criterion, folds, sub, callback=_in_silence
+            )
             return found.chosen.kernel, float(alphas[found.ridge])
 
-        return SuykensPruner(problem, tune)
+        return SuykensPruner(run, tune)
 
     def _follow(
         self,
