@@ -19,13 +19,15 @@ kernel.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
-from onefold.criteria.base import ModelCriterion
+from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
+from onefold.heldout import Splits
 from onefold.linalg import to_numpy
 
 _NOISE_ROWS = 2000
@@ -39,6 +41,31 @@ def _smoothing(model: Model, name: str) -> SmoothingModel:
             'use "mse" or "error".'
         )
     return model
+
+
+class ModelCriterion(Criterion):
+    """A score of the model as a whole, which needs no splits."""
+
+    needs = "model"
+
+    @abstractmethod
+    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
+        """One score per μ."""
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return _ModelScoring(self, problem)
+
+
+class _ModelScoring(Scoring):
+    splits = None
+    n_scores = 1
+
+    def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
+        self.problem, self._criterion = problem, criterion
+
+    def answers(self, model: Model, alphas: Any) -> Answers:
+        scores = self._criterion.score(model, self.problem, alphas)[:, None]
+        return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
 
 
 class Press(ModelCriterion):
