@@ -59,7 +59,7 @@ def damage(path: Path, number: int) -> Iterator[None]:
     """Whatever goes wrong with a line becomes one sentence that says where."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(
             f"line {number} of {path} is damaged ({type(error).__name__}); delete it to search anew."
         ) from error

@@ -198,8 +198,9 @@ class Ledger:
         self, candidate: int, ridges: Any, scores: Any, seconds: float, why: Any, report: dict[str, Any]
     ) -> Entry:
         """An entry from what a file says of it; raise unless it fits this ledger."""
-        columns = np.asarray(ridges, dtype=np.intp)
+        columns = np.asarray(ridges)
         table = np.asarray(scores, dtype=np.float64).reshape(columns.size, self.n_scores)
-        if not 0 <= candidate < len(self.params) or not np.isin(columns, range(self.alphas.size)).all():
+        known = columns.dtype.kind == "i" and np.isin(columns, range(self.alphas.size)).all()
+        if candidate not in range(len(self.params)) or not known or not isinstance(report, dict):
             raise ValueError("no such cell")
         return Entry(candidate, columns, table, float(seconds), why, report)
