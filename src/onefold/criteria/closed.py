@@ -27,8 +27,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
 from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
+from onefold.criteria.heldout import SquaredError
 from onefold.heldout import Splits
-from onefold.linalg import to_numpy
+from onefold.linalg import namespace, to_numpy
+from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
 _EPS = float(np.finfo(np.float64).eps)
@@ -41,6 +43,12 @@ def _smoothing(model: Model, name: str) -> SmoothingModel:
             'use "mse" or "error".'
         )
     return model
+
+
+def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
+    """yᵀR_b y of every target: (μ, targets)."""
+    residuals = smoother.residuals(Y, alphas)
+    return to_numpy(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
 
 
 class ModelCriterion(Criterion):
@@ -72,10 +80,13 @@ class Press(ModelCriterion):
     """−weighted mean of the squared leave-one-out residuals, in closed form."""
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        Y, predictions = to_numpy(problem.Y), to_numpy(model.leave_one_out(alphas))
-        weight = None if problem.root_weight is None else to_numpy(problem.root_weight) ** 2
-        squared = (np.mean((Y - values) ** 2, axis=1) for values in predictions)
-        return -np.array([np.average(losses, weights=weight) for losses in squared])
+        rows, root = np.arange(problem.n), problem.root_weight
+        alone = Splits(problem.n, [rows], rows[:, None], leave_one_out=True)
+        task = Task(None, None, None, None if root is None else to_numpy(root) ** 2)
+        answers = SquaredError().start(problem, task, alone).answers(model, alphas)
+        scores = np.full(len(alphas), np.nan)
+        scores[answers.finite] = answers.scores()[0][:, 0]
+        return scores
 
 
 class GeneralisedCV(ModelCriterion):
@@ -83,9 +94,9 @@ class GeneralisedCV(ModelCriterion):
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "gcv").smoother
-        residuals = to_numpy(smoother.residuals(problem.scaled_targets(), alphas))
-        share = smoother.trace(alphas) / problem.n
-        return -np.mean(residuals**2, axis=(1, 2)) / share**2
+        residuals = smoother.residuals(problem.scaled_targets(), alphas)
+        squares = to_numpy(namespace(residuals).mean(residuals**2, axis=(1, 2)))
+        return -squares / (smoother.trace(alphas) / problem.n) ** 2
 
 
 class Cost(ModelCriterion):
@@ -93,8 +104,7 @@ class Cost(ModelCriterion):
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "cost").smoother
-        Y = problem.scaled_targets()
-        fit = np.einsum("nt,ant->a", to_numpy(Y), to_numpy(smoother.residuals(Y, alphas)))
+        fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)
         noise = np.sum(noise_variance(problem)) * smoother.trace(alphas)
         return -(fit + noise) / (problem.n * problem.Y.shape[1])
 
@@ -124,7 +134,7 @@ class Evidence(ModelCriterion):
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "evidence").smoother
         Y = problem.scaled_targets()
-        fit = np.einsum("nt,ant->at", to_numpy(Y), to_numpy(smoother.residuals(Y, alphas)))
+        fit = _quadratic(smoother, Y, alphas)
         fit = fit / np.asarray(alphas, dtype=float)[:, None]
         m = problem.n - int(problem.fit_intercept)
         logdet = smoother.logdet(alphas)[:, None]

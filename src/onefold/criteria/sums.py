@@ -27,7 +27,7 @@ from onefold.heldout import Block, Splits, heldout_blocks
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
 
-_PIECE = 2**16  # rows whose terms are held at once
+_PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
 _HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
 
 
@@ -78,8 +78,7 @@ class SumScoring(Scoring):
 
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self._criterion, self._of = criterion, splits
-        self._truth = criterion.truth(problem, task)
+        self._criterion, self._task, self._of = criterion, task, splits
         weight = np.ones(problem.n) if task.sample_weight is None else task.sample_weight
         self._weights = [
             times * weight[rows] for rows, times in zip(splits.predicted, splits.times_tested)
@@ -139,8 +138,10 @@ class SumScoring(Scoring):
             tested = None if tested is None else take_rows(tested, positions)
             positions = slice(None)
         truth, weight = truth[positions, ...], weight[positions]
-        for start in range(0, values.shape[1], _PIECE):
-            rows = slice(start, min(start + _PIECE, values.shape[1]))
+        n = values.shape[1]
+        step = max(1, n) if is_foreign(values) else _PIECE
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
             piece = values[:, rows, :]
             if tested is not None:
                 xp = namespace(piece)
@@ -151,8 +152,8 @@ class SumScoring(Scoring):
         """What every part is compared with in the library of `values`, brought there once."""
         key = is_foreign(values)
         if key not in self._compared:
-            there = is_foreign(self._truth) == key
-            truth = self._truth if there else like(to_numpy(self._truth), values)
+            truth = self._criterion.truth(self.problem, self._task)
+            truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
             self._compared[key] = [
                 _Compared(
                     take_rows(truth, rows),

@@ -87,15 +87,22 @@ def run_search(
         ledger.admit([c.params for c in strategy.candidates[len(ledger.params) :]])
         at_most = min(len(proposals), models_side_by_side(strategy.candidates, problem))
         for proposal, found in map_threads(solved, proposals, at_most):
-            evaluation = evaluate(found, scoring, proposal.ridges)
-            scores, why = evaluation.scores, evaluation.why
-            ledger.append(Entry(*proposal, scores, found.seconds, why, dict(found.report)))
-            if evaluation.has_score and (cell := ledger.best())[0] == proposal.candidate:
-                leader = _Leader(cell, evaluation.heldout(scoring, cell[1]), found.model)
+            leader = _recorded(proposal, found, scoring, ledger) or leader
+            del found  # and its predictions, before the next model makes its own
             if callback is not None:
                 callback(ledger.progress())
     _report_unsolved(ledger)
     return _chosen(strategy, scoring, ledger, leader)
+
+
+def _recorded(proposal: Proposal, found: Solved, scoring: Scoring, ledger: Ledger) -> _Leader | None:
+    """Score what a model gave and put it into the ledger; what to hold on to if it leads."""
+    evaluation = evaluate(found, scoring, proposal.ridges)
+    report = dict(found.report)
+    ledger.append(Entry(*proposal, evaluation.scores, found.seconds, evaluation.why, report))
+    if not evaluation.has_score or (cell := ledger.best())[0] != proposal.candidate:
+        return None
+    return _Leader(cell, evaluation.heldout(scoring, cell[1]), found.model)
 
 
 def _chosen(
