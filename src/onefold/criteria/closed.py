@@ -29,7 +29,7 @@ from onefold.approximations import Model, Problem, SmoothingModel
 from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
 from onefold.criteria.heldout import SquaredError
 from onefold.heldout import Splits
-from onefold.linalg import namespace, to_numpy
+from onefold.linalg import is_foreign, namespace, to_numpy
 from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
@@ -48,6 +48,7 @@ def _smoothing(model: Model, name: str) -> SmoothingModel:
 def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
     """yᵀR_b y of every target: (μ, targets)."""
     residuals = smoother.residuals(Y, alphas)
+    Y = Y if is_foreign(residuals) else to_numpy(Y)  # some smoothers answer on the host
     return to_numpy(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
 
 
