@@ -52,10 +52,9 @@ def label_index(decision: Array) -> Array:
 class Criterion(ABC):
     """A number per μ, greater is better."""
 
-    needs: ClassVar[Literal["model", "sums", "rows"]]
-    """What it is made from: the model as a whole, sums over held-out rows, or all of them at once."""
-    of_squares: ClassVar[bool] = False
-    """Whether squared held-out errors suffice, which some models know without predictions."""
+    needs: ClassVar[Literal["model", "squares", "sums", "rows"]]
+    """What it is made from: the model as a whole; squared held-out errors, which some models know
+    without predictions; other sums over held-out rows; or all of these rows at once."""
 
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:

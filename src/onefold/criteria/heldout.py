@@ -34,7 +34,7 @@ class ErrorRate(SumCriterion):
 class SquaredError(SumCriterion):
     """−mean (y − f)² over rows and targets."""
 
-    of_squares = True
+    needs = "squares"
 
     def truth(self, problem: Problem, task: Task) -> Array:
         return problem.Y

@@ -53,9 +53,11 @@ class Scorer(HeldoutCriterion):
 class RowScoring(Scoring):
     """Shows a scorer the test rows of each split in the splitter's order."""
 
+    splits: Splits
+
     def __init__(self, criterion: Scorer, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self._criterion, self._task, self._of = criterion, task, splits
+        self._criterion, self._task = criterion, task
         if splits.leave_one_out:
             self._places = [(0, test) for test in splits.tests]
         else:
@@ -63,7 +65,7 @@ class RowScoring(Scoring):
             self._places = [(s, np.searchsorted(*pair)) for s, pair in enumerate(pairs)]
 
     def answers(self, model: Model, alphas: Any) -> Answers:
-        parts = whole_parts(heldout_blocks(model, self._of, alphas), self._of)
+        parts = whole_parts(heldout_blocks(model, self.splits, alphas), self.splits)
         blocks = [(part, place, parts[part][:, place]) for part, place in self._places]
         finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
         return _RowAnswers(finite, blocks, self)
@@ -72,7 +74,7 @@ class RowScoring(Scoring):
         """Scores (finite μ, splits), and why some are NaN."""
         finite, why = answers.finite, None
         scores = np.empty((np.count_nonzero(finite), self.n_scores))
-        for split, ((_, _, values), rows) in enumerate(zip(answers.blocks, self._of.tests)):
+        for split, ((_, _, values), rows) in enumerate(zip(answers.blocks, self.splits.tests)):
             values = values if finite.all() else values[finite]
             scores[:, split], refusal = self._criterion.judge(values, rows, self.problem, self._task)
             why = refusal or why

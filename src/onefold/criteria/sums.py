@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ _HELD = 2**25  # bytes of predictions held for the chosen μ rather than predict
 class SumCriterion(HeldoutCriterion):
     """A function of weighted means over rows."""
 
-    needs = "sums"
+    needs: ClassVar[Literal["squares", "sums"]] = "sums"
 
     @abstractmethod
     def truth(self, problem: Problem, task: Task) -> Array:
@@ -76,9 +76,11 @@ class _Compared(NamedTuple):
 class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
+    splits: Splits
+
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self._criterion, self._task, self._of = criterion, task, splits
+        self._criterion, self._task = criterion, task
         weight = np.ones(problem.n) if task.sample_weight is None else task.sample_weight
         self._weights = [
             times * weight[rows] for rows, times in zip(splits.predicted, splits.times_tested)
@@ -87,7 +89,7 @@ class SumScoring(Scoring):
         self._compared: dict[bool, list[_Compared]] = {}
 
     def answers(self, model: Model, alphas: Any) -> Answers:
-        scores = self._criterion.from_model(model, self._of, alphas)
+        scores = self._criterion.from_model(model, self.splits, alphas)
         if scores is not None:
             return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
         held: list[Block] = []
@@ -101,7 +103,7 @@ class SumScoring(Scoring):
     def _means(self, model: Model, alphas: Any, held: list[Block] | None) -> tuple[Any, Any]:
         """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""
         totals: list[Any] = [None] * len(self._weights)
-        for block in heldout_blocks(model, self._of, alphas):
+        for block in heldout_blocks(model, self.splits, alphas):
             part = block[0]
             if held is not None:
                 held.append(block)
@@ -154,12 +156,13 @@ class SumScoring(Scoring):
         if key not in self._compared:
             truth = self._criterion.truth(self.problem, self._task)
             truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
+            parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
             self._compared[key] = [
                 _Compared(
                     take_rows(truth, rows),
                     like(weight, values),
                     None if np.all(times) else like(times, values) > 0,
                 )
-                for rows, times, weight in zip(self._of.predicted, self._of.times_tested, self._weights)
+                for rows, times, weight in parts
             ]
         return self._compared[key]

@@ -119,7 +119,7 @@ class _Chosen(KernelMachine):
             len(kernels),
             alphas.size,
             1 if splits.leave_one_out else len(splits.tests),
-            predictions=splits.leave_one_out or not criterion.of_squares,
+            predictions=splits.leave_one_out or criterion.needs != "squares",
         )
         with use_threads(self.n_jobs):
             approximation = approximation.prepare(kernels[0], problem, load)

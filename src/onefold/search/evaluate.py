@@ -91,7 +91,9 @@ class Evaluation:
     def heldout(self, scoring: Scoring, ridge: int) -> Any | None:
         """Held-out predictions (rows, targets) at a ridge, where they were made and held."""
         answers, place = self.solved.answers, np.flatnonzero(self.ridges[self.solved.asked] == ridge)
-        return scoring.heldout(answers.blocks, int(place[0])) if answers and place.size else None
+        if answers is None or not place.size:
+            return None
+        return scoring.heldout(answers.blocks, int(place[0]))
 
 
 def evaluate(solved: Solved, scoring: Scoring, ridges: Any) -> Evaluation:
