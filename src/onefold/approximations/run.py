@@ -77,9 +77,9 @@ class Run:
             return [replace(self, approximation=found[0])]
         return [replace(self, approximation=variant, params=variant.variant_params) for variant in found]
 
-    def with_one_ridge(self) -> Run:
-        """The same where a single μ is asked of each model."""
-        return replace(self, load=replace(self.load, alphas=1))
+    def with_ridges(self, count: int) -> Run:
+        """The same where so many μ are asked of each model."""
+        return replace(self, load=replace(self.load, alphas=count))
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""

@@ -10,7 +10,15 @@ from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_rows
 from onefold.estimators.weightless import heldout_of_weightless
 from onefold.machine.warning import warn_user
-from onefold.search import Callback, GridEdgeWarning, SearchResult, cv_results, edges, search_grid
+from onefold.search import (
+    Callback,
+    Grid,
+    GridEdgeWarning,
+    SearchResult,
+    edges,
+    make_candidates,
+    run_search,
+)
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
 
@@ -79,21 +87,12 @@ class Chosen(KernelMachine):
         setup = set_up(self, X, y, sample_weight, groups)
         trust = self._trust(setup) if self.check else None
         with self._threads(setup.problem):
-            found = search_grid(
-                setup.run,
-                setup.kernels,
-                setup.widths,
-                setup.alphas,
-                setup.criterion,
-                setup.splits,
-                setup.task,
-                callback=self._tell,
-            )
+            candidates = make_candidates(setup.run, setup.kernels, setup.widths)
+            found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
             chosen = found.chosen
-            alpha = setup.alphas[found.ridge]
-            expansion, fitted = chosen.run.final(chosen.kernel, alpha, found.model)
+            expansion, fitted = chosen.run.final(chosen.kernel, found.alpha, found.model)
             self.expansion_ = self._finished(expansion, setup.problem, setup.rows)
-            self._record(found, setup)
+            self._record(found)
             self.heldout_prediction_ = self._all_heldout(found, setup)
         self.approximation_ = {"selected_with": found.report, "fitted_with": fitted}
         if trust is not None:
@@ -110,16 +109,14 @@ class Chosen(KernelMachine):
         """The search that `fit` would make of the same data."""
         return set_up(self, X, y, sample_weight, groups)
 
-    def _record(self, found: SearchResult, setup: Setup) -> None:
+    def _record(self, found: SearchResult) -> None:
         """The choice and the table of the search, in GridSearchCV's words."""
-        names = [candidate.params for candidate in found.candidates]
-        self.gamma_, self.alpha_ = found.chosen.width, float(setup.alphas[found.ridge])
-        per_split = setup.splits is not None
-        self.cv_results_ = cv_results(names, setup.alphas, found.scores, found.seconds, per_split)
-        self.best_index_ = found.ridge * len(names) + found.index
+        self.gamma_, self.alpha_ = found.chosen.width, found.alpha
+        self.cv_results_ = found.ledger.cv_results()
+        self.best_index_ = found.ridge * len(found.ledger.params) + found.index
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.history_ = found.history
+        self.history_ = found.ledger.history
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""
@@ -135,13 +132,14 @@ class Chosen(KernelMachine):
     def _all_heldout(self, found: SearchResult, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
         heldout, chosen, problem = found.heldout, found.chosen, setup.problem
-        if heldout is None or setup.splits is None:
+        splits = setup.scoring.splits
+        if heldout is None or splits is None:
             return None
         if problem.kept is not None:
             sparse = chosen.kernel.accepts_sparse
             X = check_rows(self, setup.table, sparse=sparse, fitting=False)
             ridge = float(problem.ridge(self.alpha_))
-            heldout = heldout_of_weightless(chosen.run, chosen.kernel, ridge, setup.splits, X)
+            heldout = heldout_of_weightless(chosen.run, chosen.kernel, ridge, splits, X)
             heldout[problem.kept] = found.heldout
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
         return heldout[:, 0] if single else heldout

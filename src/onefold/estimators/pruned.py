@@ -24,7 +24,7 @@ from onefold.linalg import like, take_rows, to_numpy
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import knee, within
-from onefold.search import deviation, search_grid
+from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
 
 _RETUNE_FOLDS = 4  # as in cawley2002
@@ -114,7 +114,7 @@ class Pruned(KernelMachine):
                 pruner = self._suykens(problem, task, criterion, (kernel, alpha), seed)
             else:
                 pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
-            expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
+            expansion = self._follow(pruner, problem, splits, task, criterion, basis.size)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
         return self
 
@@ -149,14 +149,15 @@ class Pruned(KernelMachine):
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
         load = workload(len(kernels), alphas.size, splits, criterion)
         run = approximation.start(problem, kernels, load)
-        found = search_grid(run, kernels, widths, alphas, criterion, splits, task, callback=_in_silence)
+        scoring = criterion.start(problem, task, splits)
+        found = run_search(Grid(make_candidates(run, kernels, widths), alphas), scoring)
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n)
         if problem.root_weight is not None:
             weight = to_numpy(problem.root_weight) ** 2
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
-        self.alpha_ = float(alphas[found.ridge]) / (1.0 - float(left))
+        self.alpha_ = found.alpha / (1.0 - float(left))
         return found.chosen.kernel, self.alpha_
 
     def _first_basis(self, kernel: Kernel, problem: Problem, seed: int) -> tuple[Basis, Any | None]:
@@ -213,28 +214,26 @@ class Pruned(KernelMachine):
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=seed)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
             load = workload(len(kernels), alphas.size, folds, criterion)
-            found = search_grid(
-                run.on(part, load), kernels, widths, alphas, criterion, folds, sub, callback=_in_silence
-            )
-            return found.chosen.kernel, float(alphas[found.ridge])
+            candidates = make_candidates(run.on(part, load), kernels, widths)
+            found = run_search(Grid(candidates, alphas), criterion.start(part, sub, folds))
+            return found.chosen.kernel, found.alpha
 
         return SuykensPruner(run, tune)
 
     def _follow(
         self,
         pruner: Pruner,
+        problem: Problem,
         splits: Splits,
         task: Task,
         criterion: HeldoutCriterion,
         start: int,
-        offset: Any | None,
     ) -> Expansion:
         """Score every size, choose one, and fit it on all rows."""
         stop = min(_FEWEST if self.n_centres is None else self.n_centres, start)
         path = prune_sizes(start, stop, self.drop)
-        shift = 0.0 if offset is None else offset
-        predictions = [values + shift for values in pruner.heldout(splits, path)]
-        scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
+        pairs = zip(pruner.heldout(splits, path), splits.tests)
+        scores = np.array([criterion.score(values, rows, problem, task) for values, rows in pairs])
         # A training part has fewer centres to begin with: what it cannot prune it cannot judge.
         most = pruner.most_centres(splits)
         judged = [k for k, s in enumerate(path) if s == start or s < most or s == self.n_centres]
@@ -269,7 +268,3 @@ def _weighted(problem: Problem, weights: Any) -> Problem:
     if problem.root_weight is not None:
         root = root * problem.root_weight
     return replace(problem, root_weight=root)
-
-
-def _in_silence(event: dict[str, Any]) -> None:
-    """The progress of a search inside a fit is shown to nobody."""

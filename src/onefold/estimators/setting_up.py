@@ -10,8 +10,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
-from onefold.criteria.heldout import SquaredError
+from onefold.criteria import Criterion, Task, resolve_criterion
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
 from onefold.heldout import Splits, check_folds, make_splits
@@ -38,17 +37,16 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     kernels, widths = candidate_kernels(estimator, problem.X)
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
-    splits = None
-    if isinstance(criterion, HeldoutCriterion):
-        splits = splits_of(cv, X, y, problem, task, groups)
-    else:
+    splits: Any = None
+    if criterion.needs == "model":
         check_folds(cv, _num_samples(X))
+    else:
+        splits = splits_of(cv, X, y, problem, task, groups)
     load = workload(len(kernels), alphas.size, splits, criterion, estimator.refit)
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
-    return Setup(
-        X, problem, task, criterion, splits, cv, groups, kernels, widths, alphas, run, seed
-    )  # fmt: skip
+        scoring = criterion.start(problem, task, splits)
+    return Setup(X, task, scoring, cv, groups, kernels, widths, alphas, run, seed)
 
 
 def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any) -> Splits:
@@ -68,9 +66,9 @@ def workload(
     return Workload(
         kernels,
         alphas,
-        folds=1 if alone else len(splits.tests),
-        predictions=alone or not isinstance(criterion, SquaredError),
-        parts=splits.parts(),
+        folds=1 if alone else len(splits.left_out),
+        predictions=alone or criterion.needs != "squares",
+        parts=splits.left_out,
         refit=refit,
     )
 

@@ -8,8 +8,7 @@ from typing import Any
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Problem, Run
-from onefold.criteria import Criterion, Task
-from onefold.heldout import Splits
+from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows
 
@@ -22,9 +21,9 @@ class Setup:
     ----------
     table : as the user gave it
         The rows.
-    problem, task, criterion
-    splits : Splits or None
-        None for criteria that hold nothing out.
+    task : Task
+    scoring : Scoring
+        The criterion at work; its splits are None where nothing is held out.
     cv
         As the user gave it, an iterator as a list.
     groups
@@ -37,10 +36,8 @@ class Setup:
     """
 
     table: Any
-    problem: Problem
     task: Task
-    criterion: Criterion
-    splits: Splits | None
+    scoring: Scoring
     cv: Any
     groups: Any
     kernels: list[Kernel]
@@ -48,6 +45,11 @@ class Setup:
     alphas: Any
     run: Run
     seed: int | None
+
+    @property
+    def problem(self) -> Problem:
+        """What is solved."""
+        return self.run.problem
 
     @property
     def rows(self) -> int:
