@@ -5,12 +5,12 @@ from onefold.approximations.base import (
     Model,
     Problem,
     SmoothingModel,
-    resolve_approximation,
 )
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
 from onefold.approximations.iterative.model import ConjugateGradients
+from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan, plan
 from onefold.approximations.registry import register, registered

@@ -287,17 +287,3 @@ class Approximation(ABC):
         if needed is not None:
             what = "a search" if load.folds else "a fit"
             require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)
-
-
-def resolve_approximation(approximation: Any) -> Approximation:
-    """The Approximation behind a name or an instance."""
-    if isinstance(approximation, Approximation):
-        return approximation
-    known = registered()
-    if isinstance(approximation, str) and approximation in known:
-        return known[approximation]()
-    names = ", ".join(repr(name) for name in known)
-    raise ValueError(
-        f"unknown approximation {approximation!r}; use one of {names}, "
-        "or an object from onefold.approximations."
-    )

@@ -26,7 +26,7 @@ _GROUP_BYTES = 2**30  # above, groups are not held side by side
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
-_TOEPLITZ_VECTORS = 40  # of n numbers: embeddings of length 4 n, their transforms, a generator
+_TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
 # WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
 # each of some folds and their training parts. How many points there are, the kernel's width decides;
