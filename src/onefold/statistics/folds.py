@@ -41,21 +41,23 @@ class FoldModels:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
         by_factors = on_accelerator(T)
         self.T = T if by_factors else T @ whole().vectors
-        self.groups: list[Statistics] = map_all(lambda s: s.rotated(self.T), statistics)
-        total = Statistics.total(self.groups)
-        rest = map_all(lambda members: _without(total, self.groups, members), left_out)
         self._factors: CholeskyPaths | None = None
         self.paths: list[RidgePath | NearbyPath] = []
         if by_factors:
+            self.groups = [s.rotated(self.T) for s in statistics]
+            rest = [_without(Statistics.total(self.groups), self.groups, out) for out in left_out]
             self._factors = CholeskyPaths(rest, fit_intercept=fit_intercept)
             return
+        self.groups = map_all(lambda s: s.rotated(self.T), statistics)
+        total = Statistics.total(self.groups)
 
-        def train(part: Statistics) -> RidgePath | NearbyPath:
+        def train(members: Any) -> RidgePath | NearbyPath:
+            part = _without(total, self.groups, members)
             if part.count < _ROWS_PER_DIRECTION * self.T.shape[1]:
                 return RidgePath(part, fit_intercept=fit_intercept)
             return NearbyPath(part, whole(), fit_intercept=fit_intercept)
 
-        self.paths = map_all(train, rest)
+        self.paths = map_all(train, left_out)
 
     def coefficients(self, alphas: Any) -> list[Solution]:
         """θ (μ, r, targets) and b (μ, targets) of each part."""
