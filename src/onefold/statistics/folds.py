@@ -1,7 +1,8 @@
 r"""The models trained without each of several sets of rows, from the statistics of groups of rows.
 
-On the host they are solved near the model of all rows, in its eigenvectors (:mod:`nearby`), or by an
-eigendecomposition of their own where they are not near; on an accelerator by Cholesky factors.
+NumPy's are solved near the model of all rows, in its eigenvectors (:mod:`nearby`), or by an
+eigendecomposition of their own where they are not near; those of other libraries, whose arrays mostly lie
+on an accelerator, by Cholesky factors.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onefold.linalg import Array, on_accelerator
+from onefold.linalg import Array, is_foreign
 from onefold.machine.threads import map_all
 from onefold.statistics.base import Statistics
 from onefold.statistics.nearby import NearbyPath
@@ -39,7 +40,7 @@ class FoldModels:
         fit_intercept: bool,
     ) -> None:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
-        by_factors = on_accelerator(T)
+        by_factors = is_foreign(T)
         self.T = T if by_factors else T @ whole().vectors
         self._factors: CholeskyPaths | None = None
         self.paths: list[RidgePath | NearbyPath] = []
