@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import spans
 from onefold.linalg import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import limit_blas, map_threads
 from onefold.statistics.base import Statistics
 from onefold.statistics.design import Design

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import common_origin, spans
+from onefold.kernels.tiles import common_origin
 from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision

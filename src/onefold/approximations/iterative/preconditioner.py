@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import spans
 from onefold.linalg.gram import add_gram, mirror
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
 from onefold.statistics import Design, Whitening, predict_groups
 from onefold.statistics.finite import finite_kernel

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import gram, spans
+from onefold.kernels.tiles import gram
 from onefold.linalg import take_rows, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
 from onefold.statistics import Design
 

@@ -17,8 +17,8 @@ import numpy as np
 from onefold.approximations.base import Problem
 from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
 from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.kernels.tiles import spans
 from onefold.linalg import is_sparse, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import limit_blas, map_threads
 from onefold.smoothers.thin import ThinSmoother
 from onefold.statistics import Groups, group_rows
