@@ -69,7 +69,7 @@ COSTS: list[tuple[str, str, str]] = [
         r"speed|Cost\(|load\.|memory",
         "estimates of cost",
     ),
-    (r"speed\.py|memory\.py|route\.py|rank_update\.py", r"", "estimates of cost, and routes by them"),
+    (r"speed\.py|memory\.py|route\.py|gram\.py", r"", "estimates of cost, and routes by them"),
     (r"", r"workers|threads|require_memory|available_memory|2 ?\*\* ?\d\d", "threads and memory"),
     (r"", r"overwrite=|release_lock", "memory and locks, not results"),
     (r"", r"block = |range\(0, .*(block|_PAIR_TILE)|spans\(", "sizes of blocks"),

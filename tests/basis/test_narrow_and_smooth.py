@@ -236,7 +236,7 @@ def test_squared_error_needs_no_prediction_pass(monkeypatch):
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (3, 40, 8)])
 def test_subtract_product(monkeypatch, shape, table):
-    from onefold import rank_update
+    from onefold.linalg import gram as rank_update
 
     if not table:
         monkeypatch.setattr(rank_update, "_routine", lambda name: None)
@@ -274,7 +274,7 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
 @pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
 def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
-    monkeypatch.setattr(coordinates_module, "_FACTOR_WORK", 0)
+    monkeypatch.setattr("onefold.approximations.footprint._FACTOR_WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     problem = Problem(X, Y, None, True)
     model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout")

@@ -22,6 +22,7 @@ from onefold.approximations import (
 )
 from onefold.cli import main
 from onefold.machine.speed import Speed, _read, machine_speed, measure
+from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
 
@@ -120,7 +121,8 @@ def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
 def test_models_run_side_by_side_only_where_memory_allows(monkeypatch):
     for free, at_once in ((None, 2), (10**10, 2), (5 * 10**8, 1), (10, 1)):
         monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda free=free: free)
-        assert models_at_once(Exact(), 2000, 2) == at_once
+        with use_threads(2):
+            assert models_at_once(Exact(), 2000) == at_once
 
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):

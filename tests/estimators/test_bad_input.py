@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, memory
-from onefold.approximations import exact
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations.exact import model as exact
+from onefold.machine import memory
 
 RNG = np.random.default_rng(17)
 X = RNG.standard_normal((20, 3))

@@ -165,7 +165,7 @@ class TestAveragedDiagonals:
         assert_allclose(sampled_means(kernel, X, 30, generator).column, literal, atol=1e-12)
         assert_allclose(kernel.pairs(X, X[::-1]), np.diag(kernel(X, X[::-1])), atol=1e-12)
         given_ = CallableKernel(lambda A, B: kernel(A, B))
-        assert_allclose(diagonal_means(given_, X, 2).column, literal, atol=1e-12)
+        assert_allclose(diagonal_means(given_, X).column, literal, atol=1e-12)
         assert_allclose(given_.pairs(X, X[::-1]), np.diag(kernel(X, X[::-1])), atol=1e-12)
 
     def test_sparse_rows(self) -> None:
