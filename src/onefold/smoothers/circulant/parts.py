@@ -30,8 +30,8 @@ from onefold.linalg import (
     take_rows,
     to_numpy,
 )
+from onefold.linalg.conjugate_gradients import conjugate_gradients
 from onefold.machine.spans import spans
-from onefold.machine.threads import check_stop
 
 _DENSE = 1024  # cells: a block of 8 MiB
 _CHUNK = 8192
@@ -176,25 +176,24 @@ class PartSolver:
         def precondition(r: Array) -> Array:
             return r if inverse is None else product(inverse, r)
 
-        x, residual = xp.zeros_like(rhs), rhs
-        size = _column_norms(rhs)
-        target = _TOLERANCE * np.where(size > 0, size, 1.0)
-        iterations = 0
-        while iterations < _MAX_ITERATIONS and np.any(_column_norms(residual) > target):
-            z = precondition(residual)
-            direction, rho = z, xp.sum(residual * z, axis=0)
-            while iterations < _MAX_ITERATIONS and np.any(_column_norms(residual) > 0.5 * target):
-                check_stop()
-                image = product(self._filter, direction)
-                step = _ratio(rho, xp.sum(direction * image, axis=0))
-                x = x + step[None, :] * direction
-                residual = residual - step[None, :] * image
-                z = precondition(residual)
-                rho, old = xp.sum(residual * z, axis=0), rho
-                direction = z + _ratio(rho, old)[None, :] * direction
-                iterations += 1
+        size = to_numpy(_column_norms(rhs))
+        scale = np.where(size > 0, size, 1.0)
+        x, residual = xp.zeros_like(rhs), xp.asarray(rhs, copy=True)
+        worst, iterations, definite = np.inf, 0, True
+        while worst > _TOLERANCE and iterations < _MAX_ITERATIONS and definite:
+            found = conjugate_gradients(
+                lambda v: product(self._filter, v),
+                precondition,
+                residual,
+                _column_norms,
+                like(0.5 * _TOLERANCE * scale, rhs),
+                limit=_MAX_ITERATIONS - iterations,
+                start=x,
+            )
+            x, definite = found.X, found.state != "indefinite"
+            iterations += found.iterations
             residual = rhs - product(self._filter, x)  # the true one: the recurrence drifts
-        worst = float(np.max(_column_norms(residual) / np.where(size > 0, size, 1.0)))
+            worst = float(np.max(to_numpy(_column_norms(residual)) / scale))
         self._note(iterations, worst)
         return x
 
@@ -229,12 +228,6 @@ def padded_diagonal(filtered: CirculantFilter, pads: Any, n: int) -> Array:
     return xp.concat(pieces)
 
 
-def _column_norms(x: Array) -> Any:
-    return np.sqrt(to_numpy(namespace(x).sum(x * x, axis=0)))
-
-
-def _ratio(top: Array, bottom: Array) -> Array:
-    """Quotients, 0 where a finished column leaves 0 / 0."""
-    xp = namespace(top)
-    safe = xp.where(bottom == 0, xp.ones_like(bottom), bottom)
-    return xp.where(bottom == 0, xp.zeros_like(top), top / safe)
+def _column_norms(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=0))
