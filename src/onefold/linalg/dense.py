@@ -18,9 +18,12 @@ def copied(matrix: Array, buffer: Array | None) -> Array:
 
 
 def add_to_diagonal(matrix: Array, value: float) -> Array:
-    """Matrix + value·I, in place for NumPy."""
+    """A + value·I for a matrix A, in place for NumPy and torch."""
     if is_numpy(matrix):
         np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, in either memory order
+        return matrix
+    if is_torch_array(matrix):
+        matrix.diagonal().add_(value)
         return matrix
     xp, n = namespace(matrix), matrix.shape[0]
     return matrix + value * xp.eye(n, dtype=matrix.dtype, device=device_of(matrix))
@@ -105,9 +108,18 @@ def _clear_upper(matrix: Array, block: int = 512) -> None:
 
 
 def solve_positive(matrix: Array, rhs: Array) -> Array:
-    """Solve a symmetric positive definite system, (j, j) and (j, t) → (j, t)."""
+    """Solve a symmetric positive definite system, (…, j, j) and (…, j, t) → (…, j, t).
+
+    torch factorises a whole stack without asking the host: NaN where one is not positive definite.
+    """
     if is_numpy(matrix):
         return np.linalg.solve(matrix, rhs)  # releases the interpreter lock, as SciPy's does not
+    if is_torch_array(matrix):
+        import torch
+
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        found = torch.cholesky_solve(rhs, factor)
+        return torch.where((info > 0)[..., None, None], torch.full_like(found, torch.nan), found)
     return namespace(matrix).linalg.solve(matrix, rhs)
 
 
