@@ -14,7 +14,8 @@ from onefold.smoothers.left_out import LeftOut
 
 torch = pytest.importorskip("torch")
 overrides = pytest.importorskip("torch.overrides")
-TO_HOST = {
+TO_HOST = {"cpu", "numpy", "item", "tolist", "__array__"}
+TO_HOST |= {"__float__", "__int__", "__bool__", "__index__"}
     "cpu",
     "numpy",
     "item",
