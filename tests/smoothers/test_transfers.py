@@ -16,16 +16,6 @@ torch = pytest.importorskip("torch")
 overrides = pytest.importorskip("torch.overrides")
 TO_HOST = {"cpu", "numpy", "item", "tolist", "__array__"}
 TO_HOST |= {"__float__", "__int__", "__bool__", "__index__"}
-    "cpu",
-    "numpy",
-    "item",
-    "tolist",
-    "__float__",
-    "__int__",
-    "__bool__",
-    "__index__",
-    "__array__",
-}
 N = 60
 RNG = np.random.default_rng(0)
 K = RBF(0.5)(X := RNG.normal(size=(N, 2)), X)
