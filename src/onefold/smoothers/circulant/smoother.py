@@ -93,27 +93,19 @@ class CirculantSmoother(Smoother):
     def _filter(self, alpha: float) -> CirculantFilter:
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
-    def _completed(self, Y: Array, filtered: CirculantFilter) -> Array:
-        """Targets on the grid, with predictions in the cells that have no data."""
-        grid = self._grid(Y)
-        if self._pads.size:
-            grid = PartSolver(filtered, self.solves).complete(grid, self._pads)
-        return grid
-
     def _in_turn(self, Y: Array, alphas: Any) -> Iterator[tuple[list[float], Array, Array, Array]]:
         """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
 
         One transform serves all μ; as many of them go through the next as fit in cache.
         """
-        xp, values = namespace(Y), numbers(alphas)
+        xp, values, grid = namespace(Y), numbers(alphas), self._grid(Y)
         if self._pads.size:
             for alpha in values:
                 filtered = self._filter(alpha)
-                grid = self._completed(Y, filtered)
-                diagonal = self._diagonal(filtered)[None, :]
-                yield [alpha], self._rows(filtered.apply(grid))[None, ...], diagonal, grid
+                completed = PartSolver(filtered, self.solves).complete(grid, self._pads)
+                diagonal = padded_diagonal(filtered, self._pads, self.n)[None, :]
+                yield [alpha], self._rows(filtered.apply(completed))[None, ...], diagonal, completed
             return
-        grid = self._grid(Y)
         spectrum = real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
             bank = [self._filter(a).values for a in values[part]]
@@ -140,13 +132,6 @@ class CirculantSmoother(Smoother):
             dual.append(rows / like(values, Y)[:, None, None])
             intercepts.append(xp.broadcast_to(self._means(grid), (len(values), Y.shape[1])))
         return xp.concat(dual), xp.concat(intercepts)
-
-    def _diagonal(self, filtered: CirculantFilter) -> Array:
-        xp = namespace(filtered.values)
-        if not self._pads.size:
-            one = like([filtered.mean()], filtered.values)
-            return xp.broadcast_to(one, (self.n,))
-        return padded_diagonal(filtered, self._pads, self.n)
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
         pieces = (
@@ -185,7 +170,8 @@ class CirculantSmoother(Smoother):
         for alpha in numbers(alphas):
             filtered = self._filter(alpha)
             if self._pads.size:
-                traces.append(float(namespace(filtered.values).sum(self._diagonal(filtered))))
+                diagonal = padded_diagonal(filtered, self._pads, self.n)
+                traces.append(float(namespace(diagonal).sum(diagonal)))
             else:
                 traces.append(self.n * filtered.mean())
         return np.array(traces)
