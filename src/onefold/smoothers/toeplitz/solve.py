@@ -249,7 +249,7 @@ def choose_solver(n: int, solver: SolverName) -> tuple[str, str]:
 
 
 def log_determinant(column: Any) -> float:
-    r"""Log det of a positive definite Toeplitz matrix: Durbin's recursion, Σ log of its errors.
+    r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
 
     O(n²) time, O(n) memory; raises ``LinAlgError`` if the matrix is not positive definite.
     """
