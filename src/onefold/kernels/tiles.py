@@ -15,7 +15,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
-from onefold.machine.spans import spans as spans  # kept here for modules that import it from here
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
