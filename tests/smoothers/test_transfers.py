@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold.kernels import RBF
+from onefold.linalg import invert_lower, solve_positive
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
 from onefold.smoothers.left_out import LeftOut
 
@@ -76,9 +77,16 @@ def test_a_group_never_holds_more_rows_than_there_are() -> None:
     assert [len(group.numbers) for group in LeftOut(parts, Y).groups] == [1] * 7
 
 
-def test_a_block_that_is_not_positive_definite_gives_nan_and_spares_the_others() -> None:
-    from onefold.linalg import solve_positive
+@pytest.mark.parametrize("n", [1, 8, 9, 61])
+def test_a_triangle_is_inverted_by_halves(n, monkeypatch) -> None:
+    monkeypatch.setattr("onefold.linalg.dense._LEAF", 8)
+    L = np.tril(RNG.normal(size=(n, n))) + 5 * np.eye(n)
+    found = invert_lower(torch.asarray(L)).numpy()
+    assert_allclose(found, np.linalg.inv(L), atol=1e-12)
+    assert np.array_equal(found, np.tril(found))
 
+
+def test_a_block_that_is_not_positive_definite_gives_nan_and_spares_the_others() -> None:
     stack = torch.stack([torch.eye(3), -torch.eye(3)]).double()
     found = solve_positive(stack, torch.ones((2, 3, 1), dtype=torch.float64))
     assert_allclose(found[0].numpy(), 1.0)

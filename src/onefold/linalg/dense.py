@@ -8,6 +8,8 @@ from array_api_compat import is_torch_array
 
 from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, namespace
 
+_LEAF = 1024  # rows up to which a triangle is inverted by one solve
+
 
 def copied(matrix: Array, buffer: Array | None) -> Array:
     """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
@@ -92,9 +94,30 @@ def invert_lower(factor: Array) -> Array:
     if is_torch_array(factor):
         import torch
 
-        identity = torch.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
-        return torch.linalg.solve_triangular(factor, identity, upper=False)
+        inverse = torch.zeros_like(factor)
+        _invert_by_halves(factor, inverse)
+        return inverse
     return namespace(factor).linalg.inv(factor)
+
+
+def _invert_by_halves(factor: Array, inverse: Array) -> None:
+    r"""[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] of a torch tensor, into `inverse`.
+
+    n³/3 multiply-adds, nearly all of them products, where a solve with the identity takes n³/2 and one
+    more array of n × n.
+    """
+    import torch
+
+    n = factor.shape[0]
+    if n <= _LEAF:
+        identity = torch.eye(n, dtype=factor.dtype, device=factor.device)
+        inverse.copy_(torch.linalg.solve_triangular(factor, identity, upper=False))
+        return
+    top, bottom = slice(0, n // 2), slice(n // 2, n)
+    _invert_by_halves(factor[top, top], inverse[top, top])
+    _invert_by_halves(factor[bottom, bottom], inverse[bottom, bottom])
+    corner = inverse[bottom, bottom] @ (factor[bottom, top] @ inverse[top, top])
+    inverse[bottom, top] = -corner
 
 
 def _clear_upper(matrix: Array, block: int = 512) -> None:
