@@ -8,7 +8,6 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from sklearn import get_config
@@ -16,6 +15,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
@@ -37,11 +37,6 @@ def tile_threads() -> int:
 
 def _scratch() -> float:
     return float(get_config()["working_memory"]) * 2**20
-
-
-def spans(n: int, step: int) -> Iterator[slice]:
-    """Consecutive slices of at most `step` that cover range(n)."""
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def common_origin(kernel: Kernel, X: Array) -> Array | None:

@@ -17,10 +17,14 @@ from onefold.linalg.arrays import (
     namespace,
     on_accelerator,
     ones,
+    outer,
     replace_rows,
+    submatrix,
     take_rows,
     to_numpy,
+    zeros,
 )
+from onefold.linalg.batched import solve_positive_batch
 from onefold.linalg.dense import (
     add_to_diagonal,
     cholesky,
@@ -32,10 +36,12 @@ from onefold.linalg.dense import (
     symmetric_eigh,
 )
 from onefold.linalg.fft import inverse_real_fft, real_fft
+from onefold.linalg.transfer import Uploader, free_device_memory, is_out_of_memory, on_device
 
 __all__ = [
     "Array",
     "Namespace",
+    "Uploader",
     "add_to_diagonal",
     "all_finite",
     "cholesky",
@@ -44,10 +50,12 @@ __all__ = [
     "device_of",
     "double",
     "exp_negative",
+    "free_device_memory",
     "inverse_real_fft",
     "invert_lower",
     "is_foreign",
     "is_numpy",
+    "is_out_of_memory",
     "is_single",
     "is_sparse",
     "labels_like",
@@ -55,12 +63,17 @@ __all__ = [
     "like_index",
     "namespace",
     "on_accelerator",
+    "on_device",
     "ones",
+    "outer",
     "real_fft",
     "replace_rows",
     "solve_lower",
     "solve_positive",
+    "solve_positive_batch",
+    "submatrix",
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
+    "zeros",
 ]
