@@ -206,22 +206,6 @@ def test_a_mean_of_zero_has_no_coefficient_of_variation() -> None:
         scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(1))
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS[:-1], ids=lambda s: type(s).__name__)
-def test_groups_are_the_coarsest_partition(splitter: Any) -> None:
-    splits = make_splits(splitter, np.zeros((N, 1)), None, n=N)
-    sets = [*splits.left_out, *splits.tests]
-    groups = splits.groups
-    assert splits.groups is groups
-    signature = np.array([np.isin(np.arange(N), rows) for rows in sets]).T
-    kinds, expected = np.unique(signature, axis=0, return_inverse=True)
-    assert groups.count == len(kinds)
-    same = groups.label[:, None] == groups.label[None, :]
-    assert_array_equal(same, expected.reshape(-1)[:, None] == expected.reshape(-1)[None, :])
-    for rows, members in zip(sets, groups.members):
-        assert_array_equal(np.flatnonzero(np.isin(groups.label, members)), np.unique(rows))
-    assert len(groups.members) == len(sets)
-
-
 def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
     """Sums stay where the predictions are, and come to the host in one array."""
     problem, task, splits, values = case("error", 1, KFold(4), False, 1)

@@ -97,7 +97,10 @@ def test_groups_are_found_once_for_the_same_sets():
     source = rows_of(X, Y)
     sets = [np.arange(0, 100), np.arange(100, N)]
     assert source.grouped_by(sets) is source.grouped_by(list(sets))
-    assert source.grouped_by([*sets, np.arange(5)]) is not source.grouped_by(sets)
+    finer = source.grouped_by([*sets, np.arange(5)])
+    assert source.grouped_by(sets) is finer  # the first sets of those that are known
+    assert finer.count == 3
+    assert source.grouped_by([np.arange(0, 100)]) is not finer
 
 
 class OutOfMemoryError(RuntimeError):

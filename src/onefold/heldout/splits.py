@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.model_selection import LeaveOneOut, check_cv
 
 from onefold.machine.warning import warn_user
-from onefold.rows import Groups, group_rows
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,6 @@ class Splits:
             np.bincount(np.searchsorted(rows, test), minlength=len(rows))
             for rows, test in zip(self.left_out, self.tests)
         ]
-
-    @cached_property
-    def groups(self) -> Groups:
-        """The coarsest partition of which every left-out set and every test set is a union.
-
-        Its `members` are those of the left-out sets, then those of the test sets.
-        """
-        same = all(
-            len(out) == len(test) and np.array_equal(out, np.sort(test))
-            for out, test in zip(self.left_out, self.tests)
-        )
-        if not same or len(self.left_out) != len(self.tests):
-            return group_rows(self.n, [*self.left_out, *self.tests])
-        groups = group_rows(self.n, self.left_out)
-        return replace(groups, members=groups.members * 2)
 
 
 def make_splits(

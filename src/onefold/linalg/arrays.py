@@ -61,7 +61,7 @@ def like(values: Any, reference: Array) -> Array:
     """`values` as a float64 array in the library and on the device of `reference`."""
     xp = namespace(reference)
     if not is_foreign(reference):
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(to_numpy(values), dtype=np.float64)
     source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
@@ -72,7 +72,7 @@ def device_of(x: Array) -> Any:
 
 
 def ones(n: int, reference: Array) -> Array:
-    """N ones in the dtype, library and device of `reference`."""
+    """Ones, n of them, in the dtype, library and device of `reference`."""
     if not is_foreign(reference):
         return np.ones(n, dtype=reference.dtype)
     return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))

@@ -35,7 +35,10 @@ def solve_positive_batch(matrices: Array, rhs: Array) -> Array | None:
         factors, info = torch.linalg.cholesky_ex(matrices)
         return None if bool((info != 0).any()) else torch.cholesky_solve(rhs, factors)
     xp = namespace(matrices)
-    factors = xp.linalg.cholesky(matrices)
+    try:
+        factors = xp.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return None
     if not all_finite(factors):  # CuPy leaves NaN, unasked
         return None
     return xp.linalg.solve(xp.matrix_transpose(factors), xp.linalg.solve(factors, rhs))

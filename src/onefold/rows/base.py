@@ -60,10 +60,13 @@ class Rows(ABC):
         self._lock = Lock()
 
     def grouped_by(self, sets: Sequence[Any]) -> Groups:
-        """The groups of rows that the given sets move together; found once for the same arrays."""
+        """The groups of rows that the given sets move together; found once for the same arrays.
+
+        Asked for the first of several sets, those of all of them serve.
+        """
         with self._lock:
             known = self._grouped
-            if known is None or len(known[0]) != len(sets) or any(map(is_not, known[0], sets)):
+            if known is None or len(known[0]) < len(sets) or any(map(is_not, known[0], sets)):
                 known = self._grouped = list(sets), group_rows(self.n, sets)
         return known[1]
 
@@ -97,6 +100,10 @@ class Rows(ABC):
         at_most : int, optional
             Threads that may call the function at once.
         """
+
+    def placed(self, X: Array) -> Array:
+        """Other rows, beside which blocks are worked on, where that is done."""
+        return X
 
     @abstractmethod
     def part(self, index: Any) -> Rows:

@@ -36,6 +36,9 @@ class StreamedRows(Rows):
     def sample(self, index: Any) -> Array:
         return on_device(np.ascontiguousarray(self._arrays[0][np.asarray(index)]), self._device)
 
+    def placed(self, X: Array) -> Array:
+        return on_device(X, self._device)
+
     def part(self, index: Any) -> StreamedRows:
         X, Y, root = (take_part(array, index) for array in self._arrays)
         return StreamedRows(X, Y, root, self._device)

@@ -1,7 +1,8 @@
 r"""The models trained without each of several sets of rows, from the statistics of groups of rows.
 
-On the host they are solved near the model of all rows, in its eigenvectors (:mod:`nearby`), or by an
-eigendecomposition of their own where they are not near; on an accelerator by Cholesky factors.
+NumPy's are solved near the model of all rows, in its eigenvectors (:mod:`nearby`), or by an
+eigendecomposition of their own where they are not near; those of other libraries, which mostly lie
+on an accelerator, by Cholesky factors.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onefold.linalg import Array, on_accelerator
+from onefold.linalg import Array, is_foreign
 from onefold.machine.threads import map_all
 from onefold.statistics.base import Statistics
 from onefold.statistics.nearby import NearbyPath
@@ -39,23 +40,25 @@ class FoldModels:
         fit_intercept: bool,
     ) -> None:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
-        by_factors = on_accelerator(T)
+        by_factors = is_foreign(T)
         self.T = T if by_factors else T @ whole().vectors
-        self.groups: list[Statistics] = map_all(lambda s: s.rotated(self.T), statistics)
-        total = Statistics.total(self.groups)
-        rest = map_all(lambda members: _without(total, self.groups, members), left_out)
         self._factors: CholeskyPaths | None = None
         self.paths: list[RidgePath | NearbyPath] = []
         if by_factors:
+            self.groups = [s.rotated(self.T) for s in statistics]
+            rest = [_without(Statistics.total(self.groups), self.groups, out) for out in left_out]
             self._factors = CholeskyPaths(rest, fit_intercept=fit_intercept)
             return
+        self.groups = map_all(lambda s: s.rotated(self.T), statistics)
+        total = Statistics.total(self.groups)
 
-        def train(part: Statistics) -> RidgePath | NearbyPath:
+        def train(members: Any) -> RidgePath | NearbyPath:
+            part = _without(total, self.groups, members)
             if part.count < _ROWS_PER_DIRECTION * self.T.shape[1]:
                 return RidgePath(part, fit_intercept=fit_intercept)
             return NearbyPath(part, whole(), fit_intercept=fit_intercept)
 
-        self.paths = map_all(train, rest)
+        self.paths = map_all(train, left_out)
 
     def coefficients(self, alphas: Any) -> list[Solution]:
         """θ (μ, r, targets) and b (μ, targets) of each part."""

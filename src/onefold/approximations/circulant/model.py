@@ -23,7 +23,9 @@ from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, namespace, take_rows
-from onefold.smoothers.circulant.smoother import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.base import Smoother
+from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.reordered import Reordered
 
 if TYPE_CHECKING:
     from onefold.approximations.circulant.settings import Circulant
@@ -54,8 +56,11 @@ class CirculantModel(SmoothingModel):
     def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
         self.problem, self._kernel, self._settings = problem, kernel, settings
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
-        self.smoother: CirculantSmoother = self._smoother(problem, layout)
-        spectrum = self.smoother.spectrum
+        self._cells, self._order = self._smoother(problem, layout), layout.order
+        self.smoother: Smoother = self._cells
+        if layout.order is not None:
+            self.smoother = Reordered(self._cells, layout.order)
+        spectrum = self._cells.spectrum
         self.report: dict[str, Any] = {
             "name": "circulant",
             "shape": list(layout.shape),
@@ -66,7 +71,7 @@ class CirculantModel(SmoothingModel):
             "negative_eigenvalues": spectrum.negative,
             "smallest_eigenvalue": spectrum.smallest,
             "negative": _what_was_done(spectrum),
-            "solves": self.smoother.solves,
+            "solves": self._cells.solves,
         }
 
     def _spectrum(self, shape: tuple[int, ...]) -> CirculantSpectrum:
@@ -78,15 +83,12 @@ class CirculantModel(SmoothingModel):
         return self._spectra[shape]
 
     def _smoother(self, problem: Problem, layout: Layout) -> CirculantSmoother:
-        return CirculantSmoother(
-            self._spectrum(layout.shape),
-            problem.n,
-            fit_intercept=problem.fit_intercept,
-            order=layout.order,
-        )
+        """The smoother of rows in the order of the layout's cells."""
+        spectrum = self._spectrum(layout.shape)
+        return CirculantSmoother(spectrum, problem.n, fit_intercept=problem.fit_intercept)
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
-        spectra = [self.smoother.spectrum]
+        spectra = [self._cells.spectrum]
         if self._settings.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
             shapes = {choose_shape(size, self._settings.levels) for size in sizes}
@@ -105,9 +107,10 @@ class CirculantModel(SmoothingModel):
         return [self._predict_part(part, alphas) for part in parts]
 
     def _train(self, rows: Any) -> tuple[CirculantSmoother, Problem]:
-        """The smoother of some of the rows, with the shape that their number asks for."""
-        problem = self.problem.rows(rows)
-        return self._smoother(problem, self._settings.layout(self.problem, rows)), problem
+        """Some of the rows in the order of their cells, and the smoother of those."""
+        layout = self._settings.layout(self.problem, rows)
+        problem = self.problem.rows(rows if layout.order is None else rows[layout.order])
+        return self._smoother(problem, layout), problem
 
     def _predict_part(self, part: Any, alphas: Any) -> Array:
         smoother, training = self._train(np.setdiff1d(np.arange(self.problem.n), part))
@@ -123,8 +126,12 @@ class CirculantModel(SmoothingModel):
         """Coefficients trained with U, for the true kernel."""
         Y = self.problem.Y
         ridges = target_ridges(alpha, Y.shape[1])
-        dual, intercepts = self.smoother.coefficients(Y, ridges.distinct)
-        return Expansion(self._kernel, self.problem.X, ridges.own(dual), ridges.own(intercepts))
+        ordered = Y if self._order is None else take_rows(Y, self._order)
+        dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)
+        coef = ridges.own(dual)
+        if self._order is not None:
+            coef = take_rows(coef, np.argsort(self._order))
+        return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
 
 
 def _what_was_done(spectrum: CirculantSpectrum) -> str:

@@ -21,7 +21,7 @@ from onefold.approximations.registry import register
 from onefold.approximations.true_kernel import fits_unasked
 from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel
-from onefold.smoothers.circulant.smoother import Negative
+from onefold.smoothers.circulant import Negative
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ORDERS,

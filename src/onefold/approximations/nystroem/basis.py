@@ -18,8 +18,9 @@ from onefold.approximations.base import Model, Problem
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error
 from onefold.approximations.nystroem.coordinates import Coordinates
 from onefold.expansions import Expansion
-from onefold.linalg import Array, namespace, to_numpy
+from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
+from onefold.rows import Groups
 from onefold.statistics import Design
 
 Solution = tuple[Any, Any]
@@ -53,10 +54,11 @@ class BasisModel(Model):
 
         They count a row once: a splitter that tests rows repeatedly is not served.
         """
-        if any(np.unique(test).size < len(test) for test in tests):
+        groups = self.source.grouped_by([*left_out, *tests])
+        if groups.repeats:
             return None
         with limit_blas(1):
-            return self._squared_error(left_out, tests, alphas)
+            return self._squared_error(groups, len(left_out), alphas)
 
     def expansion(self, alpha: Any) -> Expansion:
         with limit_blas(1):
@@ -79,16 +81,13 @@ class BasisModel(Model):
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]: ...
 
     @abstractmethod
-    def _squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None: ...
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        """Of `parts` models; the groups were made from what they leave out, then from what they test."""
 
     def root_of(self, rows: Any) -> Any:
-        """√weights of some rows, NumPy."""
+        """√weights of the rows with these numbers."""
         root = self.problem.root_weight
-        if root is None:
-            return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
-        return to_numpy(root)[rows]
+        return np.ones(len(rows)) if root is None else take_rows(root, rows)
 
     def report_error(self, alpha: Any, intercept: Any) -> None:
         """Add ‖K − K̃‖₂ and ding2012's bound to the report; warn of a ridge that rounding hides."""

@@ -10,7 +10,7 @@ By the amount of work, training uses
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -59,7 +59,7 @@ def choose_coordinates(
     With `thin` a kernel so smooth that few directions of the landmark kernel are above rounding keeps
     only as many landmarks as span them, where the work is large; the report tells.
     """
-    n = problem.n
+    n, basis = problem.n, replace(basis, rows=problem.source.placed(basis.rows))
     with limit_blas(1):  # the same digits whatever the number of threads
         W = Design(kernel, basis.rows).inner()
         work = n * basis.size**2

@@ -72,33 +72,29 @@ class FactoredModel(BasisModel):
         pieces = map_all(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
         return FactorPath(Factor.union(pieces))
 
-    def _groups(self, sets: list[Any]) -> tuple[Groups, list[Factor]]:
-        """The groups that the sets consist of, and the factor of each."""
-        groups = self.source.grouped_by(sets)
+    def _factors(self, groups: Groups) -> list[Factor]:
+        """The factor of each group."""
         if self._known is None or self._known[0] is not groups:
             self._features()
             members = [np.flatnonzero(groups.label == g) for g in range(groups.count)]
             self._known = groups, map_all(self._factor, members)
-        return self._known
+        return self._known[1]
 
-    def _paths(self, left_out: Sequence[Any], tests: Sequence[Any] = ()) -> list[FactorPath]:
-        """The model without each of the sets `left_out`."""
-        groups, factors = self._groups([*left_out, *tests])
+    def _paths(self, groups: Groups, parts: int) -> list[FactorPath]:
+        """The models without each of the first `parts` sets that the groups were made from."""
+        factors = self._factors(groups)
 
-        def train(part: int) -> FactorPath:
-            outside = np.setdiff1d(np.arange(groups.count), groups.members[part])
+        def train(members: Any) -> FactorPath:
+            outside = np.setdiff1d(np.arange(groups.count), members)
             return FactorPath(Factor.union([factors[g] for g in outside]))
 
-        return map_all(train, range(len(left_out)))
+        return map_all(train, groups.members[:parts])
 
-    def _worth_refits(self, sets: Sequence[Any]) -> bool:
+    def _worth_refits(self, groups: Groups, parts: int) -> bool:
         """Whether training without each of the sets from the groups' factors is quick enough."""
-        n, width = self.problem.n, self.coordinates.T.shape[1] + 1
-        if len(sets) * n > _REFIT_WORK // width:  # before the groups are looked for
-            return False
-        groups = self.source.grouped_by(sets)
+        width = self.coordinates.T.shape[1] + 1
         rows = int(np.minimum(np.bincount(groups.label), width).sum())
-        return len(sets) * (rows + 10 * width) * width**2 <= _REFIT_WORK
+        return parts * (rows + 10 * width) * width**2 <= _REFIT_WORK
 
     # -- held-out predictions --------------------------------------------------------------------
 
@@ -123,9 +119,13 @@ class FactoredModel(BasisModel):
         return out
 
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]:
-        if self._worth_refits(parts):
+        # Many sets are not worth looking for their groups.
+        few = len(parts) * self.problem.n <= _REFIT_WORK // (self.coordinates.T.shape[1] + 1)
+        groups = self.source.grouped_by(parts) if few else None
+        if groups is not None and self._worth_refits(groups, len(parts)):
             self.report["heldout"] = "factors"
-            return [self._predict(p, rows, alphas) for p, rows in zip(self._paths(parts), parts)]
+            paths = self._paths(groups, len(parts))
+            return [self._predict(path, rows, alphas) for path, rows in zip(paths, parts)]
         self.report["heldout"] = "block"
         found = self._smoother().heldout(self._scaled(), parts, alphas)
         return [self._unscaled(values, rows) for values, rows in zip(found, parts)]
@@ -150,16 +150,12 @@ class FactoredModel(BasisModel):
     def _unscaled(self, values: Any, rows: Any) -> Any:
         return values if self._root is None else values / self._root[rows][None, :, None]
 
-    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
-        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
-        extra = tests if apart else ()
-        if not self._worth_refits([*left_out, *extra]):
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        if not self._worth_refits(groups, parts):
             return None
-        paths = self._paths(left_out, extra)
-        groups, factors = self._groups([*left_out, *extra])
-        scores = np.empty((np.size(alphas), len(tests)))
-        for split, path in enumerate(paths):
-            here = [factors[g] for g in groups.members[len(tests) + split if apart else split]]
+        factors, scores = self._factors(groups), np.empty((np.size(alphas), parts))
+        for split, path in enumerate(self._paths(groups, parts)):
+            here = [factors[g] for g in groups.members[split - parts]]
             theta, intercept = path.coefficients(alphas)
             error = sum(factor.squared_error(theta, intercept).mean(axis=1) for factor in here)
             scores[:, split] = error / sum(factor.weight for factor in here)
@@ -173,7 +169,8 @@ class FactoredModel(BasisModel):
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
-            return [self._solution(path, alphas) for path in self._paths(parts)]
+            groups = self.source.grouped_by(parts)
+            return [self._solution(path, alphas) for path in self._paths(groups, len(parts))]
 
     def _solution(self, path: FactorPath, alphas: Any) -> Solution:
         theta, intercept = path.coefficients(alphas)

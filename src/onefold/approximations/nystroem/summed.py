@@ -23,9 +23,9 @@ from onefold.approximations.nystroem.basis import (
     landmark_coefficients,
 )
 from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.linalg import Array, like, namespace, outer, to_numpy, zeros
+from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
 from onefold.machine.threads import limit_blas
-from onefold.rows import Groups
+from onefold.rows import Block, Groups
 from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
 from onefold.statistics.ridge import squared_error
 
@@ -82,26 +82,32 @@ class SummedModel(BasisModel):
     def _leave_one_out(self, alphas: Any) -> Array:
         """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
         path, mu = self._path(), np.asarray(alphas, dtype=np.float64).reshape(-1)
-        out = zeros((mu.size, self.problem.n, self.problem.Y.shape[1]), self.problem.Y)
-        lost = 0
-        matrix = self.coordinates.T @ path.vectors
+        matrix, shrinkage = self.coordinates.T @ path.vectors, path.shrinkage(mu)
         theta, intercept = path.coefficients(mu)
-        inner = path.vectors.T[None, ...] @ theta
-        mean = path.mean_feature @ path.vectors
-        for _, rows, features in predict_groups(self.design, self.source, [matrix]):
+        inner, mean = path.vectors.T[None, ...] @ theta, path.mean_feature @ path.vectors
+        ridges, xp = like(mu, theta), namespace(theta)
+
+        def left_out_alone(block: Block) -> tuple[Array, Array]:
+            features = self.design.times(block.X, matrix)
             fitted = features[None, ...] @ inner + intercept[:, None, :]
-            leverage = ((features - mean[None, :]) ** 2) @ path.shrinkage(mu).T  # (rows, μ)
+            leverage = ((features - mean[None, :]) ** 2) @ shrinkage.T  # (rows, μ)
             if path.fit_intercept:
                 leverage = leverage + 1.0 / path.weight
-            leverage = leverage * like(self.root_of(rows), leverage)[:, None] ** 2
+            if block.root is not None:
+                leverage = leverage * block.root[:, None] ** 2
             # Rounding errors of the sums, over μ, are those of the leverage.
-            known = to_numpy(leverage)
-            lost += int(np.any(_FEW_DIGITS * mu * (1.0 - known) < path.noise, axis=1).sum())
-            y = like(to_numpy(self.problem.Y)[rows], leverage)[None, ...]
-            found = y - (y - fitted) / (1.0 - leverage.T)[:, :, None]
+            lost = xp.any(_FEW_DIGITS * ridges[None, :] * (1.0 - leverage) < path.noise, axis=1)
+            found = (block.Y[None, ...] - fitted) / (1.0 - leverage.T)[:, :, None]
+            return block.Y[None, ...] - found, xp.sum(xp.astype(lost, xp.float64))
+
+        out = zeros((mu.size, self.problem.n, self.problem.Y.shape[1]), self.problem.Y)
+        lost = []
+        for _, rows, (found, few) in self.source.map(left_out_alone, at_most=self.design.threads):
             out[:, rows, :] = like(found, out)
-        if lost:
-            self.report["leave_one_out"] = f"{lost} rows to fewer digits: their leverage is near 1"
+            lost.append(few)
+        many = int(sum(float(few) for few in lost))
+        if many:
+            self.report["leave_one_out"] = f"{many} rows to fewer digits: their leverage is near 1"
         return out
 
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Array]:
@@ -159,7 +165,7 @@ class SummedModel(BasisModel):
         path = self._path()
         features = self.design.features(self.source.sample(rows)) @ self.coordinates.T
         xp, root = namespace(features), like(self.root_of(rows), features)
-        y = like(to_numpy(self.problem.Y)[rows], features)
+        y = like(take_rows(self.problem.Y, rows), features)
         theta, intercept = path.coefficients(mu)
         residual = y[None, ...] - features[None, ...] @ theta - intercept[:, None, :]
         centred = root[:, None] * path.leverage_features(features)
@@ -185,13 +191,11 @@ class SummedModel(BasisModel):
         values = xp.reshape(xp.concat(found), (len(rows), theta.shape[0], theta.shape[2]))
         return xp.permute_dims(values, (1, 0, 2)) + intercept[:, None, :]
 
-    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
-        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
-        groups = self.source.grouped_by([*left_out, *tests] if apart else left_out)
-        if not self._in_one_pass(groups) or len(tests) > _MANY_PARTS:
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        if not self._in_one_pass(groups) or parts > _MANY_PARTS:
             return None
-        folds = self._fold_models(groups, len(left_out))
-        sets = groups.members[len(left_out) :] if apart else groups.members
+        folds = self._fold_models(groups, parts)
+        sets = groups.members[-parts:]
         here = [Statistics.total([folds.groups[g] for g in members]) for members in sets]
         found = [squared_error(s, *solution) for s, solution in zip(here, folds.coefficients(alphas))]
         xp = namespace(found[0])
