@@ -8,12 +8,13 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from sklearn import get_config
 
-from onefold.kernels.base import Kernel
+from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.threads import check_stop, limit_blas, map_threads
@@ -73,13 +74,16 @@ def gram(kernel: Kernel, X: Array) -> Array:
         return kernel(rows, rows)
     side = tile_side()
     parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
+    bound = [kernel.bind(rows) for _, rows in parts] if len(parts) > 1 else []
     K = np.empty((n, n))
 
     def fill(pair: tuple[int, int]) -> None:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
-        tile = kernel(left, right)
         if i == j:
+            tile = kernel(left, right)
             tile = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
+        else:
+            tile = bound[pair[1]](left)
         K[i, j] = tile
         K[j, i] = tile.T
 
@@ -99,25 +103,69 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     n, m = X.shape[0], centres.shape[0]
     origin = common_origin(kernel, centres)
     if not is_numpy(X):
+        tile = kernel.bind(_rows(centres, slice(0, m), origin))
         step = max(1, tile_side() ** 2 // max(1, m))
-        pieces = [
-            kernel(_rows(X, part, origin), _rows(centres, slice(0, m), origin)) @ coef
-            for part in spans(n, step)
-        ]
+        pieces = [tile(_rows(X, part, origin)) @ coef for part in spans(n, step)]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
-    side = tile_side()
     out = np.zeros((n, coef.shape[1]))
 
-    def fill(part: slice) -> None:
+    def fill(bound: list[tuple[slice, Tile]], part: slice) -> None:
         rows = _rows(X, part, origin)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
-            for column in spans(m, side):
-                check_stop()
-                out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
+        for column, tile in bound:
+            check_stop()
+            out[part] += tile(rows) @ coef[column]
 
-    small = n <= side or not kernel.thread_safe
-    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
-        for _ in map_threads(fill, spans(n, side), 1 if small else tile_threads()):
-            pass
+    for columns in _batches(m, centres.shape[1]):
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = [(column, kernel.bind(_rows(centres, column, origin))) for column in columns]
+        _over_rows(kernel, n, partial(fill, bound))
     return out
+
+
+def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
+    """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t), never holding more than some tiles besides.
+
+    O(n m d t) time. Sparse rows are made dense, some of them at a time, as their gradients are.
+    """
+    (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
+    if not is_numpy(X):
+        rows, step = _rows(centres, slice(0, m), None), max(1, tile_side() ** 2 // max(1, m))
+        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in spans(n, step)]
+        xp = namespace(X)
+        return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
+    out = np.zeros((n, d, t))
+
+    def dense(rows: Array) -> Array:
+        return rows.toarray() if is_sparse(rows) else rows
+
+    def fill(part: slice) -> None:
+        rows = dense(_rows(X, part, None))
+        for column in spans(m, tile_side()):
+            check_stop()
+            out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
+
+    _over_rows(kernel, n, fill)
+    return out
+
+
+def _batches(m: int, features: int) -> Iterator[list[slice]]:
+    """Column tiles, as many at a time as may be bound within the scratch limit."""
+    side = tile_side()
+    columns = list(spans(m, side))
+    size = max(1, int(_scratch() / (_TILES_ALIVE * 8 * side * (features + 2))))
+    return (columns[start : start + size] for start in range(0, len(columns), size))
+
+
+def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
+    """`work` for tiles of rows on as many threads as scratch memory allows."""
+    side = tile_side()
+    threads = tile_threads() if kernel.thread_safe and n > side else 1
+
+    def quietly(part: slice) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
+            work(part)
+
+    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
+        for _ in map_threads(quietly, spans(n, side), threads):
+            pass

@@ -6,7 +6,6 @@ from onefold.linalg.arrays import (
     all_finite,
     device_of,
     double,
-    exp_negative,
     is_foreign,
     is_numpy,
     is_single,
@@ -32,6 +31,13 @@ from onefold.linalg.dense import (
     symmetric_eigh,
 )
 from onefold.linalg.fft import inverse_real_fft, real_fft
+from onefold.linalg.inplace import (
+    clip_in_place,
+    exp_in_place,
+    product_into,
+    root_in_place,
+    zero_diagonal,
+)
 
 __all__ = [
     "Array",
@@ -40,10 +46,11 @@ __all__ = [
     "all_finite",
     "cholesky",
     "cholesky_solve",
+    "clip_in_place",
     "copied",
     "device_of",
     "double",
-    "exp_negative",
+    "exp_in_place",
     "inverse_real_fft",
     "invert_lower",
     "is_foreign",
@@ -56,11 +63,14 @@ __all__ = [
     "namespace",
     "on_accelerator",
     "ones",
+    "product_into",
     "real_fft",
     "replace_rows",
+    "root_in_place",
     "solve_lower",
     "solve_positive",
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
+    "zero_diagonal",
 ]
