@@ -20,6 +20,7 @@ from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
+_FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -81,10 +82,11 @@ def gram(kernel: Kernel, X: Array) -> Array:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         if i == j:
             tile = kernel(left, right)
-            tile = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
-        else:
-            tile = bound[pair[1]](left)
-        K[i, j] = tile
+            K[i, i] = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
+            return
+        tile = bound[pair[1]](left, K[i, j])
+        if tile.base is not K:
+            K[i, j] = tile
         K[j, i] = tile.T
 
     threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
@@ -112,11 +114,14 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
 
     def fill(bound: list[tuple[slice, Tile]], part: slice) -> None:
         rows = _rows(X, part, origin)
+        buffer = np.empty(rows.shape[0] * max(column.stop - column.start for column, _ in bound))
         for column, tile in bound:
             check_stop()
-            out[part] += tile(rows) @ coef[column]
+            shape = rows.shape[0], column.stop - column.start
+            values = tile(rows, buffer[: math.prod(shape)].reshape(shape))
+            out[part] += values @ coef[column]
 
-    for columns in _batches(m, centres.shape[1]):
+    for columns in _batches(n, m, centres.shape[1]):
         with np.errstate(over="ignore", invalid="ignore"):
             bound = [(column, kernel.bind(_rows(centres, column, origin))) for column in columns]
         _over_rows(kernel, n, partial(fill, bound))
@@ -149,11 +154,12 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
     return out
 
 
-def _batches(m: int, features: int) -> Iterator[list[slice]]:
-    """Column tiles, as many at a time as may be bound within the scratch limit."""
+def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
+    """Column tiles for n rows, wider where these are few; as many at a time as may be bound at once."""
     side = tile_side()
-    columns = list(spans(m, side))
-    size = max(1, int(_scratch() / (_TILES_ALIVE * 8 * side * (features + 2))))
+    room = int(_scratch() / (_TILES_ALIVE * 8 * (features + 2)))
+    width = max(side, min(_FEW_NUMBERS // max(1, n), room))
+    columns, size = list(spans(m, width)), max(1, room // width)
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 
