@@ -10,8 +10,9 @@ import numpy as np
 
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import gradient_product, kernel_product, spans
+from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import Array, like, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import use_threads
 
 _BLOCK = 2**22  # interpolation weights formed at a time

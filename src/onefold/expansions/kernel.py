@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import gradient_product, kernel_product, spans
+from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import (
     Array,
     device_of,
@@ -20,6 +20,7 @@ from onefold.linalg import (
     on_accelerator,
     to_numpy,
 )
+from onefold.machine.spans import spans
 from onefold.machine.threads import use_threads
 
 _BLOCK = 2**16  # rows that move to a device at a time

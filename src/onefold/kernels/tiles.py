@@ -17,6 +17,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
@@ -39,11 +40,6 @@ def tile_threads() -> int:
 
 def _scratch() -> float:
     return float(get_config()["working_memory"]) * 2**20
-
-
-def spans(n: int, step: int) -> Iterator[slice]:
-    """Consecutive slices of at most `step` that cover range(n)."""
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def common_origin(kernel: Kernel, X: Array) -> Array | None:

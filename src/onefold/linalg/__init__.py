@@ -16,10 +16,14 @@ from onefold.linalg.arrays import (
     namespace,
     on_accelerator,
     ones,
+    outer,
     replace_rows,
+    submatrix,
     take_rows,
     to_numpy,
+    zeros,
 )
+from onefold.linalg.batched import solve_positive_batch
 from onefold.linalg.dense import (
     add_to_diagonal,
     cholesky,
@@ -38,10 +42,12 @@ from onefold.linalg.inplace import (
     root_in_place,
     zero_diagonal,
 )
+from onefold.linalg.transfer import Uploader, free_device_memory, is_out_of_memory, on_device
 
 __all__ = [
     "Array",
     "Namespace",
+    "Uploader",
     "add_to_diagonal",
     "all_finite",
     "cholesky",
@@ -51,10 +57,12 @@ __all__ = [
     "device_of",
     "double",
     "exp_in_place",
+    "free_device_memory",
     "inverse_real_fft",
     "invert_lower",
     "is_foreign",
     "is_numpy",
+    "is_out_of_memory",
     "is_single",
     "is_sparse",
     "labels_like",
@@ -62,15 +70,20 @@ __all__ = [
     "like_index",
     "namespace",
     "on_accelerator",
+    "on_device",
     "ones",
+    "outer",
     "product_into",
     "real_fft",
     "replace_rows",
     "root_in_place",
     "solve_lower",
     "solve_positive",
+    "solve_positive_batch",
+    "submatrix",
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
     "zero_diagonal",
+    "zeros",
 ]

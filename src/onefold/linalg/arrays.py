@@ -61,7 +61,7 @@ def like(values: Any, reference: Array) -> Array:
     """`values` as a float64 array in the library and on the device of `reference`."""
     xp = namespace(reference)
     if not is_foreign(reference):
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(to_numpy(values), dtype=np.float64)
     source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
@@ -132,3 +132,23 @@ def all_finite(x: Array) -> bool:
     if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
         return True
     return bool(xp.all(xp.isfinite(values)))
+
+
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
+    """Zeros in float64, in the library and on the device of `reference`."""
+    if not is_foreign(reference):
+        return np.zeros(shape)
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.float64, device=_device(reference))
+
+
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
+    """``matrix[rows][:, columns]`` for integer numbers, in any library."""
+    if is_numpy(matrix):
+        return matrix[np.ix_(rows, columns)]
+    return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def outer(left: Array, right: Array) -> Array:
+    """The matrix of products left_i · right_j."""
+    return left[:, None] * right[None, :]

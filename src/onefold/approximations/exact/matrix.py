@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import spans
 from onefold.linalg import Array, all_finite, is_foreign, namespace
+from onefold.machine.spans import spans
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.rounding import GIVEN, psd_probe
 

@@ -24,8 +24,8 @@ from onefold.approximations.grid.statistics import Statistics, collect
 from onefold.expansions import GridExpansion
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import spans
 from onefold.linalg import Array, like, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 
 _LIMIT = 2000  # iterations

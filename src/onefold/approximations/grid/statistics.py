@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from onefold.expansions.lattice import Lattice
-from onefold.kernels.tiles import spans
+from onefold.machine.spans import spans
 
 _BLOCK = 2**20  # interpolation weights formed at a time
 

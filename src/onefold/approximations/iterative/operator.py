@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels.base import Kernel
-from onefold.kernels.tiles import common_origin, spans
+from onefold.kernels.tiles import common_origin
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, map_threads
 
 _SIDE = 1024

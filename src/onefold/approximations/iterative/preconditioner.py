@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import spans
 from onefold.linalg.gram import add_gram, mirror
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
+from onefold.rows import rows_of
 from onefold.statistics import Design, Whitening, predict_groups
 from onefold.statistics.finite import finite_kernel
 
@@ -36,7 +37,7 @@ class LowRankPreconditioner:
         self.rank = T.shape[1]
         large = 8 * X.shape[0] * self.rank > _LARGE
         self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
-        for _, rows, values in predict_groups(design, X, [T]):
+        for _, rows, values in predict_groups(design, rows_of(X), [T]):
             self._features[rows] = values * root[rows, None]
         parts = list(spans(X.shape[0], _BLOCK))
         self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold.kernels.tiles import spans
 from onefold.linalg import (
     Array,
     cholesky,
@@ -31,6 +30,7 @@ from onefold.linalg import (
     take_rows,
     to_numpy,
 )
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 
 _DENSE = 1024  # cells: a block of 8 MiB

@@ -24,7 +24,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.kernels.tiles import spans
 from onefold.linalg import (
     Array,
     inverse_real_fft,
@@ -37,6 +36,7 @@ from onefold.linalg import (
     take_rows,
     to_numpy,
 )
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.circulant.parts import (

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.kernels.tiles import spans
+from onefold.machine.spans import spans
 from onefold.smoothers.toeplitz.inverse import DenseInverse, GohbergSemencul, Inverse
 from onefold.smoothers.toeplitz.iterate import Outcome, conjugate_gradients, minimal_residuals
 from onefold.smoothers.toeplitz.preconditioners import Preconditioner, Strang, choose_preconditioner
