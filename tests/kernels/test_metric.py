@@ -120,7 +120,19 @@ def test_other_libraries(kernel, metric, dtype, library) -> None:
     assert_allclose(to_numpy(kernel(rows, rows)), kernel(left, left), **tolerance)
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.3), Matern(0.3, 2.5), RBF(0.3) + Linear()], ids=repr)
+@pytest.mark.parametrize("kernel", EVERY, ids=repr)
+def test_a_bound_tile_copies_nothing_to_the_device(kernel, monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    kernel = with_metric(kernel, WEIGHTS)
+    tile, rows, expected = kernel.bind(torch.asarray(B)), torch.asarray(A), kernel(A, B)
+    monkeypatch.setattr("onefold.kernels.metric.like", None)
+    monkeypatch.setattr(torch.Tensor, "item", None)
+    monkeypatch.setattr(torch.Tensor, "__float__", None)
+    monkeypatch.setattr(torch.Tensor, "__bool__", None)
+    assert_allclose(to_numpy(tile(rows)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [*PLAIN, Linear(), RBF(0.3) + Linear()], ids=repr)
 def test_a_torch_tile_is_written_where_it_should_be(kernel) -> None:
     torch = pytest.importorskip("torch")
     out = torch.empty((23, 9), dtype=torch.float64)

@@ -27,6 +27,9 @@ class Linear(Kernel):
     def __call__(self, A: Array, B: Array) -> Array:
         return inner_products(A, B)
 
+    def bind(self, landmarks: Array) -> Tile:
+        return lambda rows, out=None: inner_products(rows, landmarks, out)
+
     def diagonal(self, A: Array) -> Array:
         return squared_norms(A)
 
@@ -71,7 +74,7 @@ class Polynomial(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         base = self._base(landmarks)
-        return lambda rows, out=None: _power(base(rows), self.degree)
+        return lambda rows, out=None: _power(base(rows, out), self.degree)
 
     def _base(self, landmarks: Array) -> Tile:
         """Rows → γ S x · S z + c: the width goes to the rows, the landmarks keep their digits."""
@@ -79,7 +82,7 @@ class Polynomial(WidthKernel):
         others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
 
         def base(rows: Array, out: Array | None = None) -> Array:
-            tile = inner_products(transform(rows), others)
+            tile = inner_products(transform(rows), others, out)
             tile += self.coef0
             return tile
 

@@ -15,6 +15,9 @@ from scipy.spatial.distance import cdist
 from onefold.kernels.base import Tile
 from onefold.kernels.width import WidthKernel, outer_sum
 from onefold.linalg import Array, exp_in_place, is_numpy, namespace, ones
+from onefold.machine.spans import spans
+
+_STRIP = 2**16  # numbers of a tile whose signs are taken at once: they stay in cache
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,14 +67,19 @@ class Laplacian(WidthKernel):
         return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        xp, tile = namespace(rows), self(rows, landmarks)
+        xp, tile, transform = namespace(rows), self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor
-        parts = [
-            (xp.sign(rows[:, feature][:, None] - landmarks[:, feature][None, :]) * tile) @ coef
-            for feature in range(rows.shape[1])
-        ]
-        gradients, transform = -xp.stack(parts, axis=1), self.transform(rows)
+        n, d = rows.shape
+        step = max(1, _STRIP // landmarks.shape[0]) if is_numpy(rows) else n
+
+        def sums(part: slice, feature: int) -> Array:
+            signs = xp.sign(rows[part, feature][:, None] - landmarks[:, feature][None, :])
+            signs *= tile[part, :]
+            return signs @ coef
+
+        strips = [xp.stack([sums(part, j) for j in range(d)], axis=1) for part in spans(n, step)]
+        gradients = -xp.concat(strips)
         return xp.stack([transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])], axis=2)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold.kernels.base import Kernel, check_width
 from onefold.kernels.metric import Metric, Transform
-from onefold.linalg import Array, is_sparse, namespace
+from onefold.linalg import Array, is_sparse, namespace, product_into
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,8 +82,10 @@ def outer_sum(vectors: Sequence[Array]) -> Array:
     return total
 
 
-def inner_products(A: Array, B: Array) -> Array:
-    """A Bᵀ as a dense array."""
+def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
+    """A Bᵀ as a dense array, in `out` where it fits."""
+    if not is_sparse(A) and not is_sparse(B):
+        return product_into(A, B.T, out)
     product = A @ B.T
     return product.toarray() if is_sparse(product) else product
 
