@@ -72,7 +72,7 @@ def device_of(x: Array) -> Any:
 
 
 def ones(n: int, reference: Array) -> Array:
-    """N ones in the dtype, library and device of `reference`."""
+    """Ones, n of them, in the dtype, library and device of `reference`."""
     if not is_foreign(reference):
         return np.ones(n, dtype=reference.dtype)
     return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))

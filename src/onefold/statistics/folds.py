@@ -1,7 +1,7 @@
 r"""The models trained without each of several sets of rows, from the statistics of groups of rows.
 
 NumPy's are solved near the model of all rows, in its eigenvectors (:mod:`nearby`), or by an
-eigendecomposition of their own where they are not near; those of other libraries, whose arrays mostly lie
+eigendecomposition of their own where they are not near; those of other libraries, which mostly lie
 on an accelerator, by Cholesky factors.
 """
 
