@@ -64,10 +64,6 @@ class Kernel(ABC):
         """
         return lambda rows, out=None: self(rows, landmarks)
 
-    def fill(self, A: Array, B: Array, out: Array) -> Array:
-        """The tile of A and B in memory that is already there, see :meth:`bind`."""
-        return self.bind(B)(A, out)
-
     @abstractmethod
     def diagonal(self, A: Array) -> Array:
         """[k(a, a)], without the tile."""

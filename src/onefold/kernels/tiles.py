@@ -22,6 +22,7 @@ from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
+_DEVICE_TILE = 2**29  # bytes of a tile on a device
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -36,6 +37,11 @@ def tile_side() -> int:
 def tile_threads() -> int:
     """How many threads may work on tiles at once within the scratch limit."""
     return max(1, int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2)))
+
+
+def device_rows(m: int) -> int:
+    """Rows of a tile of `m` columns in another array library: small ones leave a device idle."""
+    return max(1024, int(min(_scratch() / 2, _DEVICE_TILE) / (8 * max(1, m))))
 
 
 def _scratch() -> float:
@@ -102,8 +108,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     origin = common_origin(kernel, centres)
     if not is_numpy(X):
         tile = kernel.bind(_rows(centres, slice(0, m), origin))
-        step = max(1, tile_side() ** 2 // max(1, m))
-        pieces = [tile(_rows(X, part, origin)) @ coef for part in spans(n, step)]
+        pieces = [tile(_rows(X, part, origin)) @ coef for part in spans(n, device_rows(m))]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
     out = np.zeros((n, coef.shape[1]))
@@ -131,8 +136,8 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
     """
     (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
     if not is_numpy(X):
-        rows, step = _rows(centres, slice(0, m), None), max(1, tile_side() ** 2 // max(1, m))
-        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in spans(n, step)]
+        rows, parts = _rows(centres, slice(0, m), None), spans(n, device_rows(m * max(1, t)))
+        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in parts]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
     out = np.zeros((n, d, t))
