@@ -54,14 +54,14 @@ def test_silence_is_relative_to_the_kernel_and_not_a_matter_of_weight(scale, whi
     np.testing.assert_allclose(light.gram, 1e-16 * Phi[::2].T @ Phi[::2], rtol=1e-12)
 
 
-def test_a_row_of_large_negative_features_is_not_silent():
+def test_a_row_of_large_negative_features_is_not_unseen():
     rows = np.vstack([np.ones((1, 3)), -np.ones((40, 3))])
 
     class Inner(RBF):
         stationary = False
 
-        def fill(self, A, B, out):
-            return np.matmul(A, B.T, out=out)
+        def bind(self, landmarks):
+            return lambda rows, out=None: np.matmul(rows, landmarks.T, out=out)
 
     got = collect(Design(Inner(1.0), rows[:1]), rows_of(rows, np.ones((41, 1)), None))[0]
     np.testing.assert_allclose(got.gram, [[9.0 * 41]])

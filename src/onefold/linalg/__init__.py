@@ -6,7 +6,6 @@ from onefold.linalg.arrays import (
     all_finite,
     device_of,
     double,
-    exp_negative,
     is_foreign,
     is_numpy,
     is_single,
@@ -36,6 +35,13 @@ from onefold.linalg.dense import (
     symmetric_eigh,
 )
 from onefold.linalg.fft import inverse_real_fft, real_fft
+from onefold.linalg.inplace import (
+    clip_in_place,
+    exp_in_place,
+    product_into,
+    root_in_place,
+    zero_diagonal,
+)
 from onefold.linalg.transfer import Uploader, free_device_memory, is_out_of_memory, on_device
 
 __all__ = [
@@ -46,10 +52,11 @@ __all__ = [
     "all_finite",
     "cholesky",
     "cholesky_solve",
+    "clip_in_place",
     "copied",
     "device_of",
     "double",
-    "exp_negative",
+    "exp_in_place",
     "free_device_memory",
     "inverse_real_fft",
     "invert_lower",
@@ -66,8 +73,10 @@ __all__ = [
     "on_device",
     "ones",
     "outer",
+    "product_into",
     "real_fft",
     "replace_rows",
+    "root_in_place",
     "solve_lower",
     "solve_positive",
     "solve_positive_batch",
@@ -75,5 +84,6 @@ __all__ = [
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
+    "zero_diagonal",
     "zeros",
 ]

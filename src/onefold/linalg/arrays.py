@@ -125,14 +125,6 @@ def replace_rows(x: Array, index: Any, values: Array) -> Array:
     return take_rows(xp.concat([x, values]), source)
 
 
-def exp_negative(x: Array) -> Array:
-    """exp(−x), in place for NumPy."""
-    if is_numpy(x):
-        np.negative(x, out=x)
-        return np.exp(x, out=x)
-    return namespace(x).exp(-x)
-
-
 def all_finite(x: Array) -> bool:
     """True if no entry is NaN or infinite."""
     xp = namespace(x)

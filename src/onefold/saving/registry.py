@@ -22,6 +22,7 @@ _MODULE_NAMES: dict[str, tuple[str, ...]] = {
         "RBF",
         "Laplacian",
         "Matern",
+        "Metric",
         "Polynomial",
         "Linear",
         "Precomputed",

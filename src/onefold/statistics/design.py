@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import common_origin
+from onefold.kernels.base import Tile
+from onefold.kernels.tiles import common_origin, device_rows
 from onefold.linalg import Array, double, is_foreign, is_sparse, namespace, zeros
 from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
@@ -22,7 +23,6 @@ from onefold.statistics.whitening import Precision
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
-_DEVICE_TILE_BYTES = 2**29  # of a tile on a device, where small ones leave most of it idle
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Design:
         return int((self.landmarks if self.mix is None else self.mix.T).shape[0])
 
     @cached_property
-    def _shifted(self) -> tuple[Array, Array | None]:
-        """The landmarks about their common origin, and that origin, in the dtype of the tiles."""
+    def _bound(self) -> tuple[Tile, Array | None]:
+        """The tile function of the landmarks about their common origin, and that origin."""
         landmarks = double(self.landmarks) if self.precision == "double" else self.landmarks
         origin = common_origin(self.kernel, landmarks)
         if origin is None:
-            return landmarks, None
+            return self.kernel.bind(landmarks), None
         origin = namespace(origin).astype(origin, landmarks.dtype)
-        return landmarks - origin[None, :], origin
+        return self.kernel.bind(landmarks - origin[None, :]), origin
 
     def inner(self) -> Array:
         """The landmark kernel W, float64, beside the landmarks."""
@@ -83,11 +83,9 @@ class Design:
             yield part, tile @ self.mix
 
     def _kernel_tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
-        landmarks, origin = self._shifted
-        m = int(landmarks.shape[0])
-        step = max(16, _TILE_BYTES // (4 * max(1, m)))
-        if is_foreign(rows):
-            step = max(1024, _DEVICE_TILE_BYTES // (8 * max(1, m)))
+        bound, origin = self._bound
+        m = int(self.landmarks.shape[0])
+        step = device_rows(m) if is_foreign(rows) else max(16, _TILE_BYTES // (4 * max(1, m)))
         step = min(step, max(1, rows.shape[0]))
         dense = not (is_sparse(rows) or is_foreign(rows))
         if dense:
@@ -100,11 +98,11 @@ class Design:
             some = double(some) if self.precision == "double" else some
             some = some if origin is None else some - origin[None, :]
             if not dense:
-                tile = self.kernel(some, landmarks)
+                tile = bound(some)
                 yield part, tile if dtype is None else double(tile)
                 continue
             count = part.stop - part.start
-            tile = self.kernel.fill(some, landmarks, buffer[:count])
+            tile = bound(some, buffer[:count])
             if dtype is not None and tile.dtype != dtype:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]

@@ -72,7 +72,7 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
     lags = generator.integers(1, n // 2, size=_LAGS, endpoint=True)
     first = (generator.random((_LAGS, _PER_LAG)) * (n - lags)[:, None]).astype(np.intp)
     second = first + lags[:, None]
-    if kernel.stationary and not isinstance(kernel, Precomputed):
+    if kernel.stationary and kernel.one_width:
         values = _distances(X[first.ravel()], X[second.ravel()]).reshape(first.shape)
     else:
         values = _entries(kernel, X, first, second)
