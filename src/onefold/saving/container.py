@@ -22,7 +22,7 @@ import numpy as np
 from onefold.machine.memory import available_memory
 from onefold.machine.replacing import replacing
 from onefold.saving.errors import UPGRADE, BadContent
-from onefold.saving.nodes import ARRAY_DTYPES
+from onefold.saving.kinds import ARRAY_DTYPES
 
 METADATA_KEY = "onefold"
 CHECKSUM_KEY = "sha256"

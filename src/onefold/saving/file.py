@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.saving import container, registry, selftest
-from onefold.saving.decode import Decoder
-from onefold.saving.encode import Encoder
+from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.errors import DAMAGED, NONSENSE, UPGRADE, BadContent, CannotSave, ModelFileError
-from onefold.saving.tabular import check_table
-from onefold.saving.transformers import STATE
+from onefold.saving.estimators import ESTIMATORS
+from onefold.saving.tabular import TABLE_MODEL
 
 FORMAT = "onefold-model"
 FORMAT_VERSION = 2
@@ -79,7 +78,7 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
     if type(model).__name__ == "TableModel":  # an estimator and, in `extra`, what prepares its rows
         model.save(path)
         return
-    if name is None or (name in STATE and not selftest.needs_test(model)):
+    if name is None or (registry.state_of(name).closed and not selftest.needs_test(model)):
         search = "save its best_estimator_, " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
             f"cannot save a {type(model).__name__}: it is not one of onefold's classes; {search}pass a "
@@ -137,12 +136,12 @@ def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
         name = registry.name_of(model)
         if name is None or name != metadata["estimator"] or type(extra) is not dict:
             raise BadContent("it holds no model, or another than it says")
-        if name in registry.ESTIMATORS and not hasattr(model, "expansion_"):
+        if name in ESTIMATORS and not hasattr(model, "expansion_"):
             raise BadContent("its estimator is not fitted")
         whole = _whole(model, extra)
         if selftest.needs_test(whole):
             selftest.verify(whole, test, metadata["sklearn_version"])
-        elif name in STATE:
+        elif registry.state_of(name).closed:
             raise BadContent(f"it holds a {name} without a model")
     return SavedModel(model=model, extra=extra, whole=whole)
 
@@ -157,7 +156,7 @@ def _whole(model: Any, extra: dict[str, Any]) -> Any:
         whole = TableModel.from_plain(model, extra[TABLE])
     except NONSENSE as error:
         raise BadContent(f"its preparation of tables is not valid ({error!s:.200})") from error
-    check_table(whole)
+    TABLE_MODEL.check(whole, "model of tables")
     return whole
 
 
