@@ -12,14 +12,12 @@ import numpy as np
 
 from onefold.cli.command import command_line
 from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
-from onefold.cli.job import Settings, prepare_job, run_job
 from onefold.cli.progress import Progress
 from onefold.cli.report import aligned, parameter_lines
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
+from onefold.jobs import Settings, prepare_job, run_job
 from onefold.tables import Rows, TableModel
-
-__all__ = ["run"]
 
 _TARGET = "digit"
 _HOLDOUT = 0.3

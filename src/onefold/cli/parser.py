@@ -10,8 +10,6 @@ from onefold._version import __version__
 from onefold.cli import values
 from onefold.cli.tableoptions import add_categorical, add_table_options
 
-__all__ = ["build_parser"]
-
 _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
 _TABLES = "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table"
 _EXAMPLES = """\

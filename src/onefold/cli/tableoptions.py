@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
-__all__ = ["add_categorical", "add_table_options", "open_asked"]
-
 _OPTIONS = ("decimal", "delimiter", "encoding", "na_values")
 
 

@@ -16,15 +16,6 @@ from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, p
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Kind",
-    "as_numbers",
-    "as_text",
-    "inexact_as_number",
-    "kind_of",
-    "trimmed",
-]
-
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
 
 _TRUTH = {"true": "true", "false": "false", "1": "true", "0": "false"}

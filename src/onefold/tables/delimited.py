@@ -18,8 +18,6 @@ from onefold.tables.source import TableSource, rechunk
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DelimitedSource"]
-
 _MEBIBYTE = 1 << 20
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
 

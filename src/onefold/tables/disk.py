@@ -24,8 +24,6 @@ from onefold.tables.source import TableSource, open_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowsOnDisk", "rows_on_disk"]
-
 _BLOCK = 65_536
 _MOST_LABELS = 1000  # different spellings that are remembered
 

@@ -14,8 +14,6 @@ from onefold.tables.rows import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["interpreted", "without_missing"]
-
 # What programs write for a missing value; `Reading.na_values` come on top.
 _MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),

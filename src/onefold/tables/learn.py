@@ -24,8 +24,6 @@ from onefold.tables.suspects import unnamed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ROUNDING", "learn_preparation", "refuse_mangled_numbers", "too_large"]
-
 _MANY_CATEGORIES = 50
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3

@@ -13,8 +13,6 @@ from onefold.tables.errors import TableError
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource
 
-__all__ = ["NpzSource"]
-
 
 class NpzSource(TableSource):
     """An .npz file.

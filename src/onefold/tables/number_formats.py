@@ -16,8 +16,6 @@ from onefold.tables.errors import TableError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NotANumber", "NumberFormat", "find_format", "is_number", "parse"]
-
 # The literal blanks that separate thousands: plain, no-break, narrow no-break and thin.
 _BLANK = "[ \u00a0\u202f\u2009]"
 _SEPARATOR = {"": "", ",": ",", ".": r"\.", "'": "['’]", " ": _BLANK}

@@ -10,8 +10,6 @@ from onefold.tables.errors import TableError
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource, rechunk
 
-__all__ = ["ParquetSource"]
-
 
 class ParquetSource(TableSource):
     """One Parquet file; blocks are decoded as they are asked for."""

@@ -22,8 +22,6 @@ from onefold.tables.rows import Rows
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-__all__ = ["Preparation", "refuse_missing", "warn_unknown"]
-
 
 @dataclass(frozen=True)
 class Preparation:

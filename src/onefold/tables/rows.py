@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from scipy.sparse import csr_matrix
 
-__all__ = ["Rows", "rows_of_frame"]
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -59,6 +57,11 @@ class Rows:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns.column_names)
+
+    def require(self, name: str, option: str = "") -> None:
+        """Refuse a column that there is not; `option` is where it was named."""
+        if name not in self.names:
+            self.column(name, role=f"{option} column".strip())
 
     def column(self, name: str, role: str = "column") -> pa.ChunkedArray:
         """One column by name; `role` words the error ("target column", "weight column", …)."""

@@ -17,8 +17,6 @@ from onefold.tables.sniff import first_bytes, refuse_disguise
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMATS", "TableSource", "open_table", "rechunk"]
-
 FORMATS = ".csv, .tsv (also .gz), .parquet, .npz, .libsvm, .svm or .txt (svmlight)"
 
 

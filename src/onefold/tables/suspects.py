@@ -10,8 +10,6 @@ from onefold.tables.errors import listing
 from onefold.tables.number_formats import is_number
 from onefold.tables.rows import Rows
 
-__all__ = ["column_notes", "row_number_columns", "unnamed"]
-
 # How pandas and this package call a column without a name.
 _UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
 _ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from scipy.sparse import csr_matrix
 
-__all__ = ["SvmlightSource"]
-
 
 class SvmlightSource(TableSource):
     """A sparse table whose named columns are only ``target`` and, where given, ``qid``.

@@ -19,8 +19,6 @@ from onefold.tables.rows import Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Target", "Task", "learn_target", "read_target", "target_of_numbers"]
-
 Task = Literal["classification", "regression"]
 
 _MOST_CLASSES = 20

@@ -9,9 +9,7 @@ import numpy as np
 from onefold.tables import TableError, Target
 
 if TYPE_CHECKING:
-    from onefold.cli.job import Settings
-
-__all__ = ["choose_folds", "few_rows_note"]
+    from onefold.jobs.settings import Settings
 
 
 def choose_folds(settings: Settings, target: Target, groups: np.ndarray | None) -> tuple[Any, str]:

@@ -1,17 +1,18 @@
-"""Whether a criterion goes with the target: asked before any work, answered in one sentence."""
+"""Criteria by name: what their scores mean, and whether they go with a target."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from onefold.tables import Target
 from onefold.tables.errors import listing
-
-__all__ = ["check_criterion", "default_criterion"]
 
 _OWN = {
     "classification": ("error", "accuracy", "press", "gcv", "evidence", "cost"),
@@ -25,6 +26,64 @@ _NOT_WITH = {
 }
 # Where scikit-learn keeps the functions behind its scorers.
 _TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
+
+
+# Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
+_LOSSES = ("press", "gcv", "cost", "cov", "mape")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The number that people read in place of a criterion's score, of which greater is better.
+
+    Parameters
+    ----------
+    label : str
+        What the number is called.
+    number : callable
+        From the score to the number.
+    style : {"share", "squared", "decimal", "plain"}
+        A share of rows, the root of a squared error, a number near 1, or any other.
+    measure : str or None
+        The held-out measure of a report that it is.
+    """
+
+    label: str
+    number: Callable[[Any], Any]
+    style: Literal["share", "squared", "decimal", "plain"]
+    measure: str | None = None
+
+
+def _as_it_is(score: Any) -> Any:
+    return score
+
+
+def _negative(score: Any) -> Any:
+    return -score
+
+
+def _root(score: float) -> float:
+    return math.sqrt(max(-score, 0.0))
+
+
+_SHOWN = {
+    "error": Shown("accuracy", lambda score: 1.0 + score, "share"),
+    "accuracy": Shown("accuracy", _as_it_is, "share"),
+    "balanced_accuracy": Shown("balanced accuracy", _as_it_is, "share"),
+    "mse": Shown("RMSE", _root, "squared"),
+    "neg_mean_squared_error": Shown("RMSE", _root, "squared"),
+    "neg_root_mean_squared_error": Shown("RMSE", _negative, "plain", measure="rmse"),
+    "r2": Shown("R2", _as_it_is, "decimal", measure="r2"),
+}
+
+
+def shown(name: str) -> Shown:
+    """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
+    if name in _SHOWN:
+        return _SHOWN[name]
+    loss = name in _LOSSES or name.startswith("neg_")
+    label = name.removeprefix("neg_").replace("_", " ")
+    return Shown(label, _negative if loss else _as_it_is, "plain")
 
 
 def default_criterion(task: str, balanced: bool) -> str:

@@ -16,8 +16,6 @@ import numpy as np
 from onefold.tables import Preparation, Target
 from onefold.tables.errors import listing
 
-__all__ = ["leak_note", "suspicious_columns"]
-
 _UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
 _MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
 _FEWEST_ROWS = 30
