@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.parquet
 
 
 class Writer(Protocol):
@@ -41,9 +41,6 @@ class ParquetWriter:
         self._writer: Any = None
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet
-
         table: pa.Table = pa.table(dict(columns))
         if self._writer is None:
             self._writer = pyarrow.parquet.ParquetWriter(self._path, table.schema)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer, get_scorer_names
 
 from onefold.tables import Target
 from onefold.tables.errors import listing
@@ -95,8 +97,6 @@ def default_criterion(task: str, balanced: bool) -> str:
 
 def check_criterion(name: str, target: Target, approximation: str = "auto") -> None:
     """Raise if the criterion is unknown or does not go with the target or the approximation."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
     if name in _NOT_WITH.get(approximation, ()):
         raise ValueError(
             f"--criterion {name} needs the whole kernel matrix, which --approximation {approximation} "
@@ -133,8 +133,6 @@ def _nearest(name: str, task: str) -> str:
 
 
 def _suitable(task: str) -> list[str]:
-    from sklearn.metrics import get_scorer, get_scorer_names
-
     scorers = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
     usable = [name for name in scorers if not _needs_probabilities(get_scorer(name))]
     return list(dict.fromkeys([*_OWN[task], *usable]))
@@ -154,8 +152,6 @@ def _needs_probabilities(scorer: Any) -> bool:
 
 def _check_labels(option: str, scorer: Any, target: Target) -> None:
     """Try the scorer on decision values for one row of each class, and on labels that are right."""
-    from sklearn.base import BaseEstimator, ClassifierMixin
-
     classes = np.unique(target.values)
 
     class Right(ClassifierMixin, BaseEstimator):

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.jobs.criterion import shown
 from onefold.jobs.job import Job, prepare_job
 from onefold.jobs.leaks import suspicious_columns
@@ -70,8 +71,6 @@ def prepared(source: TableSource, settings: Settings, scratch: Path) -> Iterator
 
 def run_job(job: Job, callback: Callback | None) -> TableModel:
     """Search, fit, and measure the held-out predictions."""
-    from onefold.estimators import LSSVCCV, LSSVRCV
-
     settings = job.settings
     options: dict[str, Any] = {
         "kernel": settings.kernel,

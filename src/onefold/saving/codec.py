@@ -25,16 +25,7 @@ class Encoder:
         self.arrays: dict[str, np.ndarray] = {}
 
     def encode(self, value: Any, name: str, depth: int = 0) -> Node:
-        """Return the node for `value`.
-
-        Parameters
-        ----------
-        value : object
-            What to encode.
-        name : str
-            What the value is called in error messages.
-        depth : int
-            How many values this one lies inside.
+        """The node of `value`, which errors call `name` and which lies inside `depth` others.
 
         Raises
         ------
@@ -127,13 +118,7 @@ class Decoder:
         self._unread = dict(arrays)
 
     def decode(self, node: Node, depth: int = 0) -> Any:
-        """Return the value of `node`; `depth` as in `Encoder.encode`.
-
-        Raises
-        ------
-        BadContent
-            If the node makes no sense.
-        """
+        """The value of `node`, which lies inside `depth` others; BadContent if it makes no sense."""
         if depth > _MAX_DEPTH:
             raise BadContent(f"its metadata is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(node, list):

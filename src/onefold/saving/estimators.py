@@ -115,7 +115,7 @@ _scores = array(None, farthest=math.inf)
 
 
 def _check_table(value: Any, count: int) -> bool:
-    """Whether every column of a table of results has `count` entries, and its scores are numbers."""
+    """Whether every column of a table of results has `count` entries."""
     return type(value) is dict and all(
         type(key) is str and isinstance(column, list | np.ndarray) and np.shape(column)[:1] == (count,)
         for key, column in value.items()

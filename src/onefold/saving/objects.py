@@ -96,13 +96,7 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
-    """The instance behind a node of `to_node`; `part` decodes what is inside.
-
-    Raises
-    ------
-    BadContent
-        If the class is not registered, or the node does not describe an instance of it.
-    """
+    """The instance behind a node of `to_node`, or BadContent; `part` decodes what is inside."""
     kind = node["$object"]
     cls = registry.find(kind)
     if cls is None:

@@ -57,7 +57,7 @@ class State:
 
     def check(self, value: Any, name: str) -> None:
         """Raise BadContent unless `value`, whose class is called `name`, keeps to every rule."""
-        held = vars(value)
+        held = getattr(value, "__dict__", {})  # a dataclass with slots has no rules
         is_fitted = not isinstance(value, BaseEstimator) or bool(
             set(self.fitted_names(value)) - {"_sklearn_output_config"}
         )

@@ -52,13 +52,7 @@ def final_estimator(model: Any) -> Any:
 
 
 def record(model: Any) -> dict[str, Any]:
-    """Rows and values, as plain values and arrays.
-
-    Raises
-    ------
-    BadContent
-        If the model cannot predict rows that are made from what its steps remember.
-    """
+    """Rows and values; BadContent if it cannot predict rows made from what its steps remember."""
     final_estimator(model)
     first: BadContent | None = None
     is_table = type(model).__name__ == "TableModel"

@@ -60,9 +60,7 @@ TABLE_MODEL = State(
     {
         "preparation": lambda v, model: PREPARATION.check(v, "preparation of tables"),
         "target": is_text,
-        "task": lambda v, model: (
-            v == ("classification" if hasattr(model.estimator, "classes_") else "regression")
-        ),
+        "task": lambda v, model: v == _TASK[hasattr(model.estimator, "classes_")],
         "id_column": maybe(is_text),
         "report": is_dict,
     }

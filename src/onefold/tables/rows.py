@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_matrix
 
 from onefold.tables.columns import as_numbers
 from onefold.tables.errors import TableError, did_you_mean
 from onefold.tables.reading import Reading
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True)
@@ -103,8 +101,6 @@ class Rows:
 
 def rows_of_frame(frame: Any) -> Rows:
     """Rows of a pandas, polars or Arrow table (anything with the Arrow stream interface)."""
-    import pyarrow as pa
-
     if isinstance(frame, Rows):
         return frame
     if isinstance(frame, pa.Table):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
 from onefold.tables.number_formats import is_number
@@ -49,8 +52,6 @@ def column_notes(
 
 
 def _empty_or_distinct(rows: Rows, name: str) -> bool:
-    import pyarrow.compute as pc
-
     column = rows.columns.column(name)
     if kind_of(column) == "empty":
         return True
@@ -58,9 +59,6 @@ def _empty_or_distinct(rows: Rows, name: str) -> bool:
 
 
 def _identifies(rows: Rows, name: str) -> str | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = rows.columns.column(name)
     if len(column) < _FEWEST or column.null_count:
         return None
