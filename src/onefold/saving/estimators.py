@@ -17,11 +17,13 @@ from onefold.saving.rules import (
     Rule,
     State,
     array,
+    either,
     is_bool,
     is_names,
     is_number,
     maybe,
     number,
+    of_type,
     one_of,
     whole_number,
 )
@@ -71,6 +73,8 @@ _PARAMETERS: dict[str, Rule] = {
     "refit": one_of("auto", "exact", "same"),
     "check": is_bool,
     "verbose": is_number,
+    "device": lambda v, e: v is None or isinstance(v, str) or type(v).__name__ == "device",
+    "random_state": maybe(either(of_type(np.random.RandomState, np.random.Generator), whole_number())),
     "prune": _check_settings,
 }
 

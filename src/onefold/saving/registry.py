@@ -21,8 +21,7 @@ Class = TypeVar("Class", bound=type)
 _KERNELS = ("RBF", "Laplacian", "Matern", "Polynomial", "Linear", "Precomputed", "Sum", "Product")
 _APPROXIMATIONS = ("Auto", "Circulant", "ConjugateGradients", "Exact", "Grid", "Nystroem", "Toeplitz")
 _BY_MODULE: dict[str, dict[str, State]] = {
-    "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # their constructors check everything
-    "onefold.approximations": dict.fromkeys(_APPROXIMATIONS, State()),
+    "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,
@@ -51,7 +50,7 @@ def register(cls: Class) -> Class:
             f"{cls.__name__} cannot be registered for saving: make it a dataclass or a subclass "
             "of sklearn.base.BaseEstimator."
         )
-    if cls.__name__ in _BUILT_IN or _REGISTERED.get(cls.__name__, cls) is not cls:
+    if (find(cls.__name__) or cls) is not cls:
         raise ValueError(
             f"another class named {cls.__name__} is already registered for saving; rename this one."
         )
@@ -64,7 +63,12 @@ def find(name: str) -> type | None:
     if name in _BUILT_IN:
         found: type = getattr(import_module(_BUILT_IN[name]), name)
         return found
-    return _REGISTERED.get(name)
+    return _approximations().get(name) or _REGISTERED.get(name)
+
+
+def _approximations() -> dict[str, type]:
+    module = import_module("onefold.approximations")
+    return {name: getattr(module, name) for name in _APPROXIMATIONS}
 
 
 def name_of(value: object) -> str | None:
@@ -74,7 +78,7 @@ def name_of(value: object) -> str | None:
 
 
 def state_of(name: str) -> State:
-    """The state of a class by its name in files."""
+    """The state of a class by its name in files; constructors check those that have no rules here."""
     return _BY_MODULE[_BUILT_IN[name]][name] if name in _BUILT_IN else State()
 
 
