@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 from benchmarks.common import RESULTS, Parts, Row, data_sets, in_turn, run_parts
 from onefold import LSSVR, SparseLSSVR
 from onefold.kernels import RBF
+from onefold.rows import rows_of
 from onefold.statistics import Design, RidgePath, Whitening, collect
 from onefold.statistics.pruning import prune, prune_sizes
 
@@ -80,11 +81,11 @@ def cost(quick: bool) -> list[Row]:
     y = np.sin(X).sum(axis=1)[:, None]
     design = Design(RBF(0.1), X[:m])
     W = design.inner()
-    statistics = collect(design, X, y, None)[0]
+    statistics = collect(design, rows_of(X, y, None))[0]
 
     def first_fit() -> None:
         T = Whitening.of(design.inner()).T
-        path = RidgePath(collect(design, X, y, None)[0].rotated(T), fit_intercept=True)
+        path = RidgePath(collect(design, rows_of(X, y, None))[0].rotated(T), fit_intercept=True)
         path.coefficients([0.1])
 
     sizes = prune_sizes(m, 10, 0.05)

@@ -15,6 +15,7 @@ from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem
 from onefold.kernels import RBF, CallableKernel
 from onefold.linalg.gram import add_gram, add_lower, mirror
+from onefold.rows import rows_of
 from onefold.statistics import Design, collect
 from onefold.statistics.whitening import spanning_landmarks
 
@@ -29,7 +30,7 @@ def test_silent_rows_change_nothing(precision, weighted):
     rows = X.astype(np.float32)
     root = np.sqrt(RNG.uniform(0.2, 3, 600)) if weighted else None
     gamma, m = 40.0, 30
-    got = collect(Design(RBF(gamma), rows[:m], precision), rows, Y, root)[0]
+    got = collect(Design(RBF(gamma), rows[:m], precision), rows_of(rows, Y, root))[0]
     Phi = rbf(rows.astype(float), rows[:m].astype(float), gamma)
     assert np.mean(Phi.max(axis=1) < 2.0**-30) > 0.5  # most rows are silent
     Phi = Phi if root is None else root[:, None] * Phi
@@ -46,10 +47,10 @@ def test_silence_is_relative_to_the_kernel_and_not_a_matter_of_weight(scale, whi
     root = np.where(np.arange(600) % 2, 1.0, 1e-8)
     kernel = CallableKernel(lambda A, B: scale * rbf(A, B, 0.1))
     mix = np.eye(20) if whitened else None
-    got = collect(Design(kernel, X[:20], mix=mix), X, Y, root)[0]
+    got = collect(Design(kernel, X[:20], mix=mix), rows_of(X, Y, root))[0]
     Phi = scale * rbf(X, X[:20], 0.1)
     np.testing.assert_allclose(got.gram, Phi.T @ (root[:, None] ** 2 * Phi), rtol=1e-12)
-    light = collect(Design(kernel, X[:20], mix=mix), X[::2], Y[::2], root[::2])[0]
+    light = collect(Design(kernel, X[:20], mix=mix), rows_of(X[::2], Y[::2], root[::2]))[0]
     np.testing.assert_allclose(light.gram, 1e-16 * Phi[::2].T @ Phi[::2], rtol=1e-12)
 
 
@@ -62,7 +63,7 @@ def test_a_row_of_large_negative_features_is_not_silent():
         def fill(self, A, B, out):
             return np.matmul(A, B.T, out=out)
 
-    got = collect(Design(Inner(1.0), rows[:1]), rows, np.ones((41, 1)), None)[0]
+    got = collect(Design(Inner(1.0), rows[:1]), rows_of(rows, np.ones((41, 1)), None))[0]
     np.testing.assert_allclose(got.gram, [[9.0 * 41]])
 
 

@@ -111,12 +111,12 @@ def test_folds_from_the_whole_model_by_iteration(
     splits = list(KFold(5).split(X))
     models = []
     for least in (0, 10**9):
-        monkeypatch.setattr(summed_module, "_ROWS_PER_DIRECTION", least)
+        monkeypatch.setattr("onefold.statistics.folds._ROWS_PER_DIRECTION", least)
         model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
         models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
     (nearby, iterated), (_, direct) = models
-    assert isinstance(nearby._fold_paths[2][0], NearbyPath)
-    assert nearby._fold_paths[2][0]._own is None
+    assert isinstance(nearby._folds[1].paths[0], NearbyPath)
+    assert nearby._folds[1].paths[0]._own is None
     for one, other in zip(iterated, direct):
         np.testing.assert_allclose(one, other, atol=1e-8)
 
@@ -124,7 +124,7 @@ def test_folds_from_the_whole_model_by_iteration(
 def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch, force_training):
     X, Y = regression
     force_training("sums")
-    monkeypatch.setattr(summed_module, "_ROWS_PER_DIRECTION", 0)
+    monkeypatch.setattr("onefold.statistics.folds._ROWS_PER_DIRECTION", 0)
     splits = [(np.arange(6), np.arange(6, len(X)))]  # far fewer rows than directions
     model = _model(X, Y, X[:60])
     got = model.heldout(_parts(splits, len(X)), [1e-4])

@@ -12,6 +12,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import Nystroem
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error, largest_eigenvalue
 from onefold.kernels import RBF
+from onefold.rows import rows_of
 from onefold.statistics import Design, Whitening
 
 GAMMA, RANK, C = 0.2, 12, 30
@@ -95,7 +96,7 @@ def test_norm_is_that_of_the_dense_difference(regression):
     X, _ = regression
     design = Design(RBF(GAMMA), X[:C])
     T = Whitening.of(design.inner(), RANK).T
-    found = kernel_error(design, T, X, seed=0)
+    found = kernel_error(design, T, rows_of(X), seed=0)
     literal = np.linalg.norm(rbf(X, X, GAMMA) - _low_rank(X, X[:C]), 2)
     assert found["kernel_error"] == pytest.approx(literal, rel=0.02)
     assert found["kernel_error"] <= literal * (1 + 1e-9)
@@ -105,7 +106,7 @@ def test_norm_from_a_sample_of_many_rows():
     X = np.random.default_rng(0).standard_normal((4000, 2))
     design = Design(RBF(1.0), X[:15])
     T = Whitening.of(design.inner()).T
-    found = kernel_error(design, T, X, seed=0)
+    found = kernel_error(design, T, rows_of(X), seed=0)
     assert found["kernel_error_rows"] == 2048
     Phi = RBF(1.0)(X, X[:15]) @ T
     literal = eigsh(RBF(1.0)(X, X) - Phi @ Phi.T, 1, return_eigenvectors=False)[0]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from onefold.kernels import RBF
 from onefold.linalg.gram import add_gram, mirror
-from onefold.statistics import Design, RidgePath, Statistics, Whitening, collect, group_rows
-from onefold.statistics import collect as collect_function
+from onefold.rows import Groups, group_rows, rows_of
+from onefold.statistics import Design, RidgePath, Statistics, Whitening, collect
 from onefold.statistics.ridge import squared_error
 
 
@@ -38,7 +38,7 @@ def test_one_pass_matches_dense_products_group_by_group(dtype, weighted, precisi
     v = rng.uniform(0.2, 3, 301) if weighted else np.ones(301)
     label = rng.integers(0, 4, 301)
     design = Design(RBF(0.3), X[:20], precision)
-    got = collect(design, X, Y, np.sqrt(v) if weighted else None, label, 4)
+    got = collect(design, rows_of(X, Y, np.sqrt(v) if weighted else None), Groups(label, [], 4))
     Phi = RBF(0.3)(X.astype(float), X[:20].astype(float))
     for group in range(4):
         own = label == group
@@ -52,11 +52,11 @@ def test_leading_directions_summed_apart_lose_nothing(weighted):
     X = rng.standard_normal((3000, 3)).astype(np.float32)
     Y = rng.standard_normal((3000, 2))
     root = np.sqrt(rng.uniform(0.2, 3, 3000)) if weighted else None
-    exact = collect(Design(RBF(0.01), X[:60]), X, Y, root)[0]
+    exact = collect(Design(RBF(0.01), X[:60]), rows_of(X, Y, root))[0]
     _, vectors = np.linalg.eigh(exact.gram)
     U = vectors[:, -5:].astype(np.float32)
-    apart = collect(Design(RBF(0.01), X[:60], "single", U), X, Y, root)[0]
-    plain = collect(Design(RBF(0.01), X[:60], "single"), X, Y, root)[0]
+    apart = collect(Design(RBF(0.01), X[:60], "single", U), rows_of(X, Y, root))[0]
+    plain = collect(Design(RBF(0.01), X[:60], "single"), rows_of(X, Y, root))[0]
     _assert_close(apart, exact, 1e-6)
     # What is left of the Gram matrix beside the leading directions is where float32 sums lose.
     rest = vectors[:, :-5]
@@ -71,15 +71,15 @@ def test_leading_directions_summed_apart_lose_nothing(weighted):
 def test_block_size_does_not_matter(monkeypatch, rows):
     import sys
 
-    module = sys.modules["onefold.statistics.collect"]
+    module = sys.modules["onefold.rows.host"]
     tiles = sys.modules["onefold.statistics.design"]
     rng = np.random.default_rng(1)
     X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))
     design, label = Design(RBF(0.3), X[:10]), rng.integers(0, 3, 301)
-    whole = collect(design, X, Y, None, label, 3)
+    whole = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
     monkeypatch.setattr(module, "_TASK_ROWS", rows)
     monkeypatch.setattr(tiles, "_TILE_BYTES", rows * 10 * 8)
-    parts = collect(design, X, Y, None, label, 3)
+    parts = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
     for a, b in zip(parts, whole):
         _assert_close(a, b, 1e-13)
 
@@ -87,12 +87,14 @@ def test_block_size_does_not_matter(monkeypatch, rows):
 def test_rest_is_the_difference_and_a_slice_is_the_smaller_model(regression):
     X, Y = regression
     design = Design(RBF(0.2), X[:15])
-    first, rest = collect(design, X, Y, None, (np.arange(len(X)) >= 40).astype(int), 2)
-    total = collect(design, X, Y, None)[0]
+    first, rest = collect(
+        design, rows_of(X, Y, None), Groups((np.arange(len(X)) >= 40).astype(int), [], 2)
+    )
+    total = collect(design, rows_of(X, Y, None))[0]
     _assert_close(total - first, rest, 1e-12)
     _assert_close(first + rest, total, 1e-12)
     keep = [0, 3, 7]
-    small = collect(Design(RBF(0.2), X[keep]), X, Y, None)[0]
+    small = collect(Design(RBF(0.2), X[keep]), rows_of(X, Y, None))[0]
     _assert_close(total.select(keep), small, 1e-12)
 
 
@@ -136,7 +138,7 @@ def test_squared_error_from_statistics(regression):
     X, Y = regression
     design = Design(RBF(0.2), X[:12])
     T = Whitening.of(design.inner()).T
-    total = collect_function(design, X, Y, None)[0].rotated(T)
+    total = collect(design, rows_of(X, Y, None))[0].rotated(T)
     theta, b = RidgePath(total, fit_intercept=True).coefficients([0.1, 10.0])
     Psi = RBF(0.2)(X, X[:12]) @ T
     literal = ((Y[None] - Psi @ theta - b[:, None, :]) ** 2).sum(axis=1)

@@ -17,7 +17,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
 from onefold.approximations.grid.lowrank import low_rank_factor, separable
 from onefold.approximations.grid.shifted import solve_shifted
-from onefold.approximations.grid.statistics import collect
+from onefold.approximations.grid.sums import grid_sums
 from onefold.expansions import GridExpansion
 from onefold.expansions.lattice import Lattice, half_width, make_lattice
 from onefold.kernels import RBF, Laplacian, Matern
@@ -141,9 +141,9 @@ def test_statistics_add_over_rows() -> None:
     X, y = plane(40)
     lattice = make_lattice(RBF(1.0), X.min(axis=0), X.max(axis=0), 6)
     weight = np.linspace(0.5, 2, 40)
-    whole = collect(lattice, X, y[:, None], weight)
-    part = collect(lattice, X[:15], y[:15, None], weight[:15])
-    rest = collect(lattice, X[15:], y[15:, None], weight[15:])
+    whole = grid_sums(lattice, X, y[:, None], weight)
+    part = grid_sums(lattice, X[:15], y[:15, None], weight[:15])
+    rest = grid_sums(lattice, X[15:], y[15:, None], weight[15:])
     for found in (part + rest, whole - part + part):
         assert_allclose(found.A.toarray(), whole.A.toarray(), atol=1e-12)
         assert_allclose(found.WY, whole.WY, atol=1e-12)

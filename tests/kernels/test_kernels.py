@@ -129,7 +129,7 @@ def test_nearly_equal_rows_far_from_the_origin(kernel, offset) -> None:
     X[15:] += offset
     exact = X.astype(np.longdouble)
     squared = ((exact[:, None] - exact[None]) ** 2).sum(-1).astype(float)
-    assert_allclose(gram(kernel, X), kernel.profile(2.0 * squared), rtol=1e-9, atol=1e-12)
+    assert_allclose(gram(kernel, X), kernel.profile(kernel.unit * 2.0 * squared), rtol=1e-9, atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)

@@ -31,6 +31,9 @@ from onefold.saving import ModelFileError
 KERNELS = [
     RBF(0.3),
     RBF((0.1, 0.2, 0.7)),
+    RBF(0.3, metric=np.array([[1.0, 0.3, 0.0], [-0.2, 0.5, 0.1], [0.0, 0.0, 2.0]])),
+    Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
+    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
     Laplacian(0.2),
     Matern(0.4, nu=0.5),
     Matern(0.4, nu=2.5),

@@ -177,7 +177,11 @@ def test_the_route_follows_the_cost_model() -> None:
     assert choose_route(1000, 11, "heldout").name == "eigen"
     assert choose_route(8000, 11, "heldout").name == "cholesky"
     assert choose_route(8000, 20, "heldout").name == "eigen"
-    assert choose_route(1000, 11, "heldout", gpu=True).name == "cholesky"
+    for n in (1000, 10_000, 20_000):
+        assert choose_route(n, 11, "heldout", gpu=True).name == "cholesky"
+    assert choose_route(1000, 15, "heldout", gpu=True).name == "eigen"
+    assert choose_route(10_000, 30, "heldout", gpu=True).name == "eigen"
+    assert choose_route(20_000, 30, "heldout", gpu=True).name == "cholesky"
     route = choose_route(1000, 3, "heldout")
     assert route.cholesky_cost < route.eigen_cost
     assert "3 ridge values" in route.reason

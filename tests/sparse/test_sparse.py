@@ -15,6 +15,7 @@ from onefold.kernels import RBF
 from onefold.plots import pruning_path
 from onefold.pruning.robust import robust_weights
 from onefold.pruning.sizes import knee, within
+from onefold.rows import rows_of
 from onefold.statistics import Design, collect
 from onefold.statistics.pruning import prune, prune_sizes
 
@@ -48,7 +49,7 @@ def test_every_size_is_a_refit_from_scratch(data):
     X, y = data
     kernel = RBF(0.5)
     design = Design(kernel, X[:30])
-    statistics = collect(design, X, y[:, None], None)[0]
+    statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, prune_sizes(30, 3, 0.1), fit_intercept=True)
     previous = np.arange(30)
     for index, coef, intercept in zip(path.centres, path.coef, path.intercept):
@@ -62,7 +63,7 @@ def test_every_size_is_a_refit_from_scratch(data):
 def test_the_smallest_coefficients_go(data):
     X, y = data
     design = Design(RBF(2.0), X[:30])
-    statistics = collect(design, X, y[:, None], None)[0]
+    statistics = collect(design, rows_of(X, y[:, None], None))[0]
     path = prune(statistics, design.inner(), 0.3, [30, 24], fit_intercept=True)
     kept = np.sort(np.argsort(np.abs(path.coef[0][:, 0]))[6:])
     np.testing.assert_array_equal(path.centres[1], kept)
@@ -85,7 +86,7 @@ def test_path_scores_prune_each_training_part_on_its_own(data):
                 if len(centres) <= size:
                     break
                 design = Design(kernel, X[centres])
-                statistics = collect(design, X[train], y[train][:, None], None)[0]
+                statistics = collect(design, rows_of(X[train], y[train][:, None], None))[0]
                 first = prune(statistics, design.inner(), mu, [len(centres)], fit_intercept=True)
                 order = np.argsort(np.abs(first.coef[0][:, 0]), kind="stable")
                 centres = centres[np.sort(order[len(centres) - size :])]

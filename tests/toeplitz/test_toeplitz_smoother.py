@@ -13,7 +13,7 @@ from scipy.linalg import toeplitz
 
 from onefold.smoothers.toeplitz import ToeplitzSmoother
 from onefold.smoothers.toeplitz.inverse import GohbergSemencul
-from onefold.smoothers.toeplitz.iterate import conjugate_gradients, minimal_residuals
+from onefold.smoothers.toeplitz.iterate import minimal_residuals, refined_gradients
 from onefold.smoothers.toeplitz.preconditioners import (
     DeflatedEmbedding,
     Strang,
@@ -246,12 +246,12 @@ class TestParts:
         A = np.diag(np.logspace(0, 6, 50))
         args = (lambda V: V @ A, lambda V: V.copy(), np.ones((2, 50)))
         settings_ = {"tolerance": 1e-10, "norm": 1e6, "limit": 3}
-        assert conjugate_gradients(*args, start=None, **settings_).state == "slow"
+        assert refined_gradients(*args, start=None, **settings_).state == "slow"
         assert minimal_residuals(*args, **settings_).state == "slow"
 
     def test_conjugate_gradients_spot_an_indefinite_matrix(self) -> None:
         A = np.diag([1.0, -1.0])
-        found = conjugate_gradients(
+        found = refined_gradients(
             lambda V: V @ A,
             lambda V: V.copy(),
             np.array([[1.0, 2.0]]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from onefold.kernels import Kernel
 from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.speed import Speed
+from onefold.rows import Rows, rows_of
 from onefold.smoothers import Smoother
 from onefold.smoothers.route import Need
 
@@ -45,6 +47,8 @@ class Problem:
         What the user's weights, and with them the ridge, were divided by.
     kept : NumPy array (n,) or None
         Numbers of the rows among the user's, where some had weight 0 and left the problem.
+    device : optional
+        Where rows in host memory, too many for it, are streamed to.
     """
 
     X: Any
@@ -54,6 +58,12 @@ class Problem:
     offset: Any = None
     alpha_unit: float = 1.0
     kept: Any = None
+    device: Any = None
+
+    @cached_property
+    def source(self) -> Rows:
+        """The rows as a source of blocks, shared by all models of the problem."""
+        return rows_of(self.X, self.Y, self.root_weight, self.device)
 
     @property
     def n(self) -> int:

@@ -2,13 +2,28 @@ r"""f(x) = Σ_j c_j k(x, z_j) + b: everything prediction, saving and export need
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, double, is_foreign, is_sparse, like, to_numpy
+from onefold.kernels.tiles import gradient_product, kernel_product
+from onefold.linalg import (
+    Array,
+    device_of,
+    double,
+    is_foreign,
+    is_sparse,
+    like,
+    on_accelerator,
+    to_numpy,
+)
+from onefold.machine.spans import spans
 from onefold.machine.threads import use_threads
+
+_BLOCK = 2**16  # rows that move to a device at a time
 
 
 @dataclass(frozen=True)
@@ -46,19 +61,57 @@ class Expansion:
         """F at every row of X, shape (rows, targets), in X's array library.
 
         O(rows · m · (d + targets)) time. Scratch memory stays within scikit-learn's
-        ``working_memory`` setting however many rows there are.
+        ``working_memory`` setting however many rows there are. NumPy rows go to the device of an
+        expansion that lies on an accelerator, some at a time; otherwise the expansion goes to X.
         """
-        coef, intercept, centres = self.coef, self.intercept, self.centres
-        if is_foreign(coef) != is_foreign(X):  # a model fitted in one library, rows from another
-            coef, intercept = like(to_numpy(coef), X), like(to_numpy(intercept), X)
-            if centres is not None and not is_sparse(centres):
-                centres = like(to_numpy(centres), X)
-        if isinstance(self.kernel, Precomputed):
-            return double(X) @ coef + intercept[None, :]
         with use_threads(n_jobs):
-            values = kernel_product(self.kernel, X, centres, coef)
-        values += intercept[None, :]
+            if on_accelerator(self.coef) and not is_foreign(X):
+                return self._by_blocks(X, Expansion._values)
+            return self._beside(X)._values(X)
+
+    def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
+        r"""∇f = Σ_j c_j ∇ₓ k(x, z_j) at every row of X, shape (rows, d, targets), in X's library.
+
+        O(rows · m · d · targets) time, scratch memory as in :meth:`predict`. Where the kernel has no
+        derivative, at a centre of the Laplacian or the Matérn kernel of ν = 1/2, that term is left out.
+        """
+        with use_threads(n_jobs):
+            if on_accelerator(self.coef) and not is_foreign(X):
+                return self._by_blocks(X, Expansion._gradients)
+            return self._beside(X)._gradients(X)
+
+    def _values(self, X: Array) -> Array:
+        if isinstance(self.kernel, Precomputed):
+            return double(X) @ self.coef + self.intercept[None, :]
+        values = kernel_product(self.kernel, X, self.centres, self.coef)
+        values += self.intercept[None, :]
         return values
+
+    def _gradients(self, X: Array) -> Array:
+        if isinstance(self.kernel, Precomputed):
+            raise ValueError(
+                "an expansion of a precomputed kernel knows no features to take a derivative in; fit "
+                "with the kernel itself."
+            )
+        return gradient_product(self.kernel, X, self.centres, self.coef)
+
+    def _by_blocks(self, X: Array, values: Callable[[Expansion, Array], Array]) -> Any:
+        """`values` of NumPy or sparse rows, computed where the expansion lies, as a NumPy array."""
+        blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
+        moved = (block.toarray() if is_sparse(block) else block for block in blocks)
+        return np.concatenate([to_numpy(values(self, like(rows, self.coef))) for rows in moved])
+
+    def _beside(self, X: Array) -> Expansion:
+        """The same expansion in the library and on the device of X."""
+        if not is_foreign(self.coef) and not is_foreign(X):
+            return self
+        if is_foreign(self.coef) and is_foreign(X) and device_of(self.coef) == device_of(X):
+            return self
+        centres = self.centres
+        if centres is not None and not is_sparse(centres):
+            centres = like(to_numpy(centres), X)
+        coef, intercept = (like(to_numpy(array), X) for array in (self.coef, self.intercept))
+        return Expansion(self.kernel, centres, coef, intercept)
 
     @property
     def n_centres(self) -> int:

@@ -70,7 +70,8 @@ class Lattice:
     def kernel_products(self, kernel: Kernel) -> Callable[[Any], Any]:
         """The function V → V K for rows V (vectors, size), K the kernel matrix of the points."""
         lengths = tuple(next_fast_len(2 * c, real=True) for c in self.counts)
-        lags = [h * np.minimum(np.arange(m), m - np.arange(m)) for h, m in zip(self.step, lengths)]
+        # With signs: a metric that mixes features tells k(s, t) from k(s, −t).
+        lags = [h * ((np.arange(m) + m // 2) % m - m // 2) for h, m in zip(self.step, lengths)]
         rows = np.stack([a.ravel() for a in np.meshgrid(*lags, indexing="ij")], axis=1)
         values = kernel(np.zeros((1, len(lengths))), rows)[0].reshape(lengths)
         axes = tuple(range(1, len(lengths) + 1))

@@ -8,7 +8,9 @@ from typing import Any
 from onefold.kernels.base import Kernel, Product, Sum
 from onefold.kernels.dot import Linear, Polynomial
 from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.kernels.radial import RBF, Laplacian, Matern
+from onefold.kernels.laplacian import Laplacian
+from onefold.kernels.metric import Metric
+from onefold.kernels.radial import RBF, Matern
 from onefold.linalg.arrays import Array, double, is_sparse, namespace
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "Metric",
     "Polynomial",
     "Precomputed",
     "Product",

@@ -2,24 +2,31 @@ r"""What a kernel is: a positive semi-definite function of two blocks of rows, a
 
 A kernel knows its value on a tile of rows and nothing of solvers or of n. Kernels are immutable;
 ``kernel.scaled(g)`` is the same kernel with every width multiplied by g, which is how a search
-moves through widths without knowing which kernel it moves. ``k1 + k2`` and ``k1 * k2`` are kernels.
+moves through widths without knowing which kernel it moves. ``kernel.bind(landmarks)`` is the kernel
+prepared for the rows it will be compared with again and again.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from onefold.linalg import Array, is_sparse, like, namespace
+from onefold.linalg import Array, namespace
 
 Width = float | tuple[float, ...]
 
 _PAIR_TILE = 16
+
+
+class Tile(Protocol):
+    """A kernel bound to landmarks z_1 … z_m; several threads may call it if the kernel allows."""
+
+    def __call__(self, rows: Array, out: Array | None = None) -> Array:
+        """[k(row, z_j)] of shape (len(rows), m), in `out` where it fits and that is simple."""
 
 
 def check_width(gamma: Any, name: str = "gamma") -> Width:
@@ -50,11 +57,16 @@ class Kernel(ABC):
     def __call__(self, A: Array, B: Array) -> Array:
         """The tile [k(a, b)] of shape (len(A), len(B)); `B` may be `A` itself."""
 
-    def fill(self, A: Array, B: Array, out: Array) -> Array:
-        """The tile of two dense NumPy blocks in memory that is already there: fresh pages cost more
-        than the arithmetic. May return another array where that is simpler.
+    def bind(self, landmarks: Array) -> Tile:
+        """The function rows → [k(row, z_j)], with all that concerns the landmarks computed once.
+
+        Rows come in the landmarks' library and dtype, on their device.
         """
-        return self(A, B)
+        return lambda rows, out=None: self(rows, landmarks)
+
+    def fill(self, A: Array, B: Array, out: Array) -> Array:
+        """The tile of A and B in memory that is already there, see :meth:`bind`."""
+        return self.bind(B)(A, out)
 
     @abstractmethod
     def diagonal(self, A: Array) -> Array:
@@ -66,6 +78,21 @@ class Kernel(ABC):
         steps = range(0, A.shape[0], _PAIR_TILE)
         tiles = [self(A[i : i + _PAIR_TILE], B[i : i + _PAIR_TILE]) for i in steps]
         return xp.concat([xp.linalg.diagonal(tile) for tile in tiles])
+
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        r"""Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) of shape (rows, d, targets), for a tile of dense rows.
+
+        Parameters
+        ----------
+        rows, landmarks : arrays (rows, d) and (m, d)
+        coef : array (m, targets)
+        factor : array (rows, m), optional
+            What the derivative is multiplied by inside the sum, as in a product of kernels; 1 if None.
+        """
+        raise ValueError(
+            f"{self!r:.80} has no derivative here; use a kernel of onefold.kernels other than a "
+            "precomputed matrix or a function."
+        )
 
     @property
     def accepts_sparse(self) -> bool:
@@ -105,43 +132,6 @@ class Kernel(ABC):
 
     def __mul__(self, other: Kernel) -> Product:
         return Product(self, other)
-
-
-class WidthKernel(Kernel):
-    """A kernel with a width `gamma`: one number, or one per feature."""
-
-    gamma: Width
-
-    @property
-    def has_width(self) -> bool:
-        return True
-
-    @property
-    def one_width(self) -> bool:
-        return isinstance(self.gamma, float)
-
-    def scaled(self, factor: float) -> Self:
-        check_width(factor, "the factor of the widths")
-        gamma = self.gamma
-        scaled = gamma * factor if isinstance(gamma, float) else tuple(g * factor for g in gamma)
-        return replace(self, gamma=scaled)  # type: ignore[type-var]
-
-    def check_features(self, n_features: int) -> None:
-        if isinstance(self.gamma, tuple) and len(self.gamma) != n_features:
-            raise ValueError(
-                f"{type(self).__name__} has {len(self.gamma)} widths but X has {n_features} "
-                "features; give one width, or one per feature."
-            )
-
-    def weigh(self, A: Array, power: float) -> Array:
-        """A with each column times gamma**power, in A's own dtype."""
-        if isinstance(self.gamma, float):
-            return A * math.pow(self.gamma, power)
-        xp = namespace(A)
-        weights = like(np.power(self.gamma, power), A)
-        if is_sparse(A):
-            return A.multiply(weights[None, :]).tocsr()
-        return A * xp.astype(weights, A.dtype)[None, :]
 
 
 @dataclass(frozen=True)
@@ -195,6 +185,16 @@ class Sum(_Pair):
         tile += self.right(A, B)
         return tile
 
+    def bind(self, landmarks: Array) -> Tile:
+        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
+
+        def tile(rows: Array, out: Array | None = None) -> Array:
+            total = left(rows, out)
+            total += right(rows)
+            return total
+
+        return tile
+
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.left.on_grid(axes) + self.right.on_grid(axes)
 
@@ -203,6 +203,11 @@ class Sum(_Pair):
 
     def pairs(self, A: Array, B: Array) -> Array:
         return self.left.pairs(A, B) + self.right.pairs(A, B)
+
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        parts = (self.left, self.right)
+        first, second = (part.gradient(rows, landmarks, coef, factor) for part in parts)
+        return first + second
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,16 @@ class Product(_Pair):
         tile *= self.right(A, B)
         return tile
 
+    def bind(self, landmarks: Array) -> Tile:
+        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
+
+        def tile(rows: Array, out: Array | None = None) -> Array:
+            total = left(rows, out)
+            total *= right(rows)
+            return total
+
+        return tile
+
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.left.on_grid(axes) * self.right.on_grid(axes)
 
@@ -223,23 +238,11 @@ class Product(_Pair):
     def pairs(self, A: Array, B: Array) -> Array:
         return self.left.pairs(A, B) * self.right.pairs(A, B)
 
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        def part(moving: Kernel, held: Kernel) -> Array:
+            tile = held(rows, landmarks)
+            if factor is not None:
+                tile *= factor
+            return moving.gradient(rows, landmarks, coef, tile)
 
-def outer_sum(vectors: Sequence[Array]) -> Array:
-    """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
-    total = vectors[0]
-    for vector in vectors[1:]:
-        total = total[..., None] + vector
-    return total
-
-
-def inner_products(A: Array, B: Array) -> Array:
-    """A Bᵀ as a dense array."""
-    product = A @ B.T
-    return product.toarray() if is_sparse(product) else product
-
-
-def squared_norms(A: Array) -> Array:
-    """Σ_j a_ij² of every row."""
-    if is_sparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return namespace(A).sum(A * A, axis=1)
+        return part(self.left, self.right) + part(self.right, self.left)

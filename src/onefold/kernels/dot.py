@@ -1,4 +1,8 @@
-r"""Kernels of the inner product: linear and polynomial."""
+r"""Kernels of the inner product: linear and polynomial.
+
+Of the linear kernel ∇ₓ k(x, z) = z, of the polynomial one
+∇ₓ k(x, z) = degree · γ (γ S x · S z + c)^(degree − 1) Sᵀ S z.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onefold.kernels.base import (
-    Kernel,
-    Width,
-    WidthKernel,
-    check_width,
-    inner_products,
-    squared_norms,
-)
-from onefold.linalg import Array
+from onefold.kernels.base import Kernel, Tile
+from onefold.kernels.metric import Transform
+from onefold.kernels.width import WidthKernel, inner_products, squared_norms, weighted_sums
+from onefold.linalg import Array, namespace
 
 
 @dataclass(frozen=True)
@@ -28,20 +27,35 @@ class Linear(Kernel):
     def __call__(self, A: Array, B: Array) -> Array:
         return inner_products(A, B)
 
+    def bind(self, landmarks: Array) -> Tile:
+        return lambda rows, out=None: inner_products(rows, landmarks, out)
+
     def diagonal(self, A: Array) -> Array:
         return squared_norms(A)
 
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        xp = namespace(rows)
+        weights = xp.ones_like(self(rows, landmarks)) if factor is None else factor
+        return xp.stack(weighted_sums(weights, coef, landmarks), axis=2)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Polynomial(WidthKernel):
-    r"""k(x, x') = (γ x · x' + c)^degree, or (Σ_j γ_j x_j x'_j + c)^degree."""
+    r"""k(x, x') = (γ S x · S x' + c)^degree, or (Σ_j γ_j x_j x'_j + c)^degree.
 
-    gamma: Width = 1.0
+    Parameters
+    ----------
+    gamma, metric
+        As in :class:`RBF`.
+    degree, coef0 : float, default=3, 1.0
+        The exponent, and c.
+    """
+
     degree: float = 3
     coef0: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", check_width(self.gamma))
+        super().__post_init__()
         if not np.isfinite(self.degree) or self.degree <= 0:
             raise ValueError(f"degree must be greater than 0; got {self.degree!r}.")
         if not np.isfinite(self.coef0):
@@ -56,11 +70,38 @@ class Polynomial(WidthKernel):
         return True
 
     def __call__(self, A: Array, B: Array) -> Array:
-        tile = inner_products(self.weigh(A, 1.0), B)
-        tile += self.coef0
-        with np.errstate(over="ignore"):  # what overflows is refused by whoever asked for the tile
-            tile **= self.degree
-        return tile
+        return self.bind(B)(A)
+
+    def bind(self, landmarks: Array) -> Tile:
+        base = self._base(landmarks)
+        return lambda rows, out=None: _power(base(rows, out), self.degree)
+
+    def _base(self, landmarks: Array) -> Tile:
+        """Rows → γ S x · S z + c: the width goes to the rows, the landmarks keep their digits."""
+        transform = Transform(self.gamma, self.metric, landmarks)
+        others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
+
+        def base(rows: Array, out: Array | None = None) -> Array:
+            tile = inner_products(transform(rows), others, out)
+            tile += self.coef0
+            return tile
+
+        return base
 
     def diagonal(self, A: Array) -> Array:
-        return (squared_norms(self.weigh(A, 0.5)) + self.coef0) ** self.degree
+        return (squared_norms(self.transform(A)(A)) + self.coef0) ** self.degree
+
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        weights = _power(self._base(landmarks)(rows), self.degree - 1)
+        weights *= self.degree
+        if factor is not None:
+            weights *= factor
+        transform = self.transform(rows)  # √γ S, so that twice of it is γ SᵀS
+        sums = weighted_sums(weights, coef, transform(landmarks))
+        return namespace(rows).stack([transform.pull_back(each) for each in sums], axis=2)
+
+
+def _power(tile: Array, exponent: float) -> Array:
+    with np.errstate(over="ignore"):  # what overflows is refused by whoever asked for the tile
+        tile **= exponent
+    return tile

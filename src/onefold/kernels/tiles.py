@@ -8,17 +8,20 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from sklearn import get_config
 
-from onefold.kernels.base import Kernel
+from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
+_FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -37,11 +40,6 @@ def tile_threads() -> int:
 
 def _scratch() -> float:
     return float(get_config()["working_memory"]) * 2**20
-
-
-def spans(n: int, step: int) -> Iterator[slice]:
-    """Consecutive slices of at most `step` that cover range(n)."""
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def common_origin(kernel: Kernel, X: Array) -> Array | None:
@@ -73,14 +71,18 @@ def gram(kernel: Kernel, X: Array) -> Array:
         return kernel(rows, rows)
     side = tile_side()
     parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
+    bound = [kernel.bind(rows) for _, rows in parts] if len(parts) > 1 else []
     K = np.empty((n, n))
 
     def fill(pair: tuple[int, int]) -> None:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
-        tile = kernel(left, right)
         if i == j:
-            tile = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
-        K[i, j] = tile
+            tile = kernel(left, right)
+            K[i, i] = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
+            return
+        tile = bound[pair[1]](left, K[i, j])
+        if tile.base is not K:
+            K[i, j] = tile
         K[j, i] = tile.T
 
     threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
@@ -99,25 +101,73 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     n, m = X.shape[0], centres.shape[0]
     origin = common_origin(kernel, centres)
     if not is_numpy(X):
+        tile = kernel.bind(_rows(centres, slice(0, m), origin))
         step = max(1, tile_side() ** 2 // max(1, m))
-        pieces = [
-            kernel(_rows(X, part, origin), _rows(centres, slice(0, m), origin)) @ coef
-            for part in spans(n, step)
-        ]
+        pieces = [tile(_rows(X, part, origin)) @ coef for part in spans(n, step)]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
-    side = tile_side()
     out = np.zeros((n, coef.shape[1]))
 
-    def fill(part: slice) -> None:
+    def fill(bound: list[tuple[slice, Tile]], part: slice) -> None:
         rows = _rows(X, part, origin)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
-            for column in spans(m, side):
-                check_stop()
-                out[part] += kernel(rows, _rows(centres, column, origin)) @ coef[column]
+        buffer = np.empty(rows.shape[0] * max(column.stop - column.start for column, _ in bound))
+        for column, tile in bound:
+            check_stop()
+            shape = rows.shape[0], column.stop - column.start
+            values = tile(rows, buffer[: math.prod(shape)].reshape(shape))
+            out[part] += values @ coef[column]
 
-    small = n <= side or not kernel.thread_safe
-    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
-        for _ in map_threads(fill, spans(n, side), 1 if small else tile_threads()):
-            pass
+    for columns in _batches(n, m, centres.shape[1]):
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = [(column, kernel.bind(_rows(centres, column, origin))) for column in columns]
+        _over_rows(kernel, n, partial(fill, bound))
     return out
+
+
+def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
+    """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t), never holding more than some tiles besides.
+
+    O(n m d t) time. Sparse rows are made dense, some of them at a time, as their gradients are.
+    """
+    (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
+    if not is_numpy(X):
+        rows, step = _rows(centres, slice(0, m), None), max(1, tile_side() ** 2 // max(1, m))
+        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in spans(n, step)]
+        xp = namespace(X)
+        return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
+    out = np.zeros((n, d, t))
+
+    def dense(rows: Array) -> Array:
+        return rows.toarray() if is_sparse(rows) else rows
+
+    def fill(part: slice) -> None:
+        rows = dense(_rows(X, part, None))
+        for column in spans(m, tile_side()):
+            check_stop()
+            out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
+
+    _over_rows(kernel, n, fill)
+    return out
+
+
+def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
+    """Column tiles for n rows, wider where these are few; as many at a time as may be bound at once."""
+    side = tile_side()
+    room = int(_scratch() / (_TILES_ALIVE * 8 * (features + 2)))
+    width = max(side, min(_FEW_NUMBERS // max(1, n), room))
+    columns, size = list(spans(m, width)), max(1, room // width)
+    return (columns[start : start + size] for start in range(0, len(columns), size))
+
+
+def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
+    """`work` for tiles of rows on as many threads as scratch memory allows."""
+    side = tile_side()
+    threads = tile_threads() if kernel.thread_safe and n > side else 1
+
+    def quietly(part: slice) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
+            work(part)
+
+    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
+        for _ in map_threads(quietly, spans(n, side), threads):
+            pass

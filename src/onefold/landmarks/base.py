@@ -51,7 +51,7 @@ def candidate_rows(n: int, m: int, rng: np.random.Generator, *, per_landmark: in
     return np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
 
 
-def centred(kernel: Kernel, rows: Array) -> Array:
+def about_origin(kernel: Kernel, rows: Array) -> Array:
     """The rows in float64, shifted together where that keeps the kernel and saves digits."""
     origin = common_origin(kernel, rows)
     rows = double(rows)

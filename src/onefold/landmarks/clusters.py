@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.cluster import MiniBatchKMeans
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import spans
 from onefold.landmarks.base import Basis, candidate_rows, pick
 from onefold.linalg import Array, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.machine.spans import spans
 
 _PER_LANDMARK = 20
 

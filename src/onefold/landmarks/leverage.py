@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold.kernels import Kernel
-from onefold.landmarks.base import Basis, candidate_rows, centred, pick
+from onefold.landmarks.base import Basis, about_origin, candidate_rows, pick
 from onefold.linalg import Array, take_rows, to_numpy
 from onefold.statistics.finite import finite_kernel
 
@@ -24,7 +24,7 @@ def leverage_rows(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) ->
     O(c m²) time and O(c m) memory for c candidates: all rows, or a uniform sample of 8 m of them.
     """
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
-    rows = centred(kernel, take_rows(X, candidates))
+    rows = about_origin(kernel, take_rows(X, candidates))
     pilot = take_rows(rows, rng.choice(candidates.size, m, replace=False))
     inner = finite_kernel(np.array(to_numpy(kernel(pilot, pilot)), dtype=np.float64))
     spectrum = np.linalg.eigvalsh(inner)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold.kernels import Kernel
-from onefold.landmarks.base import Basis, candidate_rows, centred, pick
+from onefold.landmarks.base import Basis, about_origin, candidate_rows, pick
 from onefold.linalg import Array, take_rows, to_numpy
 from onefold.machine.threads import check_stop
 from onefold.statistics.finite import finite_kernel
@@ -29,7 +29,7 @@ def pivoted_rows(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> 
     O(c m²) time and O(c m) memory for c candidates: all rows, or a uniform sample of 4 m of them.
     """
     candidates = candidate_rows(X.shape[0], m, rng, per_landmark=_PER_LANDMARK)
-    rows = centred(kernel, take_rows(X, candidates))
+    rows = about_origin(kernel, take_rows(X, candidates))
     diagonal = finite_kernel(np.array(to_numpy(kernel.diagonal(rows)), dtype=np.float64))
     chosen, left = _pivots(kernel, rows, diagonal, m, rng)
     index = np.sort(candidates[chosen])

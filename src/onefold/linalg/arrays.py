@@ -61,7 +61,7 @@ def like(values: Any, reference: Array) -> Array:
     """`values` as a float64 array in the library and on the device of `reference`."""
     xp = namespace(reference)
     if not is_foreign(reference):
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(to_numpy(values), dtype=np.float64)
     source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
@@ -72,7 +72,7 @@ def device_of(x: Array) -> Any:
 
 
 def ones(n: int, reference: Array) -> Array:
-    """N ones in the dtype, library and device of `reference`."""
+    """Ones, n of them, in the dtype, library and device of `reference`."""
     if not is_foreign(reference):
         return np.ones(n, dtype=reference.dtype)
     return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))
@@ -125,14 +125,6 @@ def replace_rows(x: Array, index: Any, values: Array) -> Array:
     return take_rows(xp.concat([x, values]), source)
 
 
-def exp_negative(x: Array) -> Array:
-    """exp(−x), in place for NumPy."""
-    if is_numpy(x):
-        np.negative(x, out=x)
-        return np.exp(x, out=x)
-    return namespace(x).exp(-x)
-
-
 def all_finite(x: Array) -> bool:
     """True if no entry is NaN or infinite."""
     xp = namespace(x)
@@ -140,3 +132,23 @@ def all_finite(x: Array) -> bool:
     if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
         return True
     return bool(xp.all(xp.isfinite(values)))
+
+
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
+    """Zeros in float64, in the library and on the device of `reference`."""
+    if not is_foreign(reference):
+        return np.zeros(shape)
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.float64, device=_device(reference))
+
+
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
+    """``matrix[rows][:, columns]`` for integer numbers, in any library."""
+    if is_numpy(matrix):
+        return matrix[np.ix_(rows, columns)]
+    return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def outer(left: Array, right: Array) -> Array:
+    """The matrix of products left_i · right_j."""
+    return left[:, None] * right[None, :]

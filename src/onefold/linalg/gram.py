@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas
 
+from onefold.linalg.arrays import is_numpy
+
 _POINTER = ctypes.c_void_p
 _SIGNATURES = {
     "syrk": "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)",
@@ -52,6 +54,11 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
     """
     rows, m = tile.shape
+    if not is_numpy(tile):
+        if fresh:
+            total *= 0
+        total += tile.T @ tile
+        return
     if tile.size == 0:
         if fresh:
             total[:] = 0
@@ -103,7 +110,9 @@ def add_lower(total: Any, other: Any, block: int = 128) -> None:
 
 
 def mirror(total: Any, block: int = 256) -> Any:
-    """Copy the strict lower triangle over the upper one, in place."""
+    """Copy the strict lower triangle over the upper one, in place; other libraries have both."""
+    if not is_numpy(total):
+        return total
     m = total.shape[0]
     for start in range(0, m, block):
         stop = min(start + block, m)

@@ -28,7 +28,15 @@ from joblib import cpu_count
 from onefold.machine.blas import limit_blas
 from onefold.machine.cgroups import cgroup_folders, read_number
 
-__all__ = ["check_stop", "count_workers", "limit_blas", "map_threads", "thread_budget", "use_threads"]
+__all__ = [
+    "check_stop",
+    "count_workers",
+    "limit_blas",
+    "map_all",
+    "map_threads",
+    "thread_budget",
+    "use_threads",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -169,3 +177,10 @@ def map_threads(
                     yield future.result()
         finally:
             call.end()
+
+
+def map_all(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """``[function(item) for item in items]``, side by side in threads."""
+    listed = list(items)
+    found = dict(map_threads(lambda i: (i, function(listed[i])), range(len(listed))))
+    return [found[i] for i in range(len(listed))]

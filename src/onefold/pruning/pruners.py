@@ -23,7 +23,8 @@ from onefold.kernels import Kernel
 from onefold.landmarks import Basis
 from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
-from onefold.statistics import Design, collect, group_rows, predict_groups
+from onefold.rows import Groups, rows_of
+from onefold.statistics import Design, Statistics, collect, predict_groups
 from onefold.statistics.pruning import PruningPath, prune, strongest
 
 
@@ -68,9 +69,9 @@ class ImprovedPruner:
     def _design(self) -> Design:
         return Design(self.kernel, self.basis.rows)
 
-    def _collect(self, label: Any | None, count: int) -> list[Any]:
-        p = self.problem
-        return collect(self._design(), p.X, p.Y, p.root_weight, label, count)
+    def _collect(self, groups: Groups | None = None) -> list[Any]:
+        found = collect(self._design(), self.problem.source, groups)
+        return [statistics.on_host() for statistics in found]
 
     def _prune(self, statistics: Any, W: Any, share: float, sizes: list[int]) -> PruningPath:
         sizes = [min(size, W.shape[0]) for size in sizes]
@@ -80,7 +81,7 @@ class ImprovedPruner:
             )
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:
-        path = self._prune(self._collect(None, 1)[0], self._design().inner(), 1.0, sizes)
+        path = self._prune(self._collect()[0], to_numpy(self._design().inner()), 1.0, sizes)
         X = self.problem.X
         return [
             Expansion(self.kernel, take_rows(self.basis.rows, index), like(coef, X), like(intercept, X))
@@ -92,11 +93,9 @@ class ImprovedPruner:
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict."""
-        groups = group_rows(self.problem.n, splits.left_out)
-        pieces, W = self._collect(groups.label, groups.count), self._design().inner()
-        total = pieces[0]
-        for piece in pieces[1:]:
-            total = total + piece
+        groups = self.problem.source.grouped_by(splits.left_out)
+        pieces, W = self._collect(groups), to_numpy(self._design().inner())
+        total = Statistics.total(pieces)
         found = []
         for split, test in enumerate(splits.tests):
             rest = total
@@ -125,8 +124,8 @@ class ImprovedPruner:
         coefficients = path.dense_coefficients(design.size)
         out = np.empty((len(path.centres), len(test), t))
         rows = take_rows(self.problem.X, test)
-        for _, part, values in predict_groups(design, rows, [coefficients]):
-            block = values.reshape(values.shape[0], -1, t).transpose(1, 0, 2)
+        for _, part, values in predict_groups(design, rows_of(rows), [like(coefficients, rows)]):
+            block = to_numpy(values).reshape(values.shape[0], -1, t).transpose(1, 0, 2)
             out[:, part] = block + path.intercept[:, None, :]
         return out
 

@@ -18,7 +18,9 @@ from onefold.saving.transformers import TRANSFORMERS
 
 Class = TypeVar("Class", bound=type)
 
-_KERNELS = ("RBF", "Laplacian", "Matern", "Polynomial", "Linear", "Precomputed", "Sum", "Product")
+_KERNELS = (
+    "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
+)  # fmt: skip
 _APPROXIMATIONS = ("Auto", "Circulant", "ConjugateGradients", "Exact", "Grid", "Nystroem", "Toeplitz")
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything

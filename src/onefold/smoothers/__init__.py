@@ -2,7 +2,7 @@
 
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.cholesky import CholeskySmoother
-from onefold.smoothers.circulant.smoother import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
 from onefold.smoothers.dense import DenseSmoother
 from onefold.smoothers.route import Route, choose_route
 from onefold.smoothers.spectral import SpectralSmoother

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, like, namespace
+from onefold.smoothers.left_out import gather
 
 
 class UnsolvableError(ValueError):
@@ -54,17 +55,17 @@ class Smoother(ABC):
 
     @abstractmethod
     def trace(self, alphas: Any) -> Any:
-        """Tr R_b, one number per μ; the model's degrees of freedom are n − tr R_b."""
+        """The trace of R_b, one number per μ; the model's degrees of freedom are n − tr R_b."""
 
     @abstractmethod
     def logdet(self, alphas: Any) -> Any:
-        """Log det (K + μI), one number per μ.
+        """The number log det (K + μI) for each μ.
 
         With a border, the determinant on the complement of s: that of the restricted likelihood.
         """
 
     def degrees_of_freedom(self, alphas: Any) -> Any:
-        """N − tr R_b, the intercept counted."""
+        """The number n − tr R_b, the intercept counted."""
         return self.n - self.trace(alphas)
 
 
@@ -90,29 +91,23 @@ class BorderCorrection:
         return RY - self.rho[:, :, None] * b[:, None, :]
 
     def diagonal(self, diagonal: Array) -> Array:
-        """Diag R → diag R_b, shape (μ, n)."""
+        """From diag R to diag R_b, shape (μ, n)."""
         return diagonal - self.rho**2 / self.sigma[:, None]
 
-    def block(self, block: Array, rows: Any, index: int = 0) -> Array:
-        """R_JJ → (R_b)_JJ for the μ at `index`."""
-        part = take_rows(self.rho[index, :], rows)
-        block -= part[:, None] * (part / self.sigma[index])[None, :]
+    def block(self, block: Array, rows: Array, index: int = 0) -> Array:
+        """R_JJ → (R_b)_JJ for the μ at `index`; rows (|J|,), or a stack of them."""
+        part = gather(self.rho[index, :], rows)
+        block -= part[..., :, None] * (part / self.sigma[index])[..., None, :]
         return block
 
-    def trace(self, trace: Any) -> Any:
-        """Tr R → tr R_b."""
-        return trace - to_numpy(namespace(self.rho).sum(self.rho**2, axis=1) / self.sigma)
+    def trace(self, trace: Array) -> Array:
+        """From tr R to tr R_b, shape (μ,)."""
+        return trace - namespace(self.rho).sum(self.rho**2, axis=1) / self.sigma
 
-    def logdet(self, logdet: Any, alphas: Any, border: Array) -> Any:
-        """Log det G → log det of G on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs)."""
-        return logdet + np.log(to_numpy(self.sigma) / alphas) - np.log(float(border @ border))
-
-
-def without_rows(Y: Array, rows: Any) -> Array:
-    """Y with zeros in the given rows."""
-    keep = np.ones(Y.shape[0])
-    keep[rows] = 0.0
-    return Y * like(keep, Y)[:, None]
+    def logdet(self, logdet: Array, alphas: Array, border: Array) -> Array:
+        """From log det G to that on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs)."""
+        xp = namespace(self.sigma)
+        return logdet + xp.log(self.sigma / alphas) - xp.log(border @ border)
 
 
 def as_vector(alphas: Any, reference: Array) -> Array:

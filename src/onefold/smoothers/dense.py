@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array, like, namespace, replace_rows, solve_positive, take_rows, to_numpy
+from onefold.linalg import Array, like, namespace, solve_positive, to_numpy
 from onefold.machine.threads import check_stop
-from onefold.smoothers.base import BorderCorrection, Smoother, without_rows
+from onefold.smoothers.base import BorderCorrection, Smoother
+from onefold.smoothers.left_out import LeftOut
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
@@ -22,17 +23,20 @@ class Operator(ABC):
     def apply(self, Y: Array) -> Array:
         """R Y."""
 
+    def expect_blocks(self) -> None:
+        """Make ready, before `apply`, what serves blocks and the diagonal and could serve it too."""
+
     @abstractmethod
-    def block(self, rows: Any) -> Array:
-        """R_JJ."""
+    def block(self, rows: Array) -> Array:
+        """R_JJ for rows (|J|,), or a stack of blocks for a stack of rows."""
 
     @abstractmethod
     def diagonal(self) -> Array:
-        """Diag R."""
+        """The diagonal of R."""
 
     @abstractmethod
-    def logdet(self) -> float:
-        """Log det (K + μI)."""
+    def logdet(self) -> Array:
+        """The number log det (K + μI)."""
 
     def solve_signal(self, Y: Array) -> Array:
         """(K + μI)⁻¹ Y in the directions in which K is more than rounding."""
@@ -99,6 +103,7 @@ class DenseSmoother(Smoother):
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
         pieces = []
         for operator in self.operators(alphas):
+            operator.expect_blocks()
             residuals, border = self._first(operator, Y)
             diagonal = operator.diagonal()
             if border is not None:
@@ -109,7 +114,7 @@ class DenseSmoother(Smoother):
         return Y[None, ...] - xp.stack([found for _, found in pieces]) / diagonals[:, :, None]
 
     def _known(self, diagonals: Array, alphas: Any) -> Array:
-        """Diag R_b (μ, n) with NaN where rounding decides it: rows that a μ below rounding saturates."""
+        """The diagonal of R_b (μ, n), NaN where rounding decides it: rows that a tiny μ saturates."""
         below = self.below_rounding(alphas)
         if not below.any():
             return diagonals
@@ -118,16 +123,18 @@ class DenseSmoother(Smoother):
         return xp.where(lost, xp.full_like(diagonals, xp.nan), diagonals)
 
     def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        found = [self._heldout(operator, Y, parts)[0] for operator in self.operators(alphas)]
-        return [namespace(Y).stack([f[k] for f in found]) for k in range(len(parts))]
+        sets = LeftOut(parts, Y)
+        blanked = sets.blanked(Y)
+        found = [self._heldout(operator, blanked, sets)[0] for operator in self.operators(alphas)]
+        return [namespace(Y).stack([f[k] for f in found]) for k in range(sets.count)]
 
     def _heldout(
-        self, operator: Operator, Y: Array, parts: Sequence[Any]
+        self, operator: Operator, blanked: Array, sets: LeftOut
     ) -> tuple[list[Array], BorderCorrection | None]:
-        """f_J for every part at one μ; the right-hand sides of all parts are formed together."""
-        blanked = namespace(Y).concat([without_rows(Y, rows) for rows in parts], axis=1)
+        """f_J for every set at one μ, from its Y⁰."""
+        operator.expect_blocks()
         RY, border = self._first(operator, blanked)
-        return solve_parts(operator, RY, parts, border), border
+        return solve_parts(operator, RY, sets, border), border
 
     def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
         r"""Dual coefficients of each model trained without a part, shape (μ, parts, n, targets).
@@ -135,38 +142,37 @@ class DenseSmoother(Smoother):
         R_b Ŷ / μ, where Ŷ is Y with the rows J replaced by their held-out predictions: it is 0 on J
         and elsewhere the solution of the problem without J. O(n²) per μ, part and target.
         """
-        xp, t = namespace(Y), Y.shape[1]
-        pieces = []
+        pieces, sets = [], LeftOut(parts, Y)
+        blanked = sets.blanked(Y)
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         for alpha, operator in zip(values, self.operators(alphas)):
-            found, border = self._heldout(operator, Y, parts)
-            filled = xp.concat([replace_rows(Y, r, f) for r, f in zip(parts, found)], axis=1)
+            found, border = self._heldout(operator, blanked, sets)
+            filled = sets.replaced(blanked, found)
             duals = operator.apply(filled)
             if border is not None:
                 duals = border.vectors(duals[None, ...], filled)[0, :, :]
             duals /= float(alpha)
-            columns = [duals[:, k * t : (k + 1) * t] for k in range(len(parts))]
-            pieces.append(xp.stack([without_rows(d, rows) for d, rows in zip(columns, parts)]))
-        return xp.stack(pieces)
+            pieces.append(sets.zeroed(duals))
+        return namespace(Y).stack(pieces)
 
     def trace(self, alphas: Any) -> Any:
         traces = []
         for operator in self.operators(alphas):
+            operator.expect_blocks()
             border = self._border_of(operator)
             diagonal = operator.diagonal()
-            trace = np.array([float(namespace(diagonal).sum(diagonal))])
-            traces.append(trace if border is None else border.trace(trace))
-        return np.concatenate(traces)
+            trace = namespace(diagonal).sum(diagonal)
+            traces.append(trace if border is None else border.trace(trace[None])[0])
+        return to_numpy(namespace(traces[0]).stack(traces))
 
     def logdet(self, alphas: Any) -> Any:
         values = []
         for alpha, operator in zip(np.asarray(alphas).reshape(-1), self.operators(alphas)):
-            border = self._border_of(operator)
-            value = np.array([operator.logdet()])
+            border, value = self._border_of(operator), operator.logdet()
             if border is not None:
-                value = border.logdet(value, np.array([alpha]), self.border)
-            values.append(to_numpy(value))
-        return np.concatenate(values)
+                value = border.logdet(value[None], float(alpha), self.border)[0]
+            values.append(value)
+        return to_numpy(namespace(values[0]).stack(values))
 
     def _border_of(self, operator: Operator) -> BorderCorrection | None:
         if self.border is None:
@@ -177,21 +183,21 @@ class DenseSmoother(Smoother):
 def solve_parts(
     operator: Operator,
     RY: Array,
-    parts: Sequence[Any],
+    sets: LeftOut,
     border: BorderCorrection | None,
     index: int = 0,
 ) -> list[Array]:
-    """−(R_b)_JJ⁻¹ (R_b Y⁰)_J for every part, its columns of `RY` (n, parts · targets) in order."""
-    t = RY.shape[1] // len(parts)
-    found = []
-    for k, rows in enumerate(parts):
+    """−(R_b)_JJ⁻¹ (R_b Y⁰)_J for every set, its columns of `RY` (n, k · targets) in order."""
+    found: dict[int, Array] = {}
+    for group in sets.groups:
         check_stop()
-        block = operator.block(rows)
+        block = operator.block(group.rows)
         if border is not None:
-            block = border.block(block, rows, index)
-        rhs = take_rows(RY[:, k * t : (k + 1) * t], rows)
+            block = border.block(block, group.rows, index)
+        rhs = group.pick(RY, sets.count)
         try:
-            found.append(-solve_positive(block, rhs))
+            solved = -solve_positive(block, rhs)
         except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
-            found.append(rhs * np.nan)
-    return found
+            solved = rhs * np.nan
+        found.update(group.split(solved))
+    return [found[k] for k in range(sets.count)]

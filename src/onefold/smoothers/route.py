@@ -1,14 +1,20 @@
 r"""Which factorisation is cheaper: one eigendecomposition, or one Cholesky per μ.
 
-Costs in units of n³ multiply-adds at the speed of a large matrix product, measured on a 2-core
-AVX-512 machine with OpenBLAS:
+In units of n³ multiply-adds at the speed of a large matrix product, measured on a 2-core AVX-512 machine
+with OpenBLAS:
 
                         n ≤ 4096    n > 4096
     eigendecomposition  12          12          whatever the number of μ
     Cholesky            0.6         0.45        per μ; enough for coefficients and residuals
     inverse of L        0.6         0.45        per μ; needed for the diagonal, blocks and the trace
 
-On a GPU a symmetric eigendecomposition costs 30 to 80 Cholesky factorisations instead of 20.
+On a GPU most of an eigendecomposition is not made of products, while L⁻¹ comes at their speed. In units
+of one Cholesky factorisation on an H200 in float64, the first line measured at n = 1000, 10,000 and
+20,000, the second an upper bound from its n³/3 multiply-adds:
+
+                        n ≤ 4096    n ≤ 15,000  above
+    eigendecomposition  24          36          77
+    inverse of L        1           1           1
 """
 
 from __future__ import annotations
@@ -18,14 +24,25 @@ from typing import Literal
 
 Need = Literal["coefficients", "heldout"]
 
-EIGEN_COST = {"cpu": 12.0, "gpu": 36.0}
-TRIANGLE_COST = {"small": 0.6, "large": 0.45}  # a factorisation, and as much for its inverse
 LARGE = 4096
+_HUGE = 15_000
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Of an eigendecomposition and of a triangle: a Cholesky factorisation, or the inverse of one."""
+
+    eigen: float
+    triangle: float
+    unit: str
 
 
 @dataclass(frozen=True)
 class Route:
-    """The factorisation to use, its cost and the alternative's, in n³ multiply-adds, and why."""
+    """The factorisation to use, its cost and the alternative's, and why.
+
+    Costs are in n³ multiply-adds; on a GPU in Cholesky factorisations.
+    """
 
     name: Literal["eigen", "cholesky"]
     eigen_cost: float
@@ -47,12 +64,17 @@ def choose_route(n: int, n_alphas: int, need: Need, *, gpu: bool = False) -> Rou
     gpu : bool
         Whether the matrix lies on a GPU.
     """
-    eigen = EIGEN_COST["gpu" if gpu else "cpu"]
-    triangles = 2 if need == "heldout" else 1
-    cholesky = n_alphas * triangles * TRIANGLE_COST["large" if n > LARGE else "small"]
+    costs = _gpu_costs(n) if gpu else _Costs(12.0, 0.45 if n > LARGE else 0.6, "n³")
+    eigen = costs.eigen
+    cholesky = n_alphas * (2 if need == "heldout" else 1) * costs.triangle
     name: Literal["eigen", "cholesky"] = "cholesky" if cholesky < eigen else "eigen"
     reason = (
-        f"{n_alphas} ridge value{'s' if n_alphas != 1 else ''}: Cholesky {cholesky:.1f} n³ "
-        f"against {eigen:.1f} n³ for one eigendecomposition"
+        f"{n_alphas} ridge value{'s' if n_alphas != 1 else ''}: Cholesky {cholesky:.1f} {costs.unit} "
+        f"against {eigen:.1f} {costs.unit} for one eigendecomposition"
     )
     return Route(name, eigen, cholesky, reason)
+
+
+def _gpu_costs(n: int) -> _Costs:
+    eigen = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0
+    return _Costs(eigen, 1.0, "factorisations")

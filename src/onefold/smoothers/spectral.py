@@ -20,14 +20,13 @@ from onefold.linalg import (
     is_numpy,
     like,
     namespace,
-    replace_rows,
     symmetric_eigh,
-    take_rows,
     to_numpy,
 )
 from onefold.machine.threads import check_stop
-from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector, without_rows
+from onefold.smoothers.base import BorderCorrection, UnsolvableError, as_vector
 from onefold.smoothers.dense import DenseSmoother, Operator, solve_parts
+from onefold.smoothers.left_out import LeftOut, gather
 from onefold.smoothers.rounding import BELOW, GIVEN, Rounding, not_psd_message
 
 _STRIP = 256  # rows of U∘U formed at a time
@@ -108,10 +107,9 @@ class SpectralSmoother(DenseSmoother):
 
     def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
         """All μ together: four matrix products instead of four passes over U per μ."""
-        xp, t = namespace(Y), Y.shape[1]
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        weights, border = self._filter(mu), None
-        blanked = xp.concat([without_rows(Y, rows) for rows in parts], axis=1)
+        weights, border, sets = self._filter(mu), None, LeftOut(parts, Y)
+        blanked = sets.blanked(Y)
         RY = self._spectrum.mix(blanked, weights)
         if self.border is not None:
             rho = self._spectrum.mix(self.border[:, None], weights)[:, :, 0]
@@ -120,17 +118,13 @@ class SpectralSmoother(DenseSmoother):
         filled = []
         for index, alpha in enumerate(mu):
             operator = _Filtered(self._spectrum, weights[index, :], float(alpha))
-            found = solve_parts(operator, RY[index, :, :], parts, border, index)
-            columns = [replace_rows(Y, rows, f) for rows, f in zip(parts, found)]
-            filled.append(xp.concat(columns, axis=1))
-        targets = xp.stack(filled)
+            found = solve_parts(operator, RY[index, :, :], sets, border, index)
+            filled.append(sets.replaced(blanked, found))
+        targets = namespace(Y).stack(filled)
         duals = self._spectrum.mix_each(targets, weights)
         if border is not None:
             duals = border.vectors_each(duals, targets)
-        duals = duals / as_vector(mu, duals)[:, None, None]
-        blank = [without_rows(xp.ones_like(Y), rows) for rows in parts]
-        split = [duals[:, :, k * t : (k + 1) * t] * blank[k][None, ...] for k in range(len(parts))]
-        return xp.stack(split, axis=1)
+        return sets.zeroed(duals / as_vector(mu, duals)[:, None, None])
 
 
 @dataclass(frozen=True)
@@ -214,16 +208,16 @@ class _Filtered(Operator):
     def diagonal(self) -> Array:
         return self.spectrum.diagonal(self.weights[:, None])[:, 0]
 
-    def logdet(self) -> float:
+    def logdet(self) -> Array:
         xp = namespace(self.weights)
-        return float(xp.sum(xp.log(self.spectrum.values + self.alpha)))
+        return xp.sum(xp.log(self.spectrum.values + self.alpha))
 
-    def block(self, rows: Any) -> Array:
-        spectrum, q = self.spectrum, self.spectrum.rank
-        roots = namespace(self.weights).sqrt(self.weights[:q])
+    def block(self, rows: Array) -> Array:
+        spectrum, q, xp = self.spectrum, self.spectrum.rank, namespace(self.weights)
+        roots = xp.sqrt(self.weights[:q])
         if spectrum.rest is None:
-            factor = take_rows(spectrum.vectors, rows) * roots[None, :]
-            return factor @ factor.T
+            factor = gather(spectrum.vectors, rows) * roots
+            return factor @ xp.matrix_transpose(factor)
         touched = np.isin(rows, spectrum.rest)
         factor = spectrum.vectors[np.searchsorted(spectrum.rest, rows[touched])] * roots[None, :]
         alone = q + np.searchsorted(spectrum.alone, rows[~touched])

@@ -42,7 +42,7 @@ class ThinSmoother(DenseSmoother):
             yield _Shrunk(self._columns, self._values, float(alpha))
 
     def diagonals(self, alphas: Any) -> Array:
-        """Diag R_b, shape (μ, n), for columns that are orthogonal to the border."""
+        """The diagonal of R_b, shape (μ, n), for columns that are orthogonal to the border."""
         found = np.array([operator.diagonal() for operator in self.operators(alphas)])
         return found if self.border is None else found - self.border**2 / (self.border @ self.border)
 
@@ -65,7 +65,7 @@ class _Shrunk(Operator):
     def solve_signal(self, Y: Array) -> Array:
         return self.columns @ ((self.columns.T @ Y) / (self.values + self.alpha)[:, None])
 
-    def block(self, rows: Any) -> Array:
+    def block(self, rows: Array) -> Array:
         factor = self.columns[rows] * np.sqrt(self._shares)[None, :]
         block = factor @ factor.T
         np.negative(block, out=block)
@@ -75,6 +75,6 @@ class _Shrunk(Operator):
     def diagonal(self) -> Array:
         return 1.0 - np.einsum("ij,ij,j->i", self.columns, self.columns, self._shares)
 
-    def logdet(self) -> float:
+    def logdet(self) -> Array:
         n, rank = self.columns.shape
-        return float(np.sum(np.log(self.values + self.alpha)) + (n - rank) * np.log(self.alpha))
+        return np.sum(np.log(self.values + self.alpha)) + (n - rank) * np.log(self.alpha)

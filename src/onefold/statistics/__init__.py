@@ -3,18 +3,17 @@
 from onefold.statistics.base import Statistics
 from onefold.statistics.collect import block_statistics, collect, predict_groups
 from onefold.statistics.design import Design
-from onefold.statistics.groups import Groups, group_rows
+from onefold.statistics.folds import FoldModels
 from onefold.statistics.ridge import RidgePath
 from onefold.statistics.whitening import Whitening
 
 __all__ = [
     "Design",
-    "Groups",
+    "FoldModels",
     "RidgePath",
     "Statistics",
     "Whitening",
     "block_statistics",
     "collect",
-    "group_rows",
     "predict_groups",
 ]

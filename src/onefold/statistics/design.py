@@ -5,7 +5,7 @@ A tile of rows × landmarks is computed in X's dtype, small enough to stay in ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import common_origin, spans
-from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, to_numpy
+from onefold.kernels.tiles import common_origin
+from onefold.linalg import Array, double, is_foreign, is_sparse, namespace, zeros
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
-_DEVICE_TILE_BYTES = 128 * 2**20  # of a tile on a device, where small ones leave most of it idle
+_DEVICE_TILE_BYTES = 2**29  # of a tile on a device, where small ones leave most of it idle
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Design:
         """Number of features."""
         return int((self.landmarks if self.mix is None else self.mix.T).shape[0])
 
+    @cached_property
     def _shifted(self) -> tuple[Array, Array | None]:
         """The landmarks about their common origin, and that origin, in the dtype of the tiles."""
         landmarks = double(self.landmarks) if self.precision == "double" else self.landmarks
@@ -61,15 +63,16 @@ class Design:
         origin = namespace(origin).astype(origin, landmarks.dtype)
         return landmarks - origin[None, :], origin
 
-    def inner(self) -> Any:
-        """The landmark kernel W, float64 NumPy."""
+    def inner(self) -> Array:
+        """The landmark kernel W, float64, beside the landmarks."""
         rows = double(self.landmarks)
         origin = common_origin(self.kernel, rows)
         rows = rows if origin is None else rows - origin[None, :]
-        W = finite_kernel(np.array(to_numpy(self.kernel(rows, rows)), dtype=np.float64))
+        W = finite_kernel(double(self.kernel(rows, rows)))
+        xp = namespace(W)
+        size = xp.abs(W)
         # Products of subnormal numbers take a processor a hundred times longer.
-        W[np.abs(W) < _NOTHING * np.abs(W).max(initial=0.0)] = 0.0
-        return W
+        return xp.where(size < _NOTHING * xp.max(size), 0.0 * W, W)
 
     def tiles(self, rows: Array, dtype: Any = None) -> Iterator[tuple[slice, Array]]:
         """Feature tiles of consecutive rows, in `dtype` if given; each is overwritten by the next."""
@@ -77,13 +80,15 @@ class Design:
             yield from self._kernel_tiles(rows, dtype)
             return
         for part, tile in self._kernel_tiles(rows, np.dtype(np.float64)):
-            yield part, tile @ (like(self.mix, tile) if is_foreign(tile) else self.mix)
+            yield part, tile @ self.mix
 
     def _kernel_tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
-        landmarks, origin = self._shifted()
+        landmarks, origin = self._shifted
         m = int(landmarks.shape[0])
-        tile_bytes = _DEVICE_TILE_BYTES if is_foreign(rows) else _TILE_BYTES
-        step = min(max(16, tile_bytes // (4 * max(1, m))), max(1, rows.shape[0]))
+        step = max(16, _TILE_BYTES // (4 * max(1, m)))
+        if is_foreign(rows):
+            step = max(1024, _DEVICE_TILE_BYTES // (8 * max(1, m)))
+        step = min(step, max(1, rows.shape[0]))
         dense = not (is_sparse(rows) or is_foreign(rows))
         if dense:
             kind = np.dtype(np.float64 if self.precision == "double" else rows.dtype)
@@ -108,14 +113,22 @@ class Design:
     @cached_property
     def unit(self) -> float:
         """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
-        largest = float(np.max(to_numpy(self.kernel.diagonal(self.landmarks))))
+        largest = float(namespace(self.landmarks).max(self.kernel.diagonal(self.landmarks)))
         return largest if self.mix is None else float(np.sqrt(largest))
 
-    def features(self, rows: Array) -> Any:
-        """All features of a few rows at once, float64 NumPy (rows, features)."""
-        out = np.empty((rows.shape[0], self.size))
-        for part, tile in self.tiles(rows):
-            out[part] = to_numpy(tile)
+    def features(self, rows: Array) -> Array:
+        """All features of a few rows at once, float64 (rows, features)."""
+        return self._gathered(rows, self.size, lambda tile: tile)
+
+    def times(self, rows: Array, matrix: Array) -> Array:
+        """Φ·matrix for a float64 matrix (features, columns), tile by tile."""
+        return self._gathered(rows, int(matrix.shape[1]), lambda tile: tile @ matrix)
+
+    def _gathered(self, rows: Array, columns: int, function: Callable[[Array], Array]) -> Array:
+        """Rows of function(tile) on top of each other."""
+        out = zeros((rows.shape[0], columns), self.landmarks)
+        for part, tile in self.tiles(rows, np.dtype(np.float64)):
+            out[part, ...] = function(tile)
         return out
 
     @property

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from onefold.linalg import namespace
 from onefold.smoothers.base import UnsolvableError
 
 
 def finite_kernel(values: Any) -> Any:
-    """The values, if all are finite; raise otherwise, before they spoil what is computed from them."""
-    if not np.isfinite(np.sum(values)):  # a sum passes on what is not finite, without a second array
+    """The values, or several arrays of them, if all are finite; raise before they spoil what follows."""
+    arrays = values if isinstance(values, list) else [values]
+    # A sum passes on what is not finite, without a second array.
+    if not np.isfinite(float(sum(namespace(array).sum(array) for array in arrays))):
         raise UnsolvableError(
             "the kernel has NaN or infinite values on these rows; scale the features, or check the "
             "kernel."

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.linalg.conjugate_gradients import conjugate_gradients
 from onefold.statistics.base import Statistics
 from onefold.statistics.ridge import RidgePath, centred
 
@@ -50,25 +51,21 @@ class NearbyPath:
         ridge = np.repeat(mu, targets)[None, :]
         rhs = np.tile(self._cross, (1, mu.size))
         scale = 1.0 / (self._nearby[:, None] + ridge)
-        x, residual = np.zeros_like(rhs), rhs.copy()
-        z = scale * residual
-        direction, rz = z, np.einsum("ij,ij->j", residual, z)
-        # In the preconditioner's norm, in which the residual falls steadily.
-        goal, on_time = _TOLERANCE**2 * rz, _TOLERANCE ** (2 * _TRIAL / _STEPS) * rz
-        for step_number in range(_STEPS):
-            if np.all(rz <= goal):
-                return x.reshape(r, mu.size, targets).transpose(1, 0, 2)
-            if step_number == _TRIAL and np.any(rz > on_time):
-                return None
-            image = self._gram @ direction + ridge * direction
-            curvature = np.einsum("ij,ij->j", direction, image)
-            if np.any(curvature < 0):
-                return None
-            step = rz / np.where(curvature > 0, curvature, 1.0)
-            x += step[None, :] * direction
-            residual -= step[None, :] * image
-            z = scale * residual
-            fresh = np.einsum("ij,ij->j", residual, z)
-            direction = z + (fresh / np.where(rz > 0, rz, 1.0))[None, :] * direction
-            rz = fresh
-        return None
+
+        def size(residual: Any) -> Any:
+            """In the preconditioner's norm, in which the residual falls steadily."""
+            return np.sqrt(np.einsum("ij,ij->j", residual, scale * residual))
+
+        start = size(rhs)
+        found = conjugate_gradients(
+            lambda V: self._gram @ V + ridge * V,
+            lambda V: scale * V,
+            rhs,
+            size,
+            _TOLERANCE * start,
+            limit=_STEPS,
+            deadline=(_TRIAL, _TOLERANCE ** (_TRIAL / _STEPS) * start),
+        )
+        if found.state != "converged":
+            return None
+        return found.X.reshape(r, mu.size, targets).transpose(1, 0, 2)

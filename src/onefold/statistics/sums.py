@@ -1,4 +1,4 @@
-r"""ΦᵀΦ and Φᵀ·targets over a block of rows on the host, each tile added while it is in cache."""
+r"""ΦᵀΦ and Φᵀ·targets over a block of rows, each tile added while it is in cache."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array
+from onefold.linalg import Array, is_numpy, zeros
 from onefold.linalg.gram import add_gram, add_lower, mirror, subtract_product
 from onefold.statistics.design import Design
 
 _FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
-_SILENT = 2.0**-30  # of the features' unit: rows below add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
+_UNSEEN = 2.0**-30  # of the features' unit: rows below add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
 
 
 def double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
-    """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`."""
+    """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`, in any array library."""
     m = design.size
-    gram, small = np.zeros((m, m)), np.zeros((m, wanted.shape[1]))
-    unit = design.unit
+    gram, small = zeros((m, m), wanted), zeros((m, wanted.shape[1]), wanted)
     for part, tile in design.tiles(rows, np.dtype(np.float64)):
         if root is not None:
-            tile *= root[part, None]
-        tile = np.ascontiguousarray(tile)
-        small += tile.T @ wanted[part]
-        add_gram(gram, _loud(tile, unit if root is None else unit * root[part]))
+            tile *= root[part][:, None]
+        small += tile.T @ wanted[part, :]
+        if is_numpy(tile):  # elsewhere, to find such rows takes longer than to add them
+            unit = design.unit if root is None else design.unit * root[part]
+            tile = _without_unseen(np.ascontiguousarray(tile), unit)
+        add_gram(gram, tile)
     return mirror(gram), small
 
 
@@ -54,7 +55,7 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
             corner += wide.T @ wide
             apart += wide.T @ wanted[part]
         small += tile.T @ narrow[part]
-        tile = _loud(tile, unit if root is None else unit * root[part])
+        tile = _without_unseen(tile, unit if root is None else unit * root[part])
         if not tile.shape[0]:
             continue
         add_gram(run, tile, fresh=pending == 0)
@@ -74,14 +75,14 @@ def single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> t
     return gram, small
 
 
-def _loud(tile: Any, unit: Any) -> Any:
-    """The tile without silent rows, where they are many: a narrow kernel does not see most rows.
+def _without_unseen(tile: Any, unit: Any) -> Any:
+    """The tile without rows that no landmark sees, where they are many: with a narrow kernel most are.
 
     `unit` is the size of a feature that a landmark sees in full, times √weight of each row: a row is
-    silent by what it is, not by what it weighs.
+    unseen by what it is, not by what it weighs.
     """
-    silent = tile.max(axis=1, initial=0.0) <= _SILENT * unit
-    if np.count_nonzero(silent) < tile.shape[0] / 8:
+    unseen = tile.max(axis=1, initial=0.0) <= _UNSEEN * unit
+    if np.count_nonzero(unseen) < tile.shape[0] / 8:
         return tile
-    silent &= tile.min(axis=1, initial=0.0) >= -_SILENT * unit
-    return tile[~silent]
+    unseen &= tile.min(axis=1, initial=0.0) >= -_UNSEEN * unit
+    return tile[~unseen]

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
+from onefold.linalg import is_foreign, like, symmetric_eigh, to_numpy
 from onefold.smoothers.rounding import check_spectrum
 
 SMALLEST_RIDGE = 2.0**-15
@@ -47,7 +48,8 @@ class Whitening:
     Attributes
     ----------
     T : array (m, r)
-    values : array (r,)
+        Beside the landmarks.
+    values : NumPy array (r,)
         Eigenvalues of what was kept, ascending; ones for pivots.
     report : dict
     """
@@ -73,7 +75,8 @@ class Whitening:
         rows : int
             Number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
         """
-        values, vectors = np.linalg.eigh(W)
+        found, vectors = symmetric_eigh(W, overwrite=False, release_lock=True)
+        values = to_numpy(found)
         check_spectrum(values)
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
@@ -86,9 +89,9 @@ class Whitening:
         if rank is not None:
             keep[: max(0, m - rank)] = False
             report["rank_asked"] = rank
-        kept = values[keep]
+        kept = values[keep]  # the last ones, since they ascend
         report["rank"] = int(kept.size)
-        return cls(vectors[:, keep] / np.sqrt(kept)[None, :], kept, report)
+        return cls(vectors[:, m - kept.size :] / like(np.sqrt(kept), W)[None, :], kept, report)
 
     @classmethod
     def pivoted(cls, W: Any) -> Whitening:
@@ -96,6 +99,7 @@ class Whitening:
 
         Landmarks that the others explain to the rounding of W's entries are left out.
         """
+        reference, W = W, to_numpy(W)
         check_spectrum(np.linalg.eigvalsh(W))
         m = W.shape[0]
         diagonal = np.diagonal(W)
@@ -114,7 +118,7 @@ class Whitening:
             "smallest_pivot": float(lower[-1, -1] ** 2) if found else 0.0,
             "rank": int(found),
         }
-        return cls(T * unit[:, None], np.ones(found), report)
+        return cls(like(T * unit[:, None], reference), np.ones(found), report)
 
     def rounding_ridge(self, rows: int, precision: Precision = "double") -> float:
         """The ridge that rounding errors of the sums over `rows` look like in the smallest direction."""
@@ -148,6 +152,8 @@ class Whitening:
             return "mixed", None
         for apart in _APART:
             if self.values.size > apart and smallest >= _ALIKE * self.values[-1 - apart]:
+                if is_foreign(self.T):  # there float64 sums take no longer than float32 ones
+                    return "mixed", None
                 first = self.values.size - apart
                 leading = self.T[:, first:] * np.sqrt(self.values[first:])[None, :]
                 return "single", np.ascontiguousarray(leading, np.float32) if apart else None
@@ -163,5 +169,5 @@ def spanning_landmarks(W: Any, rank: int) -> Any:
     wanted = int(np.ceil(_PIVOTS_PER_DIRECTION * rank)) + 16
     if wanted > m / 2:
         return np.arange(m)
-    _, pivots, found, _ = scipy.linalg.lapack.dpstrf(W, lower=1)
+    _, pivots, found, _ = scipy.linalg.lapack.dpstrf(to_numpy(W), lower=1)
     return np.sort(pivots[: min(wanted, found)] - 1)

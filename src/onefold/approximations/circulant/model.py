@@ -22,7 +22,9 @@ from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, namespace, take_rows
-from onefold.smoothers.circulant.smoother import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.base import Smoother
+from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.reordered import Reordered
 
 if TYPE_CHECKING:
     from onefold.approximations.circulant.settings import Circulant
@@ -53,8 +55,11 @@ class CirculantModel(SmoothingModel):
     def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
         self.problem, self._kernel, self._settings = problem, kernel, settings
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
-        self.smoother: CirculantSmoother = self._smoother(problem, layout)
-        spectrum = self.smoother.spectrum
+        self._cells, self._order = self._smoother(problem, layout), layout.order
+        self.smoother: Smoother = self._cells
+        if layout.order is not None:
+            self.smoother = Reordered(self._cells, layout.order)
+        spectrum = self._cells.spectrum
         self.report: dict[str, Any] = {
             "name": "circulant",
             "shape": list(layout.shape),
@@ -65,7 +70,7 @@ class CirculantModel(SmoothingModel):
             "negative_eigenvalues": spectrum.negative,
             "smallest_eigenvalue": spectrum.smallest,
             "negative": _what_was_done(spectrum),
-            "solves": self.smoother.solves,
+            "solves": self._cells.solves,
         }
 
     def _spectrum(self, shape: tuple[int, ...]) -> CirculantSpectrum:
@@ -77,15 +82,12 @@ class CirculantModel(SmoothingModel):
         return self._spectra[shape]
 
     def _smoother(self, problem: Problem, layout: Layout) -> CirculantSmoother:
-        return CirculantSmoother(
-            self._spectrum(layout.shape),
-            problem.n,
-            fit_intercept=problem.fit_intercept,
-            order=layout.order,
-        )
+        """The smoother of rows in the order of the layout's cells."""
+        spectrum = self._spectrum(layout.shape)
+        return CirculantSmoother(spectrum, problem.n, fit_intercept=problem.fit_intercept)
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
-        spectra = [self.smoother.spectrum]
+        spectra = [self._cells.spectrum]
         if self._settings.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
             shapes = {choose_shape(size, self._settings.levels) for size in sizes}
@@ -104,9 +106,10 @@ class CirculantModel(SmoothingModel):
         return [self._predict_part(part, alphas) for part in parts]
 
     def _train(self, rows: Any) -> tuple[CirculantSmoother, Problem]:
-        """The smoother of some of the rows, with the shape that their number asks for."""
-        problem = self.problem.rows(rows)
-        return self._smoother(problem, self._settings.layout(self.problem, rows)), problem
+        """Some of the rows in the order of their cells, and the smoother of those."""
+        layout = self._settings.layout(self.problem, rows)
+        problem = self.problem.rows(rows if layout.order is None else rows[layout.order])
+        return self._smoother(problem, layout), problem
 
     def _predict_part(self, part: Any, alphas: Any) -> Array:
         smoother, training = self._train(np.setdiff1d(np.arange(self.problem.n), part))
@@ -124,8 +127,11 @@ class CirculantModel(SmoothingModel):
         xp = namespace(Y)
         per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
         values, which = np.unique(per_target, return_inverse=True)
-        dual, intercepts = self.smoother.coefficients(Y, values)
+        ordered = Y if self._order is None else take_rows(Y, self._order)
+        dual, intercepts = self._cells.coefficients(ordered, values)
         coef = xp.stack([dual[int(i), :, t] for t, i in enumerate(which)], axis=1)
+        if self._order is not None:
+            coef = take_rows(coef, np.argsort(self._order))
         intercept = xp.stack([intercepts[int(i), t] for t, i in enumerate(which)])
         return Expansion(self._kernel, self.problem.X, coef, intercept)
 

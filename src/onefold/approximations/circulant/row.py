@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import spans
 from onefold.linalg import Array, is_foreign, like, namespace
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
 
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache

@@ -17,7 +17,7 @@ from onefold.approximations.circulant.model import CirculantModel, Layout
 from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
 from onefold.approximations.circulant.shape import choose_shape, fold_shape
 from onefold.kernels import Kernel
-from onefold.smoothers.circulant.smoother import Negative
+from onefold.smoothers.circulant import Negative
 from onefold.smoothers.route import Need
 
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import spans
-from onefold.linalg import Array, all_finite, is_foreign, namespace
+from onefold.linalg import Array, all_finite, namespace
+from onefold.machine.spans import spans
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.rounding import GIVEN, psd_probe
 
@@ -15,17 +15,15 @@ _LARGEST = 1e290  # of a sum of kernel values: products with it are still number
 
 
 def recentred(K: Array, border: Array, mean_row: Array) -> Array:
-    """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K for NumPy, in strips."""
+    """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K, in strips."""
     n, length = K.shape[0], float(border @ border)
     middle = float(mean_row @ border)
     trace = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
     c = max(trace - middle, 0.0) / n
     # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
     u = mean_row - border * ((middle + c) / (2 * length))
-    if is_foreign(K):
-        return K - (border[:, None] * u[None, :] + u[:, None] * border[None, :])
     for part in spans(n, _STRIP):
-        K[part] -= np.outer(border[part], u) + np.outer(u[part], border)
+        K[part, :] -= border[part, None] * u[None, :] + u[part, None] * border[None, :]
     return K
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from onefold.linalg import (
     double,
     is_foreign,
     like,
+    like_index,
     namespace,
     on_accelerator,
     ones,
@@ -29,7 +31,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
-from onefold.smoothers.base import without_rows
+from onefold.smoothers.left_out import LeftOut
 from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
 from onefold.smoothers.rounding import PSD, Rounding
 from onefold.smoothers.route import LARGE, Need
@@ -95,9 +97,8 @@ class ExactModel(SmoothingModel):
     def leave_one_out(self, alphas: Any) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         predictions = self.problem.unscale(predictions)
-        root = self.problem.root_weight
-        if root is not None:
-            row = int(np.argmax(to_numpy(root)))
+        if self._host_weight is not None:
+            row = int(np.argmax(self._host_weight))
             if self._outweighs([row]):
                 there = self._trained_without([row], alphas)
                 predictions = like(to_numpy(predictions), predictions)
@@ -120,12 +121,15 @@ class ExactModel(SmoothingModel):
 
     def _outweighs(self, rows: Any) -> bool:
         """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
-        root = self.problem.root_weight
-        if root is None:
+        weight = self._host_weight
+        if weight is None:
             return False
-        weight = to_numpy(root) ** 2
-        rest = np.delete(weight, rows)
-        return bool(rest.sum() < _OUTWEIGHED * weight.sum())
+        return bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
+
+    @cached_property
+    def _host_weight(self) -> Any | None:
+        root = self.problem.root_weight
+        return None if root is None else to_numpy(root) ** 2
 
     def _trained_without(self, rows: Any, alphas: Any) -> Array:
         """The rows predicted by models that are fitted without them, one factorisation for each μ."""
@@ -149,7 +153,7 @@ class ExactModel(SmoothingModel):
         worth it while that is less than the factorisation.
         """
         problem = self.problem
-        xp = namespace(problem.Y)
+        xp, Y = namespace(problem.Y), problem.Y
         duals = self.smoother.heldout_duals(problem.scaled_targets(), parts, alphas)
         if problem.root_weight is not None:
             duals = duals * problem.root_weight[None, None, :, None]
@@ -157,15 +161,15 @@ class ExactModel(SmoothingModel):
         coef = xp.reshape(xp.permute_dims(duals, (2, 0, 1, 3)), (n, a * k * t))
         values = self._times_kernel(coef)
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (1, 2, 0, 3))
+        weight = ones(n, Y) if problem.root_weight is None else problem.root_weight**2
+        weights = LeftOut(parts, Y).blanked(weight[:, None])
         found = []
         for index, rows in enumerate(parts):
             f = values[:, index, ...]
             if problem.fit_intercept:
-                weight = ones(n, problem.Y) if problem.root_weight is None else problem.root_weight**2
-                weight = without_rows(weight[:, None], rows)[:, 0]
-                missing = xp.permute_dims(problem.Y[None, ...] - f, (0, 2, 1)) @ weight
-                f = f + (missing / xp.sum(weight))[:, None, :]
-            found.append(xp.stack([take_rows(f[i, ...], rows) for i in range(a)]))
+                missing = xp.permute_dims(Y[None, ...] - f, (0, 2, 1)) @ weights[:, index]
+                f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
+            found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
 
     def _times_kernel(self, coef: Array) -> Array:

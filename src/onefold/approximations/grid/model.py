@@ -20,12 +20,12 @@ import numpy as np
 from onefold.approximations.base import Model, Problem
 from onefold.approximations.grid.lowrank import low_rank_factor
 from onefold.approximations.grid.shifted import solve_shifted
-from onefold.approximations.grid.statistics import Statistics, collect
+from onefold.approximations.grid.sums import GridSums, grid_sums
 from onefold.expansions import GridExpansion
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
-from onefold.kernels.tiles import spans
 from onefold.linalg import Array, like, to_numpy
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop
 
 _LIMIT = 2000  # iterations
@@ -57,7 +57,7 @@ class GridModel(Model):
             "name": "grid",
             "points": list(lattice.counts),
             "step": [float(h) for h in lattice.step],
-            "kernel_error": kernel_error(kernel, lattice, self._X),
+            "kernel_error": interpolation_error(kernel, lattice, self._X),
         }
         if self.report["kernel_error"] > _COARSE:
             warnings.warn(
@@ -74,13 +74,13 @@ class GridModel(Model):
         )
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        found = [self._statistics(rows) for rows in parts]
+        found = [self._sums(rows) for rows in parts]
         if _partition(parts, self._problem.n):
             whole = found[0]
             for other in found[1:]:
                 whole = whole + other
         else:
-            whole = self._statistics(slice(None))
+            whole = self._sums(slice(None))
         solutions = self._solve([whole - part for part in found], whole, alphas)
         return [self._predict(rows, s) for rows, s in zip(parts, solutions)]
 
@@ -89,7 +89,7 @@ class GridModel(Model):
         t = self._Y.shape[1]
         per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
         alphas, which = np.unique(per_target, return_inverse=True)
-        rows = self._statistics(slice(None))
+        rows = self._sums(slice(None))
         solution = self._solve([rows], rows, alphas)[0]
         values = solution.values[which, np.arange(t)]
         intercept = solution.intercept[which, np.arange(t)]
@@ -104,11 +104,11 @@ class GridModel(Model):
             intercept,
         )
 
-    def _statistics(self, rows: Any) -> Statistics:
+    def _sums(self, rows: Any) -> GridSums:
         weight = None if self._weight is None else self._weight[rows]
-        return collect(self._lattice, self._X[rows], self._Y[rows], weight)
+        return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
-    def _solve(self, sets: list[Statistics], whole: Statistics, alphas: Any) -> list[GridSolution]:
+    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: Any) -> list[GridSolution]:
         """The models of several training sets, for every μ."""
         alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
         bordered = self._problem.fit_intercept
@@ -174,10 +174,11 @@ class GridModel(Model):
             )
 
 
-def kernel_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
+def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
     """Root mean square error of interpolated kernel values over pairs of rows, of k(x, x).
 
-    Half of the pairs are of a row with itself and with rows close to it, where a kernel bends most.
+    Half of the pairs are of a row with itself and with rows close to it, where a kernel bends most. A
+    model reports it as ``kernel_error``.
     """
     generator = np.random.default_rng(0)
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]

@@ -3,7 +3,8 @@ r"""(A K + μI) c = b for every μ from one Krylov space.
 A and K are symmetric and positive semi-definite, their product is not symmetric, but it is
 self-adjoint in the inner product uᵀKv: conjugate gradients work there without ever needing K⁻¹. And
 Krylov spaces do not see the shift μ: the iteration at the smallest μ carries all others along, at the
-cost of two vectors each (Jegerlehner's recurrences).
+cost of two vectors each (Jegerlehner's recurrences). That is another algorithm than the preconditioned
+iteration of :mod:`onefold.linalg.conjugate_gradients`: no preconditioner commutes with the shift.
 """
 
 from __future__ import annotations

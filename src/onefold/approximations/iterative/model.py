@@ -110,10 +110,10 @@ class IterativeModel(Model):
         with limit_blas(1):
             for value in np.unique(mu):
                 own = np.flatnonzero(mu == value)
-                dual[:, own], intercept[own], told = self._solve(float(value), own)
-                solves.append(told)
+                dual[:, own], intercept[own], outcome = self._solve(float(value), own)
+                solves.append(outcome)
         self.report["solves"] = solves
-        worst = max(solves, key=lambda told: told["residual"])
+        worst = max(solves, key=lambda outcome: outcome["residual"])
         if not worst["converged"]:
             warnings.warn(
                 f"conjugate gradients stopped after {worst['iterations']} iterations at a relative "
@@ -167,7 +167,7 @@ class IterativeModel(Model):
             return product
 
         roughs = [rough] if rough is true else [rough, true]
-        a, b, told = solve_refined(
+        a, b, outcome = solve_refined(
             times(true, fast=False),
             [times(operator, fast=True) for operator in roughs],
             self._low_rank.solver(mu),
@@ -177,5 +177,5 @@ class IterativeModel(Model):
             tolerance=self._settings.tolerance,
             max_iterations=self._settings.max_iterations,
         )
-        told = {"alpha": mu * problem.alpha_unit, **told}
-        return root[:, None] * a * unit[None, :], b * unit + offset, told
+        outcome = {"alpha": mu * problem.alpha_unit, **outcome}
+        return root[:, None] * a * unit[None, :], b * unit + offset, outcome

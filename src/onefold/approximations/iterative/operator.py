@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels.base import Kernel
-from onefold.kernels.tiles import common_origin, spans
+from onefold.kernels.tiles import common_origin
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, map_threads
 
 _SIDE = 1024
@@ -34,12 +35,13 @@ class KernelOperator:
     """
 
     def __init__(self, kernel: Kernel, X: Any, *, dtype: Any, keep: bool) -> None:
-        self._kernel, self.n = kernel, X.shape[0]
+        self.n = X.shape[0]
         self._threads = None if kernel.thread_safe else 1
         origin = common_origin(kernel, X)
         shifted = X if origin is None else X - origin[None, :]
         self._rows = np.asarray(shifted, dtype=dtype)
         self._parts = list(spans(self.n, _SIDE))
+        self._bound = [kernel.bind(self._rows[part]) for part in self._parts]
         self._kept: list[list[Any]] | None = None
         if keep:
             numbers = range(len(self._parts))
@@ -49,11 +51,7 @@ class KernelOperator:
     def _strip(self, i: int) -> list[Any]:
         """The tiles of block row i up to the diagonal."""
         left = self._rows[self._parts[i]]
-        return [self._tile(left, self._rows[self._parts[j]]) for j in range(i + 1)]
-
-    def _tile(self, left: Any, right: Any) -> Any:
-        out = np.empty((left.shape[0], right.shape[0]), dtype=self._rows.dtype)
-        return self._kernel.fill(left, right, out)
+        return [tile(left) for tile in self._bound[: i + 1]]
 
     def product(self, V: Any, *, rough: bool = False) -> Any:
         """K V for V of shape (n, columns), float64.
@@ -97,4 +95,4 @@ class KernelOperator:
         for j in range(i + 1):
             part = self._parts[j]
             width = part.stop - part.start
-            yield j, self._kernel.fill(left, self._rows[part], buffer[:, :width])
+            yield j, self._bound[j](left, buffer[:, :width])

@@ -1,4 +1,4 @@
-r"""Conjugate gradients for several right-hand sides at once, refined by true residuals.
+r"""A low-rank preconditioner, and conjugate gradients refined by true residuals.
 
 With the whitened features Ψ (n, r) of a landmark model, weights folded in, and M = ΨᵀΨ = Q D Qᵀ,
 
@@ -10,15 +10,17 @@ float64: what is applied is then exactly symmetric and positive, which conjugate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import spans
+from onefold.linalg.conjugate_gradients import Map, conjugate_gradients
 from onefold.linalg.gram import add_gram, mirror
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
+from onefold.rows import rows_of
 from onefold.statistics import Design, Whitening, predict_groups
 from onefold.statistics.finite import finite_kernel
 
@@ -36,7 +38,7 @@ class LowRankPreconditioner:
         self.rank = T.shape[1]
         large = 8 * X.shape[0] * self.rank > _LARGE
         self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
-        for _, rows, values in predict_groups(design, X, [T]):
+        for _, rows, values in predict_groups(design, rows_of(X), [T]):
             self._features[rows] = values * root[rows, None]
         parts = list(spans(X.shape[0], _BLOCK))
         self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]
@@ -52,7 +54,7 @@ class LowRankPreconditioner:
             add_gram(total, self._features[part].astype(np.float64, copy=False))
         return mirror(total)
 
-    def solver(self, mu: float) -> Callable[[Any], Any]:
+    def solver(self, mu: float) -> Map:
         """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
         inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
 
@@ -77,35 +79,6 @@ class LowRankPreconditioner:
             return out
 
         return solve
-
-
-Map = Callable[[Any], Any]
-
-
-def conjugate_gradients(
-    product: Map, precondition: Map, rhs: Any, norm: Map, goal: Any, max_iterations: int
-) -> tuple[Any, int]:
-    """Solve A x = rhs for every column until its carried residual has a norm of at most `goal`.
-
-    Returns x and the number of iterations. Rounding parts the carried residual from the true one.
-    """
-    x, residual, iterations = np.zeros_like(rhs), rhs.copy(), 0
-    z = precondition(residual)
-    direction, rz = z, np.einsum("ij,ij->j", residual, z)
-    while iterations < max_iterations:
-        image = product(direction)
-        curvature = np.einsum("ij,ij->j", direction, image)
-        step = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
-        x += step[None, :] * direction
-        residual -= step[None, :] * image
-        iterations += 1
-        if np.all(norm(residual) <= goal) or not step.any():
-            break
-        z = precondition(residual)
-        fresh = np.einsum("ij,ij->j", residual, z)
-        ratio = np.where(rz > 0, fresh / np.where(rz > 0, rz, 1.0), 0.0)
-        direction, rz = z + ratio[None, :] * direction, fresh
-    return x, iterations
 
 
 def solve_refined(
@@ -146,10 +119,11 @@ def solve_refined(
         if fit_intercept and rho is None:
             # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
             rhs, goal = np.hstack([root[:, None], rhs]), np.append(_DIGITS * norm(root[:, None]), goal)
-        step, count = conjugate_gradients(
-            roughs[rough], precondition, rhs, norm, goal, max_iterations - iterations
+        # Rounding parts the residual that is carried along from the true one, computed below.
+        found = conjugate_gradients(
+            roughs[rough], precondition, rhs.copy(), norm, goal, limit=max_iterations - iterations
         )
-        iterations += count
+        step, iterations = found.X, iterations + found.iterations
         if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
             best = 0.0
             continue

@@ -1,6 +1,6 @@
 r"""A basis model: f(x) = Σ_{j∈S} β_j k(x, z_j) + b, the penalty βᵀK_SSβ, all n residuals in the loss.
 
-What the ways of training it share: the targets about their mean, the expansion, the report. Small
+What the ways of training it share: the expansion and the report. Small
 problems are trained from factors of their rows (`factored`), large ones from sums over them (`summed`).
 """
 
@@ -17,11 +17,13 @@ from onefold.approximations.base import Model, Problem
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error
 from onefold.approximations.nystroem.coordinates import Coordinates
 from onefold.expansions import Expansion
-from onefold.linalg import Array, like, to_numpy
+from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
+from onefold.rows import Groups
+from onefold.statistics import Design
 
 Solution = tuple[Any, Any]
-"""β of the landmarks (m, μ, targets) and b (μ, targets), the latter without the targets' offset."""
+"""β of the landmarks (m, μ, targets) and b (μ, targets)."""
 
 
 class BasisModel(Model):
@@ -32,30 +34,17 @@ class BasisModel(Model):
     def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
         self.coordinates, self.design = coordinates, coordinates.design
         self.report = dict(coordinates.report)
-        self.problem = problem
-        # With an intercept targets may be shifted, which keeps their digits and costs nothing.
-        self.offset = np.zeros(problem.Y.shape[1])
-        if problem.fit_intercept:
-            root = None if problem.root_weight is None else to_numpy(problem.root_weight)
-            self.offset = np.average(
-                to_numpy(problem.Y), axis=0, weights=None if root is None else root**2
-            )
-        self._Y = problem.Y - like(self.offset, problem.Y)[None, :]
+        self.problem, self.source = problem, problem.source
 
     # BLAS runs on one thread in all of them, so that digits do not depend on the number of threads.
 
     def leave_one_out(self, alphas: Any) -> Array:
         with limit_blas(1):
-            found = self._leave_one_out(alphas)
-        found += self.offset[None, None, :]
-        return found
+            return self._leave_one_out(alphas)
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         with limit_blas(1):
-            found = self._heldout([np.asarray(rows) for rows in parts], alphas)
-        for values in found:  # in place: there is one for every ridge
-            values += self.offset[None, None, :]
-        return found
+            return self._heldout([np.asarray(rows) for rows in parts], alphas)
 
     def heldout_squared_error(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
@@ -64,17 +53,17 @@ class BasisModel(Model):
 
         They count a row once: a splitter that tests rows repeatedly is not served.
         """
-        if any(np.unique(test).size < len(test) for test in tests):
+        groups = self.source.grouped_by([*left_out, *tests])
+        if groups.repeats:
             return None
         with limit_blas(1):
-            return self._squared_error(left_out, tests, alphas)
+            return self._squared_error(groups, len(left_out), alphas)
 
     def expansion(self, alpha: Any) -> Expansion:
         with limit_blas(1):
             beta, intercept, mu = self.solve_each(alpha)
             self.report_error(mu, intercept)
-        X, constant = self.problem.X, intercept + self.offset
-        return Expansion(self.design.kernel, self.design.landmarks, like(beta, X), like(constant, X))
+        return Expansion(self.design.kernel, self.design.landmarks, beta, intercept)
 
     @abstractmethod
     def solve(self, alphas: Any) -> Solution:
@@ -91,26 +80,18 @@ class BasisModel(Model):
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]: ...
 
     @abstractmethod
-    def _squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None: ...
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        """Of `parts` models; the groups were made from what they leave out, then from what they test."""
 
     def root_of(self, rows: Any) -> Any:
-        """√weights of some rows, NumPy."""
+        """√weights of the rows with these numbers."""
         root = self.problem.root_weight
-        if root is None:
-            return np.ones(rows.stop - rows.start if isinstance(rows, slice) else len(rows))
-        return to_numpy(root)[rows]
-
-    def targets_of(self, rows: Any) -> Any:
-        """The targets of some rows about their offset, NumPy."""
-        return to_numpy(self._Y)[rows]
+        return np.ones(len(rows)) if root is None else take_rows(root, rows)
 
     def report_error(self, alpha: Any, intercept: Any) -> None:
         """Add ‖K − K̃‖₂ and ding2012's bound to the report; warn of a ridge that rounding hides."""
-        found = kernel_error(self.design, self.coordinates.T, self.problem.X, seed=0)
-        # About the offset: y and b enter by their difference alone, and the bound is tighter.
-        bound = decision_bound(found, to_numpy(self._Y), intercept, alpha)
+        found = kernel_error(self.design, self.coordinates.T, self.source, seed=0)
+        bound = decision_bound(found, to_numpy(self.problem.Y), to_numpy(intercept), alpha)
         self.report |= {
             "kernel_error": found["kernel_error"],
             "kernel_error_rows": found["kernel_error_rows"],
@@ -128,17 +109,25 @@ class BasisModel(Model):
             )
 
     def solve_each(self, alpha: Any) -> tuple[Any, Any, Any]:
-        """β (m, t), b (t,) without the offset, and μ (t,), for one μ or one per target."""
+        """β (m, t), b (t,), and μ (t,), for one μ or one per target."""
         t = self.problem.Y.shape[1]
         mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
         values, which = np.unique(mu, return_inverse=True)
         beta, intercept = self.solve(values)
-        return beta[:, which, np.arange(t)], intercept[which, np.arange(t)], mu
+        xp = namespace(beta)
+        pick = [(int(i), target) for target, i in enumerate(which)]
+        coef = xp.stack([beta[:, i, target] for i, target in pick], axis=1)
+        return coef, xp.stack([intercept[i, target] for i, target in pick]), mu
 
 
-def landmark_coefficients(coordinates: Coordinates, theta: Any, T: Any | None = None) -> Any:
-    """θ (μ, r, t) as coefficients of the landmarks, (m, μ, t); T where θ is not in their coordinates."""
-    count, r, t = theta.shape
-    flat = theta.transpose(1, 0, 2).reshape(r, count * t)
-    beta = coordinates.of_landmarks(flat if T is None else T @ flat)
-    return beta.reshape(beta.shape[0], count, t)
+def landmark_coefficients(design: Design, T: Any, theta: Any) -> Any:
+    """θ (μ, r, t) in the coordinates of T as coefficients of the landmarks, (m, μ, t)."""
+    beta = T @ flattened(theta)
+    beta = beta if design.mix is None else design.mix @ beta
+    return namespace(beta).reshape(beta, (beta.shape[0], theta.shape[0], theta.shape[2]))
+
+
+def flattened(theta: Any) -> Any:
+    """θ (μ, r, t) as (r, μ·t)."""
+    xp, (count, r, t) = namespace(theta), theta.shape
+    return xp.reshape(xp.permute_dims(theta, (1, 0, 2)), (r, count * t))

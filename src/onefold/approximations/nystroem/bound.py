@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.tiles import gram, spans
-from onefold.linalg import take_rows, to_numpy
+from onefold.kernels.tiles import gram
+from onefold.linalg import like, namespace
+from onefold.machine.spans import spans
 from onefold.machine.threads import map_threads
+from onefold.rows import Rows
 from onefold.statistics import Design
 
 _SAMPLE = 2048
@@ -26,17 +28,18 @@ _STRIP = 256  # rows at a time, whatever the number of threads
 _ITERATIONS = 30
 
 
-def kernel_error(design: Design, T: Any, X: Any, *, seed: int) -> dict[str, Any]:
+def kernel_error(design: Design, T: Any, source: Rows, *, seed: int) -> dict[str, Any]:
     """‖K − K̃‖₂, estimated: O(s²(d + r)) for a sample of s ≤ 2048 rows, whatever n."""
-    n, rng = X.shape[0], np.random.default_rng(seed)
+    n, rng = source.n, np.random.default_rng(seed)
     size = min(n, _SAMPLE)
-    rows = take_rows(X, np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n))
+    rows = source.sample(np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n))
     features = design.features(rows) @ T
-    difference = np.array(to_numpy(gram(design.kernel, rows)))
-    largest = float(np.diagonal(difference).max())
+    difference = gram(design.kernel, rows)
+    xp = namespace(difference)
+    largest = float(xp.max(xp.linalg.diagonal(difference)))
 
     def subtract(part: slice) -> None:
-        difference[part] -= features[part] @ features.T
+        difference[part, :] -= features[part, :] @ features.T
 
     for _ in map_threads(subtract, spans(size, _STRIP)):
         pass
@@ -46,14 +49,14 @@ def kernel_error(design: Design, T: Any, X: Any, *, seed: int) -> dict[str, Any]
 
 def largest_eigenvalue(matrix: Any, rng: np.random.Generator) -> float:
     """Of a positive semi-definite matrix, by power iterations; at most what it is."""
-    vector = rng.standard_normal(matrix.shape[0])
-    value = 0.0
+    xp, vector = namespace(matrix), like(rng.standard_normal(matrix.shape[0]), matrix)
+    values = []
     for _ in range(_ITERATIONS):
-        vector /= max(float(np.linalg.norm(vector)), np.finfo(float).tiny)
+        vector = vector / xp.clip(xp.sqrt(vector @ vector), float(np.finfo(float).tiny), None)
         image = matrix @ vector
-        value = max(value, float(vector @ image))
+        values.append(vector @ image)
         vector = image
-    return value
+    return max(0.0, float(xp.max(xp.stack(values))))
 
 
 def decision_bound(found: dict[str, Any], Y: Any, intercept: Any, alpha: Any) -> float:

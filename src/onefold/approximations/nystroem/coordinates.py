@@ -10,7 +10,7 @@ By the amount of work, training uses
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from onefold.approximations.base import Problem
 from onefold.approximations.footprint import uses_factors
 from onefold.kernels import Kernel
 from onefold.landmarks import Basis
-from onefold.linalg import is_single
+from onefold.linalg import is_single, like, submatrix
 from onefold.machine.threads import limit_blas
 from onefold.statistics import Design, Whitening
 from onefold.statistics.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
@@ -50,11 +50,6 @@ class Coordinates:
     training: Training
     report: dict[str, Any]
 
-    def of_landmarks(self, theta: Any) -> Any:
-        """β (m, columns) of the landmarks from θ (r, columns)."""
-        coefficients = self.T @ theta
-        return coefficients if self.design.mix is None else self.design.mix @ coefficients
-
 
 def choose_coordinates(
     kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None, thin: bool
@@ -64,7 +59,7 @@ def choose_coordinates(
     With `thin` a kernel so smooth that few directions of the landmark kernel are above rounding keeps
     only as many landmarks as span them, where the work is large; the report tells.
     """
-    n = problem.n
+    n, basis = problem.n, replace(basis, rows=problem.source.placed(basis.rows))
     with limit_blas(1):  # the same digits whatever the number of threads
         W = Design(kernel, basis.rows).inner()
         work = n * basis.size**2
@@ -81,7 +76,7 @@ def choose_coordinates(
         if thin:
             index = spanning_landmarks(W, whitening.T.shape[1])
             if index.size < basis.size:
-                basis, W = basis.thinned(index), W[np.ix_(index, index)]
+                basis, W = basis.thinned(index), submatrix(W, index, index)
                 whitening = Whitening.of(W, rank, rows=n)
     return _coordinates(kernel, problem, basis, whitening, "sums")
 
@@ -93,7 +88,7 @@ def _coordinates(
     leading = mix = None
     T = whitening.T
     if training == "whitened sums":
-        mix, T = T, np.eye(T.shape[1])
+        mix, T = T, like(np.eye(T.shape[1]), T)
     if is_single(problem.X) and training == "sums":
         precision, leading = whitening.precision_for(problem.n)
     report = {

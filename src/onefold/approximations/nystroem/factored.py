@@ -17,11 +17,11 @@ import numpy as np
 from onefold.approximations.base import Problem
 from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
 from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.kernels.tiles import spans
-from onefold.linalg import is_sparse, to_numpy
-from onefold.machine.threads import limit_blas, map_threads
+from onefold.linalg import is_sparse, like, to_numpy
+from onefold.machine.spans import spans
+from onefold.machine.threads import limit_blas, map_all, map_threads
+from onefold.rows import Groups
 from onefold.smoothers.thin import ThinSmoother
-from onefold.statistics import Groups, group_rows
 from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
 from onefold.statistics.finite import finite_kernel
 
@@ -38,18 +38,19 @@ class FactoredModel(BasisModel):
         super().__init__(problem, coordinates)
         self._V: Any = None
         self._root = None if problem.root_weight is None else to_numpy(problem.root_weight)
-        self._known: tuple[Any, Groups, list[Factor]] | None = None
+        self._T, self._Y = to_numpy(coordinates.T), to_numpy(problem.Y)
+        self._known: tuple[Groups, list[Factor]] | None = None
 
     # -- factors ---------------------------------------------------------------------------------
 
     def _features(self) -> Any:
         """V of all rows, (n, r). O(n m r) time, once."""
         if self._V is None:
-            X, T, design = self.problem.X, self.coordinates.T, self.design
+            X, T, design = self.problem.X, self._T, self.design
             V = np.empty((self.problem.n, T.shape[1]))
 
             def fill(part: slice) -> None:
-                V[part] = design.features(X[part] if is_sparse(X) else X[part, :]) @ T
+                V[part] = to_numpy(design.features(X[part] if is_sparse(X) else X[part, :])) @ T
 
             for _ in map_threads(fill, spans(self.problem.n, _BLOCK), design.threads):
                 pass
@@ -60,50 +61,40 @@ class FactoredModel(BasisModel):
         root = None if self._root is None else self._root[rows]
         return Factor.of(
             self._features()[rows],
-            self.targets_of(rows),
+            self._Y[rows],
             root,
             fit_intercept=self.problem.fit_intercept,
         )
 
-    def _each(self, function: Any, items: Any) -> list[Any]:
-        """``[function(item) for item in items]``, side by side."""
-        items = list(items)
-        done = dict(map_threads(lambda i: (i, function(items[i])), range(len(items))))
-        return [done[i] for i in range(len(items))]
-
     def _path(self) -> FactorPath:
         """The model of all rows."""
         n, r = self._features().shape
-        pieces = self._each(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
+        pieces = map_all(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
         return FactorPath(Factor.union(pieces))
 
-    def _groups(self, sets: list[Any]) -> tuple[Groups, list[Factor]]:
-        """The groups that the sets consist of, and the factor of each."""
-        if self._known is None or not _same(self._known[0], sets):
+    def _factors(self, groups: Groups) -> list[Factor]:
+        """The factor of each group."""
+        if self._known is None or self._known[0] is not groups:
             self._features()
-            groups = group_rows(self.problem.n, sets)
             members = [np.flatnonzero(groups.label == g) for g in range(groups.count)]
-            self._known = sets, groups, self._each(self._factor, members)
-        return self._known[1:]
+            self._known = groups, map_all(self._factor, members)
+        return self._known[1]
 
-    def _paths(self, left_out: Sequence[Any], tests: Sequence[Any] = ()) -> list[FactorPath]:
-        """The model without each of the sets `left_out`."""
-        groups, factors = self._groups([*left_out, *tests])
+    def _paths(self, groups: Groups, parts: int) -> list[FactorPath]:
+        """The models without each of the first `parts` sets that the groups were made from."""
+        factors = self._factors(groups)
 
-        def train(part: int) -> FactorPath:
-            outside = np.setdiff1d(np.arange(groups.count), groups.members[part])
+        def train(members: Any) -> FactorPath:
+            outside = np.setdiff1d(np.arange(groups.count), members)
             return FactorPath(Factor.union([factors[g] for g in outside]))
 
-        return self._each(train, range(len(left_out)))
+        return map_all(train, groups.members[:parts])
 
-    def _worth_refits(self, sets: Sequence[Any]) -> bool:
+    def _worth_refits(self, groups: Groups, parts: int) -> bool:
         """Whether training without each of the sets from the groups' factors is quick enough."""
-        n, width = self.problem.n, self.coordinates.T.shape[1] + 1
-        if len(sets) * n > _REFIT_WORK // width:  # before the groups are looked for
-            return False
-        groups = group_rows(n, sets)
+        width = self.coordinates.T.shape[1] + 1
         rows = int(np.minimum(np.bincount(groups.label), width).sum())
-        return len(sets) * (rows + 10 * width) * width**2 <= _REFIT_WORK
+        return parts * (rows + 10 * width) * width**2 <= _REFIT_WORK
 
     # -- held-out predictions --------------------------------------------------------------------
 
@@ -111,7 +102,7 @@ class FactoredModel(BasisModel):
         """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
         n, width = self._features().shape
-        diagonals, Y = self._smoother().diagonals(mu), self.targets_of(slice(None))
+        diagonals, Y = self._smoother().diagonals(mu), self._Y
         residuals = Y[None] - self._predict(self._path(), slice(None), mu)
         small = np.flatnonzero(diagonals.min(axis=0) < _SMALL_RESIDUAL)
         # Rounding may have left nothing, or less: those rows are refitted, or reported.
@@ -122,15 +113,19 @@ class FactoredModel(BasisModel):
             return out
         everything = np.arange(n)
         for row, path in zip(
-            small, self._each(lambda i: FactorPath(self._factor(np.delete(everything, i))), small)
+            small, map_all(lambda i: FactorPath(self._factor(np.delete(everything, i))), small)
         ):
             out[:, row] = self._predict(path, [row], mu)[:, 0]
         return out
 
     def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]:
-        if self._worth_refits(parts):
+        # Many sets are not worth looking for their groups.
+        few = len(parts) * self.problem.n <= _REFIT_WORK // (self.coordinates.T.shape[1] + 1)
+        groups = self.source.grouped_by(parts) if few else None
+        if groups is not None and self._worth_refits(groups, len(parts)):
             self.report["heldout"] = "factors"
-            return [self._predict(p, rows, alphas) for p, rows in zip(self._paths(parts), parts)]
+            paths = self._paths(groups, len(parts))
+            return [self._predict(path, rows, alphas) for path, rows in zip(paths, parts)]
         self.report["heldout"] = "block"
         found = self._smoother().heldout(self._scaled(), parts, alphas)
         return [self._unscaled(values, rows) for values, rows in zip(found, parts)]
@@ -150,22 +145,17 @@ class FactoredModel(BasisModel):
         return ThinSmoother(columns, values, border)
 
     def _scaled(self) -> Any:
-        Y = self.targets_of(slice(None))
-        return Y if self._root is None else self._root[:, None] * Y
+        return self._Y if self._root is None else self._root[:, None] * self._Y
 
     def _unscaled(self, values: Any, rows: Any) -> Any:
         return values if self._root is None else values / self._root[rows][None, :, None]
 
-    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
-        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
-        extra = tests if apart else ()
-        if not self._worth_refits([*left_out, *extra]):
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        if not self._worth_refits(groups, parts):
             return None
-        paths = self._paths(left_out, extra)
-        groups, factors = self._groups([*left_out, *extra])
-        scores = np.empty((np.size(alphas), len(tests)))
-        for split, path in enumerate(paths):
-            here = [factors[g] for g in groups.members[len(tests) + split if apart else split]]
+        factors, scores = self._factors(groups), np.empty((np.size(alphas), parts))
+        for split, path in enumerate(self._paths(groups, parts)):
+            here = [factors[g] for g in groups.members[split - parts]]
             theta, intercept = path.coefficients(alphas)
             error = sum(factor.squared_error(theta, intercept).mean(axis=1) for factor in here)
             scores[:, split] = error / sum(factor.weight for factor in here)
@@ -179,12 +169,10 @@ class FactoredModel(BasisModel):
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
-            return [self._solution(path, alphas) for path in self._paths(parts)]
+            groups = self.source.grouped_by(parts)
+            return [self._solution(path, alphas) for path in self._paths(groups, len(parts))]
 
     def _solution(self, path: FactorPath, alphas: Any) -> Solution:
         theta, intercept = path.coefficients(alphas)
-        return landmark_coefficients(self.coordinates, theta), intercept
-
-
-def _same(known: Sequence[Any], asked: Sequence[Any]) -> bool:
-    return len(known) == len(asked) and all(np.array_equal(a, b) for a, b in zip(known, asked))
+        theta, intercept = like(theta, self.design.landmarks), like(intercept, self.design.landmarks)
+        return landmark_coefficients(self.design, self.coordinates.T, theta), intercept

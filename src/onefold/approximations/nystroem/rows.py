@@ -42,15 +42,17 @@ class RowsModel(Model):
         mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
         with limit_blas(1):
             found = self._landmarks.solve_without(parts, mu)
-            return [self._from_rows(*solution, rows, mu) for solution, rows in zip(found, parts)]
+            return [
+                self._from_rows(to_numpy(beta), to_numpy(intercept), rows, mu)
+                for (beta, intercept), rows in zip(found, parts)
+            ]
 
     def _from_rows(self, beta: Any, intercept: Any, rows: Any, mu: Any) -> Any:
         rest = np.delete(np.arange(self.problem.n), rows)
         dual = self._dual(beta, intercept, mu[:, None], rest)
         X = self.problem.X
         values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
-        constant = intercept + self._landmarks.offset[None, :]
-        return values.transpose(1, 0, 2) + constant[:, None, :]
+        return values.transpose(1, 0, 2) + intercept[:, None, :]
 
     def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
         """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
@@ -66,15 +68,16 @@ class RowsModel(Model):
         """
         model = self._landmarks
         fitted = self._product(take_rows(self.problem.X, rows), model.design.landmarks, beta)
-        residual = model.targets_of(rows)[:, None, :] - fitted - intercept[None]
-        return model.root_of(rows)[:, None, None] ** 2 * residual / mu[None]
+        residual = to_numpy(self.problem.Y)[rows][:, None, :] - fitted - intercept[None]
+        return to_numpy(model.root_of(rows))[:, None, None] ** 2 * residual / mu[None]
 
     def expansion(self, alpha: Any) -> Expansion:
         problem, model = self.problem, self._landmarks
         with limit_blas(1):
             beta, intercept, mu = model.solve_each(alpha)
+            beta, intercept = to_numpy(beta), to_numpy(intercept)
             everything = np.arange(problem.n)
             coef = self._dual(beta[:, None], intercept[None], mu[None, :], everything)[:, 0]
             model.report_error(mu, intercept)
-        X, constant = problem.X, intercept + model.offset
-        return Expansion(model.design.kernel, X, like(coef, X), like(constant, X))
+        X = problem.X
+        return Expansion(model.design.kernel, X, like(coef, X), like(intercept, X))

@@ -2,10 +2,10 @@ r"""A basis model of many rows, from statistics that add over them.
 
 Held-out predictions of a set J are those of the model with the statistics of all rows minus those of J,
 exactly. One pass over the rows collects them for every group of rows that the splitter moves together
-(see :mod:`onefold.statistics.groups`); any splitter is served by it as long as the groups' Gram matrices
+(see :mod:`onefold.rows.groups`); any splitter is served by it as long as the groups' Gram matrices
 fit the scratch limit. Beyond that, small sets use the residual operator of the whole model,
 e_J = (R_b)_JJ⁻¹ (R_b y)_J, and large ones are collected one after the other, each subtracted from the
-total.
+total. Everything runs where the rows are worked on; what comes to the host is as small as the answer.
 """
 
 from __future__ import annotations
@@ -16,29 +16,23 @@ from typing import Any, Literal
 import numpy as np
 
 from onefold.approximations.base import Problem
-from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
-from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.linalg import take_rows
-from onefold.machine.threads import limit_blas, map_threads
-from onefold.statistics import (
-    Groups,
-    RidgePath,
-    Statistics,
-    collect,
-    group_rows,
-    predict_groups,
+from onefold.approximations.nystroem.basis import (
+    BasisModel,
+    Solution,
+    flattened,
+    landmark_coefficients,
 )
-from onefold.statistics.nearby import NearbyPath
+from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
+from onefold.machine.threads import limit_blas
+from onefold.rows import Block, Groups
+from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
 from onefold.statistics.ridge import squared_error
 
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
-_ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
 _FEW_DIGITS = 1e-3  # relative error of 1 − h above which a leverage is not to be relied on
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
-
-
-FoldModel = RidgePath | NearbyPath
 
 
 class SummedModel(BasisModel):
@@ -48,19 +42,14 @@ class SummedModel(BasisModel):
         super().__init__(problem, coordinates)
         self._total: Statistics | None = None
         self._total_path: RidgePath | None = None
-        self._lost = 0
-        self._fold_paths: tuple[Any, Groups, list[FoldModel], list[Statistics]] | None = None
+        self._folds: tuple[Groups, FoldModels] | None = None
 
     # -- statistics ------------------------------------------------------------------------------
-
-    def _collect(self, label: Any | None, count: int) -> list[Statistics]:
-        problem = self.problem
-        return collect(self.design, problem.X, self._Y, problem.root_weight, label, count)
 
     def total(self) -> Statistics:
         """The statistics of all rows, in the design's features."""
         if self._total is None:
-            self._total = self._collect(None, 1)[0]
+            self._total = collect(self.design, self.source)[0]
         return self._total
 
     def _path(self) -> RidgePath:
@@ -71,199 +60,174 @@ class SummedModel(BasisModel):
     def _ridge_path(self, statistics: Statistics) -> RidgePath:
         return RidgePath(statistics, fit_intercept=self.problem.fit_intercept)
 
-    def _fold_T(self) -> Any:
-        """Features to the coordinates that the folds are solved in."""
-        return self.coordinates.T @ self._path().vectors
-
     def _in_one_pass(self, groups: Groups) -> bool:
         return 8 * groups.count * self.design.size**2 <= _GROUP_BYTES
 
-    def _paths(
-        self, left_out: Sequence[Any], tests: Sequence[Any] = ()
-    ) -> tuple[Groups, list[FoldModel], list[Statistics]]:
-        """For each set of rows J: the model trained without J, and the groups' statistics.
-
-        All are in the eigenvectors' coordinates of the model of all rows, see `_fold_T`. The groups
-        also tell the `tests` apart, where these are not the left-out rows themselves.
-        """
-        sets = [*left_out, *tests]
-        if self._fold_paths is not None and _begins_with(self._fold_paths[0], sets):
-            return self._fold_paths[1:]
-        groups = group_rows(self.problem.n, sets)
-        statistics = self._collect(groups.label, groups.count)
-        if self._total is None:
-            self._total = statistics[0]
-            for other in statistics[1:]:
-                self._total = self._total + other
-        whole, T = self._path(), self._fold_T()
-        turned = dict(map_threads(lambda i: (i, statistics[i].rotated(T)), range(len(statistics))))
-        white = [turned[i] for i in range(len(statistics))]
-        total = white[0]
-        for other in white[1:]:
-            total = total + other
-
-        def train(members: Any) -> FoldModel:
-            rest = total
-            for group in members:
-                rest = rest - white[group]
-            if rest.count < _ROWS_PER_DIRECTION * T.shape[1]:
-                return self._ridge_path(rest)
-            return NearbyPath(rest, whole, fit_intercept=self.problem.fit_intercept)
-
-        numbers = range(len(left_out))
-        order = dict(map_threads(lambda i: (i, train(groups.members[i])), numbers))
-        paths = [order[i] for i in numbers]
-        self._fold_paths = (sets, groups, paths, white)
-        return groups, paths, white
+    def _fold_models(self, groups: Groups, parts: int) -> FoldModels:
+        """The models without each of the first `parts` sets that the groups were made from."""
+        if self._folds is None or self._folds[0] is not groups:
+            statistics = collect(self.design, self.source, groups)
+            if self._total is None:
+                self._total = Statistics.total(statistics)
+            left_out = groups.members[:parts]
+            intercept = self.problem.fit_intercept
+            models = FoldModels(
+                statistics, left_out, self.coordinates.T, self._path, fit_intercept=intercept
+            )
+            self._folds = groups, models
+        return self._folds[1]
 
     # -- held-out predictions --------------------------------------------------------------------
 
-    def _leave_one_out(self, alphas: Any) -> Any:
+    def _leave_one_out(self, alphas: Any) -> Array:
         """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
-        out = np.empty((np.size(alphas), self.problem.n, self.problem.Y.shape[1]))
-        self._lost = 0
-        for rows, features in self._whitened_rows(self._path().vectors):
-            out[:, rows] = self._left_out_alone(features, rows, alphas)
-        if self._lost:
-            self.report["leave_one_out"] = f"{self._lost} rows to fewer digits: their leverage is near 1"
+        path, mu = self._path(), np.asarray(alphas, dtype=np.float64).reshape(-1)
+        matrix, shrinkage = self.coordinates.T @ path.vectors, path.shrinkage(mu)
+        theta, intercept = path.coefficients(mu)
+        inner, mean = path.vectors.T[None, ...] @ theta, path.mean_feature @ path.vectors
+        ridges, xp = like(mu, theta), namespace(theta)
+
+        def left_out_alone(block: Block) -> tuple[Array, Array]:
+            features = self.design.times(block.X, matrix)
+            fitted = features[None, ...] @ inner + intercept[:, None, :]
+            leverage = ((features - mean[None, :]) ** 2) @ shrinkage.T  # (rows, μ)
+            if path.fit_intercept:
+                leverage = leverage + 1.0 / path.weight
+            if block.root is not None:
+                leverage = leverage * block.root[:, None] ** 2
+            # Rounding errors of the sums, over μ, are those of the leverage.
+            lost = xp.any(_FEW_DIGITS * ridges[None, :] * (1.0 - leverage) < path.noise, axis=1)
+            found = (block.Y[None, ...] - fitted) / (1.0 - leverage.T)[:, :, None]
+            return block.Y[None, ...] - found, xp.sum(xp.astype(lost, xp.float64))
+
+        out = zeros((mu.size, self.problem.n, self.problem.Y.shape[1]), self.problem.Y)
+        lost = []
+        for _, rows, (found, few) in self.source.map(left_out_alone, at_most=self.design.threads):
+            out[:, rows, :] = like(found, out)
+            lost.append(few)
+        many = int(sum(float(few) for few in lost))
+        if many:
+            self.report["leave_one_out"] = f"{many} rows to fewer digits: their leverage is near 1"
         return out
 
-    def _whitened_rows(self, vectors: Any) -> Iterator[tuple[Any, Any]]:
-        """(rows, features in the eigenvectors' coordinates, not centred), block by block."""
-        matrix = self.coordinates.T @ vectors
-        for _, rows, values in predict_groups(self.design, self.problem.X, [matrix]):
-            yield rows, values
+    def _heldout(self, parts: list[Any], alphas: Any) -> list[Array]:
+        mu, t = np.asarray(alphas, dtype=np.float64).reshape(-1), int(self.problem.Y.shape[1])
+        out = [zeros((mu.size, rows.size, t), self.problem.Y) for rows in parts]
+        for part, places, values in self._blocks(parts, mu):
+            out[part][:, places, :] = like(values, out[part])
+        return out
 
-    def _left_out_alone(self, features: Any, rows: Any, alphas: Any) -> Any:
-        path, y = self._path(), self.targets_of(rows)
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        theta, intercept = path.coefficients(mu)
-        inner = np.matmul(path.vectors.T[None], theta)
-        fitted = np.matmul(features[None], inner) + intercept[:, None, :]
-        centred = features - (path.mean_feature @ path.vectors)[None, :]
-        leverage = (centred**2) @ path.shrinkage(mu).T  # (rows, μ)
-        if path.fit_intercept:
-            leverage += 1.0 / path.weight
-        leverage *= self.root_of(rows)[:, None] ** 2
-        # Rounding errors of the sums, over μ, are those of the leverage.
-        self._lost += int(np.any(_FEW_DIGITS * mu * (1.0 - leverage) < path.noise, axis=1).sum())
-        return y[None] - (y[None] - fitted) / (1.0 - leverage.T)[:, :, None]
+    def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+        """(part, places in it, predictions (μ, rows, targets)) of one block after the other."""
+        with limit_blas(1):
+            mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+            yield from self._blocks([np.asarray(rows) for rows in parts], mu)
 
-    def _heldout(self, parts: list[Any], alphas: Any) -> list[Any]:
+    def _blocks(self, parts: list[Any], mu: Any) -> Iterator[tuple[int, Any, Array]]:
         route = self._route(parts)
         self.report["heldout"] = route
         if route == "subtraction":
-            return self._heldout_by_subtraction(parts, alphas)
-        if route == "block":
-            return [self._heldout_by_block(rows, alphas) for rows in parts]
-        return [self._heldout_by_itself(rows, alphas) for rows in parts]
+            yield from self._blocks_by_subtraction(parts, mu)
+            return
+        one = self._heldout_by_block if route == "block" else self._heldout_by_itself
+        for number, rows in enumerate(parts):
+            yield number, slice(0, len(rows)), one(rows, mu)
 
     def _route(self, parts: Sequence[Any]) -> Literal["subtraction", "block", "each set"]:
         """How to train without each of the sets: see the module's text."""
-        if len(parts) <= _MANY_PARTS and self._in_one_pass(group_rows(self.problem.n, parts)):
+        if len(parts) <= _MANY_PARTS and self._in_one_pass(self.source.grouped_by(parts)):
             return "subtraction"
         largest = max(len(rows) for rows in parts)
         return "block" if largest <= self.design.size else "each set"
 
-    def _heldout_by_subtraction(self, parts: list[Any], alphas: Any) -> list[Any]:
+    def _blocks_by_subtraction(self, parts: list[Any], mu: Any) -> Iterator[tuple[int, Any, Array]]:
         """One pass for the statistics of all groups, one for the predictions of all parts and μ."""
-        groups, paths, _ = self._paths(parts)
-        solutions = [path.coefficients(alphas) for path in paths]
-        n_alphas, t = solutions[0][0].shape[0], solutions[0][0].shape[2]
-        out = [np.empty((n_alphas, rows.size, t)) for rows in parts]
+        groups = self.source.grouped_by(parts)
+        folds = self._fold_models(groups, len(parts))
+        solutions = folds.coefficients(mu)
+        xp, t = namespace(solutions[0][0]), int(self.problem.Y.shape[1])
         owners: list[list[int]] = [[] for _ in range(groups.count)]
         for part in range(len(parts)):
             for group in groups.members[part]:
                 owners[group].append(part)
-        T = self._fold_T()
-        flat = [self._flat(theta, T) for theta, _ in solutions]
-        coefficients = [np.hstack([flat[p] for p in own]) if own else None for own in owners]
-        for group, rows, values in predict_groups(
-            self.design, self.problem.X, coefficients, groups.label
-        ):
+        flat = [folds.T @ flattened(theta) for theta, _ in solutions]
+        coefficients = [xp.concat([flat[p] for p in own], axis=1) if own else None for own in owners]
+        width = mu.size * t
+        for group, rows, values in predict_groups(self.design, self.source, coefficients, groups):
+            numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
             for number, part in enumerate(owners[group]):
-                width = n_alphas * t
-                block = values[:, number * width : (number + 1) * width].reshape(-1, n_alphas, t)
-                block = block.transpose(1, 0, 2) + solutions[part][1][:, None, :]
-                out[part][:, np.searchsorted(parts[part], rows)] = block
-        return out
+                block = xp.reshape(values[:, number * width : (number + 1) * width], (-1, mu.size, t))
+                block = xp.permute_dims(block, (1, 0, 2)) + solutions[part][1][:, None, :]
+                yield part, _places(parts[part], numbers), block
 
-    def _flat(self, theta: Any, T: Any) -> Any:
-        """θ (μ, r, t) in the coordinates of T as coefficients of the features, (m, μ·t)."""
-        count, _, t = theta.shape
-        return np.matmul(T, theta).transpose(1, 0, 2).reshape(self.design.size, count * t)
-
-    def _heldout_by_block(self, rows: Any, alphas: Any) -> Any:
+    def _heldout_by_block(self, rows: Any, mu: Any) -> Array:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
-        path, y, root = self._path(), self.targets_of(rows), self.root_of(rows)
-        features = self.design.features(take_rows(self.problem.X, rows)) @ self.coordinates.T
-        theta, intercept = path.coefficients(alphas)
-        residual = y[None] - np.matmul(features[None], theta) - intercept[:, None, :]
+        path = self._path()
+        features = self.design.features(self.source.sample(rows)) @ self.coordinates.T
+        xp, root = namespace(features), like(self.root_of(rows), features)
+        y = like(take_rows(self.problem.Y, rows), features)
+        theta, intercept = path.coefficients(mu)
+        residual = y[None, ...] - features[None, ...] @ theta - intercept[:, None, :]
         centred = root[:, None] * path.leverage_features(features)
-        out = np.empty_like(residual)
-        for i, shrinkage in enumerate(path.shrinkage(alphas)):
-            hat = (centred * shrinkage[None, :]) @ centred.T
+        identity, found = like(np.eye(len(rows)), features), []
+        for i in range(mu.size):
+            hat = (centred * path.shrinkage(mu)[i, :][None, :]) @ centred.T
             if path.fit_intercept:
-                hat += np.outer(root, root / path.weight)
-            error = np.linalg.solve(np.eye(len(rows)) - hat, root[:, None] * residual[i])
-            out[i] = y - error / root[:, None]
-        return out
+                hat = hat + outer(root, root / path.weight)
+            error = xp.linalg.solve(identity - hat, root[:, None] * residual[i, ...])
+            found.append(y - error / root[:, None])
+        return xp.stack(found)
 
     def _path_without(self, rows: Any) -> RidgePath:
         """Of all rows but these: their own statistics, subtracted from the total. O(|J| m²)."""
-        problem = self.problem
-        apart = collect(
-            self.design, take_rows(problem.X, rows), take_rows(self._Y, rows),
-            None if problem.root_weight is None else take_rows(problem.root_weight, rows),
-        )[0]  # fmt: skip
+        apart = collect(self.design, self.source.part(rows))[0]
         return self._ridge_path((self.total() - apart).rotated(self.coordinates.T))
 
-    def _heldout_by_itself(self, rows: Any, alphas: Any) -> Any:
-        theta, intercept = self._path_without(rows).coefficients(alphas)
-        out = np.empty((theta.shape[0], len(rows), theta.shape[2]))
-        matrix = self._flat(theta, self.coordinates.T)
-        block = take_rows(self.problem.X, rows)
-        for _, part, values in predict_groups(self.design, block, [matrix]):
-            found = values.reshape(-1, theta.shape[0], theta.shape[2]).transpose(1, 0, 2)
-            out[:, part] = found + intercept[:, None, :]
-        return out
+    def _heldout_by_itself(self, rows: Any, mu: Any) -> Array:
+        theta, intercept = self._path_without(rows).coefficients(mu)
+        matrix = self.coordinates.T @ flattened(theta)
+        xp = namespace(theta)
+        found = [v for *_, v in predict_groups(self.design, self.source.part(rows), [matrix])]
+        values = xp.reshape(xp.concat(found), (len(rows), theta.shape[0], theta.shape[2]))
+        return xp.permute_dims(values, (1, 0, 2)) + intercept[:, None, :]
 
-    def _squared_error(self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any) -> Any | None:
-        apart = any(len(rows) != len(test) for rows, test in zip(left_out, tests))
-        extra = tests if apart else ()
-        groups = group_rows(self.problem.n, [*left_out, *extra])
-        if not self._in_one_pass(groups) or len(tests) > _MANY_PARTS:
+    def _squared_error(self, groups: Groups, parts: int, alphas: Any) -> Any | None:
+        if not self._in_one_pass(groups) or parts > _MANY_PARTS:
             return None
-        groups, paths, white = self._paths(left_out, extra)
-        scores = np.empty((np.size(alphas), len(tests)))
-        for split, path in enumerate(paths):
-            members = groups.members[len(tests) + split if apart else split]
-            here = white[members[0]]
-            for group in members[1:]:
-                here = here + white[group]
-            error = squared_error(here, *path.coefficients(alphas))
-            if np.any(error < _LEAST_SHARE * here.target_square[None]):
-                return None
-            scores[:, split] = error.mean(axis=1) / here.weight
-        return scores
+        folds = self._fold_models(groups, parts)
+        sets = groups.members[-parts:]
+        here = [Statistics.total([folds.groups[g] for g in members]) for members in sets]
+        found = [squared_error(s, *solution) for s, solution in zip(here, folds.coefficients(alphas))]
+        xp = namespace(found[0])
+        # All that the host sees of it: (splits, μ, targets), and the squares and weights of the splits.
+        errors = to_numpy(xp.stack(found))
+        squares = to_numpy(xp.stack([s.target_square for s in here]))
+        if np.any(errors < _LEAST_SHARE * squares[:, None, :]):
+            return None
+        weights = np.array([float(s.weight) for s in here])
+        return errors.mean(axis=2).T / weights[None, :]
 
     # -- the models themselves -------------------------------------------------------------------
 
     def solve(self, alphas: Any) -> Solution:
         with limit_blas(1):
             theta, intercept = self._path().coefficients(alphas)
-            return landmark_coefficients(self.coordinates, theta), intercept
+            return landmark_coefficients(self.design, self.coordinates.T, theta), intercept
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
-            vectors, paths = None, list[FoldModel]()
             if self._route(parts) == "subtraction":
-                paths, vectors = self._paths(parts)[1], self._path().vectors
+                folds = self._fold_models(self.source.grouped_by(parts), len(parts))
+                found, T = folds.coefficients(alphas), folds.T
             else:
-                paths = [self._path_without(rows) for rows in parts]
-            found = [path.coefficients(alphas) for path in paths]
-            return [(landmark_coefficients(self.coordinates, theta, vectors), b) for theta, b in found]
+                found = [self._path_without(rows).coefficients(alphas) for rows in parts]
+                T = self.coordinates.T
+            return [(landmark_coefficients(self.design, T, theta), b) for theta, b in found]
 
 
-def _begins_with(known: Sequence[Any], asked: Sequence[Any]) -> bool:
-    return len(known) >= len(asked) and all(np.array_equal(a, b) for a, b in zip(known, asked))
+def _places(part: Any, numbers: Any) -> Any:
+    """Where row numbers stand in a sorted set of them: a slice where they are consecutive there."""
+    first, last = np.searchsorted(part, numbers[[0, -1]])
+    if last - first + 1 == numbers.size:
+        return slice(int(first), int(last) + 1)
+    return np.searchsorted(part, numbers)

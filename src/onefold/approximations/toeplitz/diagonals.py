@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import common_origin, spans, tile_side
+from onefold.kernels.tiles import common_origin, tile_side
 from onefold.linalg import is_sparse
 from onefold.machine.ordered import map_in_order
+from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas
 
 STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series

@@ -1,4 +1,6 @@
-r"""Arbitrary sets of rows of a circulant smoother: small ones densely, large ones iteratively.
+r"""Sets of rows of a circulant smoother: blocks by FFT, small ones densely, large ones iteratively.
+
+A diagonal block of the leading levels is a circulant matrix again, see :func:`block_residuals`.
 
 The predictions of a set J, −R_JJ⁻¹ (R y⁰)_J with zeros for y on J, need R_JJ. It is a principal
 submatrix of a circulant one: its entries are read off R's first row, and a product with it is a
@@ -10,14 +12,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold.kernels.tiles import spans
 from onefold.linalg import (
     Array,
     cholesky,
@@ -31,7 +30,9 @@ from onefold.linalg import (
     take_rows,
     to_numpy,
 )
-from onefold.machine.threads import check_stop
+from onefold.linalg.conjugate_gradients import conjugate_gradients
+from onefold.machine.spans import spans
+from onefold.smoothers.circulant.spectrum import CirculantFilter
 
 _DENSE = 1024  # cells: a block of 8 MiB
 _CHUNK = 8192
@@ -40,77 +41,26 @@ _MAX_ITERATIONS = 1000
 _SCATTERED = 0.25  # runs per row, above which a set counts as scattered
 
 
-@dataclass(frozen=True)
-class CirculantFilter:
-    """R_b(μ) in frequencies.
-
-    Attributes
-    ----------
-    values : array
-        Half spectrum of R_b.
-    shape : tuple of int
-    constant : float
-        The constant's component before an intercept set it to 0.
-    """
-
-    values: Array
-    shape: tuple[int, ...]
-    constant: float
-
-    def back(self, spectrum: Array, scale: float | None = None) -> Array:
-        """R_b, times `scale`, of what has this spectrum."""
-        values = self.values if scale is None else self.values * scale
-        return inverse_real_fft(spectrum * values, self.shape)
-
-    def apply(self, grid: Array) -> Array:
-        """R_b of targets (t, n_0, …, n_{p−1})."""
-        return self.back(real_fft(grid, len(self.shape)))
-
-    def mean(self) -> float:
-        """The diagonal of R_b, one number."""
-        return float(self.mean_over(len(self.shape)))
-
-    def mean_over(self, levels: int) -> Array:
-        """The filter of the diagonal blocks that are left when the leading levels are fixed."""
-        xp = namespace(self.values)
-        if levels < len(self.shape):
-            return xp.mean(self.values, axis=tuple(range(levels)))
-        return half_mean(self.values[None, ...], self.shape)[0]
-
-    @cached_property
-    def first_row(self) -> Array:
-        """R_b's first row, flat."""
-        xp = namespace(self.values)
-        row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
-        return xp.reshape(row, (-1,))
-
-    def block(self, rows: Any, columns: Any) -> Array:
-        """The entries of R_b between two sets of cells."""
-        index = np.zeros((rows.size, columns.size), dtype=np.intp)
-        for size, left, right in zip(
-            self.shape, np.unravel_index(rows, self.shape), np.unravel_index(columns, self.shape)
-        ):
-            index *= size
-            index += (right[None, :] - left[:, None]) % size
-        xp = namespace(self.first_row)
-        return xp.reshape(take_rows(self.first_row, index.reshape(-1)), index.shape)
-
-    def inverse(self) -> CirculantFilter:
-        """(U + μI)/μ, which undoes R; also where an intercept has none."""
-        values = namespace(self.values).asarray(self.values, copy=True)
-        values[(0,) * len(self.shape)] = self.constant
-        return CirculantFilter(1.0 / values, self.shape, 1.0 / self.constant)
+def leading_block(shape: tuple[int, ...], cells: Any) -> int | None:
+    """Length of a set of cells if it is a diagonal block of the leading levels, else None."""
+    length, first = int(cells.size), int(cells.min())
+    if length not in [math.prod(shape[s:]) for s in range(1, len(shape) + 1)]:
+        return None
+    whole = first % length == 0 and np.array_equal(np.sort(cells), np.arange(first, first + length))
+    return length if whole else None
 
 
-def half_mean(half: Array, shape: tuple[int, ...]) -> Array:
-    """The mean over a whole spectrum, for each of several halves along the first axis."""
-    xp = namespace(half)
-    columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
-    weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
-    weights[0] = 1.0
-    if shape[-1] % 2 == 0:
-        weights[-1] = 1.0
-    return columns @ like(weights / math.prod(shape), half)
+def block_residuals(spectrum: Array, filtered: CirculantFilter, length: int) -> Array:
+    """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
+    shape = filtered.shape
+    residuals = filtered.back(spectrum)
+    s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
+    block = filtered.mean_over(s)
+    if s == len(shape):
+        return residuals / block
+    trailing = real_fft(residuals, len(shape) - s)
+    trailing /= block
+    return inverse_real_fft(trailing, shape[s:])
 
 
 class PartSolver:
@@ -176,25 +126,24 @@ class PartSolver:
         def precondition(r: Array) -> Array:
             return r if inverse is None else product(inverse, r)
 
-        x, residual = xp.zeros_like(rhs), rhs
-        size = _column_norms(rhs)
-        target = _TOLERANCE * np.where(size > 0, size, 1.0)
-        iterations = 0
-        while iterations < _MAX_ITERATIONS and np.any(_column_norms(residual) > target):
-            z = precondition(residual)
-            direction, rho = z, xp.sum(residual * z, axis=0)
-            while iterations < _MAX_ITERATIONS and np.any(_column_norms(residual) > 0.5 * target):
-                check_stop()
-                image = product(self._filter, direction)
-                step = _ratio(rho, xp.sum(direction * image, axis=0))
-                x = x + step[None, :] * direction
-                residual = residual - step[None, :] * image
-                z = precondition(residual)
-                rho, old = xp.sum(residual * z, axis=0), rho
-                direction = z + _ratio(rho, old)[None, :] * direction
-                iterations += 1
+        size = to_numpy(_column_norms(rhs))
+        scale = np.where(size > 0, size, 1.0)
+        x, residual = xp.zeros_like(rhs), xp.asarray(rhs, copy=True)
+        worst, iterations, definite = np.inf, 0, True
+        while worst > _TOLERANCE and iterations < _MAX_ITERATIONS and definite:
+            found = conjugate_gradients(
+                lambda v: product(self._filter, v),
+                precondition,
+                residual,
+                _column_norms,
+                like(0.5 * _TOLERANCE * scale, rhs),
+                limit=_MAX_ITERATIONS - iterations,
+                start=x,
+            )
+            x, definite = found.X, found.state != "indefinite"
+            iterations += found.iterations
             residual = rhs - product(self._filter, x)  # the true one: the recurrence drifts
-        worst = float(np.max(_column_norms(residual) / np.where(size > 0, size, 1.0)))
+            worst = float(np.max(to_numpy(_column_norms(residual)) / scale))
         self._note(iterations, worst)
         return x
 
@@ -229,12 +178,6 @@ def padded_diagonal(filtered: CirculantFilter, pads: Any, n: int) -> Array:
     return xp.concat(pieces)
 
 
-def _column_norms(x: Array) -> Any:
-    return np.sqrt(to_numpy(namespace(x).sum(x * x, axis=0)))
-
-
-def _ratio(top: Array, bottom: Array) -> Array:
-    """Quotients, 0 where a finished column leaves 0 / 0."""
-    xp = namespace(top)
-    safe = xp.where(bottom == 0, xp.ones_like(bottom), bottom)
-    return xp.where(bottom == 0, xp.zeros_like(top), top / safe)
+def _column_norms(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=0))

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold.smoothers.toeplitz.inverse import Inverse
-from onefold.smoothers.toeplitz.iterate import conjugate_gradients, minimal_residuals
+from onefold.smoothers.toeplitz.iterate import minimal_residuals, refined_gradients
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz, scatter
 from onefold.smoothers.toeplitz.solve import DENSE
 
@@ -99,7 +99,7 @@ def _iterated(
         return toeplitz.product(scatter(V, rows, n), mu)[:, rows]
 
     settings: dict[str, Any] = {"tolerance": tolerance, "norm": 1.0 / mu, "limit": _LIMIT}
-    found = conjugate_gradients(product, precondition, B, start=None, **settings)
+    found = refined_gradients(product, precondition, B, start=None, **settings)
     if found.state == "indefinite":
         found = minimal_residuals(product, lambda V: V.copy(), B, **settings)
     if found.state != "converged" and found.residual > _ENOUGH:

@@ -2,14 +2,14 @@ r"""Conjugate gradients and MINRES on several right-hand sides, judged by the tr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
-Map = Callable[[Any], Any]
+from onefold.linalg.conjugate_gradients import Map, conjugate_gradients
+
 _RESTARTS = 6
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
@@ -24,7 +24,7 @@ class Outcome:
     residual: float
 
 
-def conjugate_gradients(
+def refined_gradients(
     product: Map,
     precondition: Map,
     B: Any,
@@ -66,13 +66,19 @@ def conjugate_gradients(
         before = worst[open_]
         whole = open_.size == X.shape[0]
         part, residual = (X, R) if whole else (X[open_], R[open_])
-        count, definite = _recursion(
-            product, precondition, part, residual, tolerance * scale[open_], limit - spent
+        found = conjugate_gradients(
+            lambda V: product(V.T).T,
+            lambda V: precondition(V.T).T,
+            residual.T,
+            lambda V: np.linalg.norm(V, axis=0),
+            tolerance * scale[open_],
+            limit=limit - spent,
+            start=part.T,
         )
-        spent += count
+        spent += found.iterations
         if not whole:
             X[open_] = part
-        if not definite:
+        if found.state == "indefinite":
             return Outcome(X, "indefinite", spent, float(worst.max()))
         fresh = B[open_] - product(part)
         if whole:
@@ -85,34 +91,6 @@ def conjugate_gradients(
     enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
     state: Literal["converged", "slow"] = "converged" if np.all(worst <= enough) else "slow"
     return Outcome(X, state, spent, float(worst.max()))
-
-
-def _recursion(
-    product: Map, precondition: Map, X: Any, R: Any, targets: Any, limit: int
-) -> tuple[int, bool]:
-    """Preconditioned conjugate gradients over X and R; False if a curvature is not positive."""
-    P = precondition(R)
-    rz = np.einsum("ij,ij->i", R, P)
-    if np.any(rz < 0):
-        return 0, False
-    for count in range(1, limit + 1):
-        AP = product(P)
-        curvature = np.einsum("ij,ij->i", P, AP)
-        live = rz > 0
-        if np.any(curvature[live] <= 0):
-            return count, False
-        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=live)[:, None]
-        X += step * P
-        AP *= step
-        R -= AP
-        if np.all(np.linalg.norm(R, axis=1) <= targets):
-            return count, True
-        Z = precondition(R)
-        fresh = np.einsum("ij,ij->i", R, Z)
-        P *= np.divide(fresh, rz, out=np.zeros_like(rz), where=live)[:, None]
-        P += Z
-        rz = fresh
-    return limit, True
 
 
 def minimal_residuals(

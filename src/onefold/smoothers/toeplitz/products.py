@@ -28,7 +28,7 @@ class SymmetricToeplitz:
         self.column = np.asarray(column, dtype=np.float64)
         self.n = self.column.size
         self.length = next_fast_len(2 * self.n, real=True)
-        embedded = np.full(self.length, self.column[-1])  # a gap of flat values, not a cliff
+        embedded = np.full(self.length, self.column[-1])  # the gap goes on at the last value: no jump
         embedded[: self.n] = self.column
         if self.n > 1:
             embedded[-(self.n - 1) :] = self.column[:0:-1]

@@ -21,9 +21,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.kernels.tiles import spans
+from onefold.machine.spans import spans
 from onefold.smoothers.toeplitz.inverse import DenseInverse, GohbergSemencul, Inverse
-from onefold.smoothers.toeplitz.iterate import Outcome, conjugate_gradients, minimal_residuals
+from onefold.smoothers.toeplitz.iterate import Outcome, minimal_residuals, refined_gradients
 from onefold.smoothers.toeplitz.preconditioners import Preconditioner, Strang, choose_preconditioner
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
 
@@ -156,7 +156,7 @@ class ToeplitzSolver:
     def _iterate(self, mu: float, B: Any, start: Any | None) -> Outcome:
         if self._preconditioner is None:
             raise RuntimeError("conjugate gradients were asked for without their preconditioner")
-        return conjugate_gradients(
+        return refined_gradients(
             lambda V: self.toeplitz.product(V, mu),
             self._preconditioner.at(mu),
             B,
@@ -249,7 +249,7 @@ def choose_solver(n: int, solver: SolverName) -> tuple[str, str]:
 
 
 def log_determinant(column: Any) -> float:
-    r"""Log det of a positive definite Toeplitz matrix: Durbin's recursion, Σ log of its errors.
+    r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
 
     O(n²) time, O(n) memory; raises ``LinAlgError`` if the matrix is not positive definite.
     """

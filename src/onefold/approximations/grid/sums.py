@@ -6,6 +6,7 @@ sample weights. Nothing here is as long as the rows.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,13 @@ import numpy as np
 import scipy.sparse
 
 from onefold.expansions.lattice import Lattice
-from onefold.kernels.tiles import spans
+from onefold.machine.spans import spans
 
 _BLOCK = 2**20  # interpolation weights formed at a time
 
 
 @dataclass(frozen=True)
-class Statistics:
+class GridSums:
     """Sums over a set of rows.
 
     Attributes
@@ -40,27 +41,18 @@ class Statistics:
     total: float
     Y1: Any
 
-    def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.A + other.A,
-            self.WY + other.WY,
-            self.W1 + other.W1,
-            self.total + other.total,
-            self.Y1 + other.Y1,
-        )
+    def __add__(self, other: GridSums) -> GridSums:
+        return GridSums(*map(operator.add, self._fields(), other._fields()))
 
-    def __sub__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.A - other.A,
-            self.WY - other.WY,
-            self.W1 - other.W1,
-            self.total - other.total,
-            self.Y1 - other.Y1,
-        )
+    def __sub__(self, other: GridSums) -> GridSums:
+        return GridSums(*map(operator.sub, self._fields(), other._fields()))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.A, self.WY, self.W1, self.total, self.Y1
 
 
-def collect(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> Statistics:
-    """The statistics of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
+def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
+    """The sums of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
     m, t = lattice.size, Y.shape[1]
     few = X.shape[1] <= 2
     diagonals: dict[int, Any] = {}
@@ -78,7 +70,7 @@ def collect(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> Statistics:
         W1 += VW.T @ np.ones(W.shape[0])
         total += float(v.sum())
         Y1 += v @ Y[part]
-    return Statistics(_symmetric(diagonals, m) if few else A.tocsr(), WY, W1, total, Y1)
+    return GridSums(_symmetric(diagonals, m) if few else A.tocsr(), WY, W1, total, Y1)
 
 
 def _times(v: Any, W: Any) -> Any:

@@ -1,0 +1,26 @@
+"""Rows to a device that the user names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onefold.linalg import Array, free_device_memory, is_foreign, is_sparse, on_device
+
+_MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
+_SHARE = 0.25  # of the device's free memory that rows may take
+
+
+def to_device(X: Array, device: Any) -> Array:
+    """X on `device` ("cuda", "cuda:1", "cpu", a torch device), or X itself where it is to be streamed.
+
+    None leaves X where it is, and so does X of another array library: its device is the user's choice.
+    """
+    if device is None or is_foreign(X):
+        return X
+    if is_sparse(X):
+        raise ValueError(
+            f"device={device!r} takes dense rows; convert X with X.toarray(), or leave device=None."
+        )
+    free = free_device_memory(device)
+    room = _MOVED_AT_ONCE if free is None else min(_MOVED_AT_ONCE, int(_SHARE * free))
+    return on_device(X, device) if X.nbytes <= room else X

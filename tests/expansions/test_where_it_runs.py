@@ -1,0 +1,55 @@
+"""Rows in one place and the model in another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from onefold.expansions import Expansion, kernel
+from onefold.kernels import RBF, Precomputed
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(2)
+X = RNG.standard_normal((50, 3))
+HOST = Expansion(RBF(0.4), X[:20], RNG.standard_normal((20, 2)), np.array([1.0, -2.0]))
+THERE = Expansion(HOST.kernel, *(torch.asarray(a) for a in (HOST.centres, HOST.coef, HOST.intercept)))
+
+
+@pytest.mark.parametrize("block", [7, 50, 1000])
+@pytest.mark.parametrize("rows", [X, X.astype(np.float32), sp.csr_array(X), X[:0]])
+def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, block, rows) -> None:
+    monkeypatch.setattr(kernel, "_BLOCK", block)
+    for inner, outer in [(Expansion._values, HOST.predict), (Expansion._gradients, HOST.gradient)]:
+        got = THERE._by_blocks(rows, inner)
+        assert type(got) is np.ndarray
+        assert_allclose(got, outer(rows), atol=1e-6)
+
+
+def test_an_accelerator_keeps_the_work(monkeypatch) -> None:
+    monkeypatch.setattr(kernel, "on_accelerator", lambda array: array is THERE.coef)
+    seen, expected = [], HOST.predict(X)
+    inner = Expansion._values
+    monkeypatch.setattr(Expansion, "_values", lambda self, rows: seen.append(rows) or inner(self, rows))
+    assert_allclose(THERE.predict(X), expected, atol=1e-10)
+    assert [type(rows) for rows in seen] == [torch.Tensor]
+
+
+def test_otherwise_the_expansion_goes_to_the_rows() -> None:
+    moved = HOST.predict(torch.asarray(X))
+    assert isinstance(moved, torch.Tensor)
+    assert_allclose(moved.numpy(), HOST.predict(X), atol=1e-10)
+    assert type(THERE.predict(X)) is np.ndarray
+    assert_allclose(THERE.predict(X), HOST.predict(X), atol=1e-10)
+    assert THERE._beside(torch.asarray(X)) is THERE
+    assert HOST._beside(X) is HOST
+
+
+def test_kernel_values_go_too() -> None:
+    values = RNG.standard_normal((6, 20))
+    host = Expansion(Precomputed(), None, HOST.coef, HOST.intercept)
+    there = Expansion(Precomputed(), None, THERE.coef, THERE.intercept)
+    expected = values @ HOST.coef + HOST.intercept
+    assert_allclose(there._by_blocks(values, Expansion._values), expected)
+    assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)

@@ -1,0 +1,223 @@
+"""Kernels in a metric space: the rows transformed by hand are the literal computation."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from onefold import LSSVR, LSSVRCV, KernelRidge
+from onefold.kernels import RBF, Kernel, Laplacian, Linear, Matern, Metric, Polynomial
+from onefold.kernels.tiles import gram, kernel_product
+from onefold.linalg import to_numpy
+
+RNG = np.random.default_rng(5)
+A, B = RNG.standard_normal((23, 4)), RNG.standard_normal((9, 4))
+A[3], A[4] = B[0], A[5]
+S = RNG.standard_normal((4, 4))
+WEIGHTS = np.array([0.5, 0.0, 2.0, 1.0])
+PLAIN = [RBF(0.3), Matern(0.3, 0.5), Matern(0.3, 1.5), Matern(0.3, 2.5), Polynomial(0.3, 2)]
+EVERY = [*PLAIN, Laplacian(0.3)]
+
+
+def with_metric(kernel: Kernel, metric: object) -> Kernel:
+    parameters = {
+        name: getattr(kernel, name) for name in ("gamma", "nu", "degree") if hasattr(kernel, name)
+    }
+    return type(kernel)(**parameters, metric=metric)
+
+
+@pytest.mark.parametrize("kernel", PLAIN, ids=repr)
+def test_a_matrix_transforms_the_rows(kernel) -> None:
+    metric = with_metric(kernel, S)
+    assert_allclose(metric(A, B), kernel(A @ S.T, B @ S.T), rtol=1e-11, atol=1e-14)
+    assert_allclose(metric.diagonal(A), kernel.diagonal(A @ S.T), rtol=1e-12)
+    assert_allclose(metric.pairs(A[:9], B), kernel.pairs(A[:9] @ S.T, B @ S.T), rtol=1e-11)
+    assert_allclose(gram(metric, A), gram(kernel, A @ S.T), rtol=1e-11, atol=1e-14)
+    coef = RNG.standard_normal((9, 2))
+    expected = kernel_product(kernel, A @ S.T, B @ S.T, coef)
+    assert_allclose(kernel_product(metric, A, B, coef), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", EVERY, ids=repr)
+def test_weights_multiply_the_columns(kernel) -> None:
+    expected = kernel(A * WEIGHTS, B * WEIGHTS)
+    assert_allclose(with_metric(kernel, WEIGHTS)(A, B), expected, rtol=1e-12, atol=1e-14)
+    if not isinstance(kernel, Laplacian):
+        assert_allclose(with_metric(kernel, np.diag(WEIGHTS))(A, B), expected, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", EVERY, ids=repr)
+def test_widths_per_feature_are_a_metric(kernel) -> None:
+    widths = (0.1, 0.2, 0.0, 0.4)
+    power = 1.0 if isinstance(kernel, Laplacian) else 0.5
+    same = type(kernel)(1.0, metric=np.power(widths, power))
+    assert type(kernel)(widths) == same
+    assert type(kernel)(widths).gamma == 1.0
+    assert type(kernel)(widths).scaled(3.0) == same.scaled(3.0)
+
+
+@pytest.mark.parametrize("metric", [S, WEIGHTS], ids=["matrix", "weights"])
+@pytest.mark.parametrize("kernel", PLAIN, ids=repr)
+def test_kernels_are_values(kernel, metric) -> None:
+    one, other = with_metric(kernel, metric), with_metric(kernel, metric.tolist())
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != kernel
+    assert one != with_metric(kernel, 2 * metric)
+    for twin in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        assert twin == one
+        with pytest.raises(ValueError, match="read-only"):
+            twin.metric.values[0] = 7.0
+    assert one.scaled(2.0).metric == one.metric
+    assert one.scaled(2.0).gamma == 0.6
+    assert not one.one_width
+    assert kernel.one_width
+    assert "metric" in repr(one)
+    assert "metric" not in repr(kernel)
+    array = metric.copy()
+    kept = with_metric(kernel, array)
+    array[:] = 0.0
+    assert kept == one
+    assert_array_equal(np.asarray(one.metric), metric)
+
+
+@pytest.mark.parametrize("build", [sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize("metric", [S, WEIGHTS], ids=["matrix", "weights"])
+@pytest.mark.parametrize("kernel", PLAIN, ids=repr)
+def test_sparse_rows(kernel, metric, build) -> None:
+    thin = np.where(RNG.random(A.shape) < 0.5, 0.0, A)
+    kernel = with_metric(kernel, metric)
+    for left, right in [(build(thin), build(B)), (build(thin), B), (thin, build(B))]:
+        assert_allclose(kernel(left, right), kernel(thin, B), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [*EVERY, Linear(), RBF(0.3) * Linear() + Laplacian(0.1)], ids=repr)
+@pytest.mark.parametrize("metric", [None, S, WEIGHTS], ids=["none", "matrix", "weights"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["strict", "torch"])
+def test_other_libraries(kernel, metric, dtype, library) -> None:
+    if metric is not None:
+        if not hasattr(kernel, "gamma") or (metric.ndim == 2 and isinstance(kernel, Laplacian)):
+            return
+        kernel = with_metric(kernel, metric)
+    xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
+    left, right = A.astype(dtype), B.astype(dtype)
+    rows, landmarks = xp.asarray(left), xp.asarray(right)
+    tile = kernel.bind(landmarks)
+    tolerance = {"atol": 2e-3, "rtol": 1e-4} if dtype == "float32" else {"atol": 1e-7, "rtol": 1e-9}
+    for part in (slice(0, 10), slice(10, 23)):
+        got = to_numpy(tile(rows[part, :]))
+        assert got.dtype == dtype
+        assert_allclose(got, kernel(left[part], right), **tolerance)
+    assert_allclose(to_numpy(kernel(rows, rows)), kernel(left, left), **tolerance)
+
+
+@pytest.mark.parametrize("kernel", EVERY, ids=repr)
+def test_a_bound_tile_copies_nothing_to_the_device(kernel, monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    kernel = with_metric(kernel, WEIGHTS)
+    tile, rows, expected = kernel.bind(torch.asarray(B)), torch.asarray(A), kernel(A, B)
+    monkeypatch.setattr("onefold.kernels.metric.like", None)
+    monkeypatch.setattr(torch.Tensor, "item", None)
+    monkeypatch.setattr(torch.Tensor, "__float__", None)
+    monkeypatch.setattr(torch.Tensor, "__bool__", None)
+    assert_allclose(to_numpy(tile(rows)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [*PLAIN, Linear(), RBF(0.3) + Linear()], ids=repr)
+def test_a_torch_tile_is_written_where_it_should_be(kernel) -> None:
+    torch = pytest.importorskip("torch")
+    out = torch.empty((23, 9), dtype=torch.float64)
+    tile = kernel.bind(torch.asarray(B))(torch.asarray(A), out)
+    assert tile.data_ptr() == out.data_ptr()
+    assert_allclose(out.numpy(), kernel(A, B), atol=1e-7)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(PLAIN),
+    st.sampled_from([None, S, WEIGHTS]),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 2**32 - 1),
+    st.floats(-3, 3),
+)
+def test_bound_tiles_are_the_kernel(kernel, metric, dtype, seed, size) -> None:
+    rng = np.random.default_rng(seed)
+    Z = (rng.standard_normal((7, 4)) * 10**size).astype(dtype)
+    X = np.vstack([rng.standard_normal((5, 4)) * 10**size, Z[:3], Z[:2]]).astype(dtype)
+    kernel = kernel if metric is None else with_metric(kernel, metric)
+    bound, out = kernel.bind(Z), np.empty((10, 7), dtype=dtype)
+    whole = bound(X).copy()
+    assert_array_equal(bound(X, out), whole)
+    assert_array_equal(kernel.fill(X, Z, out), whole)
+    assert_array_equal(kernel(X, Z), whole)
+    if kernel.stationary:
+        differences = (X[:, None].astype(np.longdouble) - Z[None]) @ (
+            np.eye(4) if metric is None else S.T if metric is S else np.diag(metric)
+        )
+        squared = (0.3 * (differences**2).sum(-1)).astype(np.float64)
+        expected = kernel.profile(kernel.unit * squared)
+        assert_allclose(whole, expected, atol=1e-4 if dtype == np.float32 else 1e-9)
+
+
+def test_estimators_take_a_metric() -> None:
+    y = np.sin(A[:, 0])
+    model = LSSVR(RBF(0.1, metric=S), alpha=0.1).fit(A, y)
+    plain = LSSVR(RBF(0.1), alpha=0.1).fit(A @ S.T, y)
+    assert_allclose(model.predict(B), plain.predict(B @ S.T), rtol=1e-9)
+    grid = {"gammas": [0.05, 0.2, 1.0], "alphas": [0.01, 0.1]}
+    search = LSSVRCV(RBF(1.0, metric=S), **grid).fit(A, y)
+    other = LSSVRCV(RBF(1.0), **grid).fit(A @ S.T, y)
+    assert search.best_params_ == other.best_params_
+    assert search.expansion_.kernel == RBF(search.gamma_, metric=S)
+    assert_allclose(
+        search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], rtol=1e-9
+    )
+
+
+def test_a_grid_of_a_metric_that_mixes_features() -> None:
+    turn = np.array([[1.0, 0.7], [-0.2, 0.8]])
+    X, y = A[:, :2], np.sin(A[:, 0])
+    grid = KernelRidge(RBF(0.3, metric=turn), alpha=0.1, approximation="grid").fit(X, y)
+    exact = KernelRidge(RBF(0.3, metric=turn), alpha=0.1).fit(X, y)
+    assert_allclose(grid.predict(X), exact.predict(X), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: RBF(metric=np.ones((2, 3))), r"\(d, d\); got the shape \(2, 3\)"),
+        (lambda: RBF(metric=np.ones((2, 2, 2))), "one weight per feature"),
+        (lambda: RBF(metric=3.0), "one weight per feature"),
+        (lambda: RBF(metric=[]), "one weight per feature"),
+        (lambda: RBF(metric=[[1.0, 2.0], [3.0]]), "array of numbers"),
+        (lambda: RBF(metric="full"), "array of numbers"),
+        (lambda: RBF(metric=[1.0, np.nan]), "finite"),
+        (lambda: RBF(metric=[1.0, np.inf]), "finite"),
+        (lambda: Matern(metric=[1.0, -1.0]), "not be negative"),
+        (lambda: Matern(metric=np.zeros((2, 2))), "for every feature"),
+        (lambda: RBF((1.0, 2.0), metric=[1.0, 2.0]), "gamma has one width per feature"),
+        (lambda: Laplacian(metric=np.eye(2)), "no matrix as its metric"),
+        (lambda: RBF(metric=np.eye(2)).check_features(3), "2 widths but X has 3"),
+        (lambda: (RBF() + RBF(metric=[1.0, 2.0])).check_features(3), "2 widths but X has 3"),
+        (lambda: LSSVR(RBF(metric=np.eye(3))).fit(A, A[:, 0]), "3 widths but X has 4"),
+    ],
+)
+def test_wrong_metrics_are_named(make, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_a_metric_of_a_metric_is_the_same() -> None:
+    assert Metric(Metric(S)) == Metric(S)
+    assert Metric(S) != Metric(WEIGHTS)
+    assert Metric([0.0, 1.0]) == Metric([-0.0, 1.0])
+    assert hash(Metric([0.0, 1.0])) == hash(Metric([-0.0, 1.0]))

@@ -1,0 +1,176 @@
+"""Every source of rows leaves the same statistics and predictions, whatever its blocks are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose
+
+import onefold.rows.device as device
+from onefold.kernels import RBF
+from onefold.linalg import like, to_numpy
+from onefold.rows import Groups, group_rows, rows_of, to_device
+from onefold.statistics import Design, collect, predict_groups
+from onefold.statistics.ridge import CholeskyPaths, RidgePath, squared_error
+
+RNG = np.random.default_rng(3)
+N = 401
+X = RNG.standard_normal((N, 3))
+Y = RNG.standard_normal((N, 2))
+ROOT = np.sqrt(RNG.uniform(0.2, 3.0, N))
+SCATTERED = Groups(RNG.integers(0, 4, N), [], 4)
+SORTED = Groups(np.sort(SCATTERED.label), [], 4)
+
+
+def torch(values):
+    return None if values is None else pytest.importorskip("torch").asarray(values)
+
+
+def mapped(path, values):
+    np.save(path, values)
+    return np.load(path, mmap_mode="r")
+
+
+def sources(tmp_path, X, Y, root):
+    yield rows_of(X, Y, root)
+    yield rows_of(mapped(tmp_path / "X.npy", X), Y, root)
+    yield rows_of(scipy.sparse.csr_array(X), Y, root)
+    yield rows_of(torch(X), torch(Y), torch(root))
+    yield rows_of(X, Y, root, device="cpu")  # streamed, as to a GPU
+
+
+@pytest.fixture(params=[7, 65_536])
+def small_blocks(request, monkeypatch):
+    monkeypatch.setattr(device, "BLOCK_ROWS", request.param)
+    monkeypatch.setattr("onefold.rows.streamed.BLOCK_ROWS", request.param)
+    monkeypatch.setattr("onefold.rows.host._TASK_ROWS", min(request.param, 8192))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("groups", [None, SCATTERED, SORTED], ids=["none", "scattered", "sorted"])
+def test_statistics_group_by_group(tmp_path, groups, weighted):
+    root = ROOT if weighted else None
+    label = np.zeros(N, dtype=int) if groups is None else groups.label
+    Phi = RBF(0.3)(X, X[:20])
+    for source in sources(tmp_path, X, Y, root):
+        found = collect(Design(RBF(0.3), source.sample(np.arange(20))), source, groups)
+        for group, statistics in enumerate(found):
+            own = label == group
+            v = ROOT[own] ** 2 if weighted else np.ones(own.sum())
+            host = statistics.on_host()
+            assert_allclose(host.gram, Phi[own].T @ (v[:, None] * Phi[own]), atol=1e-11)
+            assert_allclose(host.cross, Phi[own].T @ (v[:, None] * Y[own]), atol=1e-11)
+            assert_allclose(host.target_square, v @ Y[own] ** 2)
+            assert host.weight == pytest.approx(v.sum())
+            assert host.count == own.sum()
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("groups", [SCATTERED, SORTED], ids=["scattered", "sorted"])
+def test_predictions_of_the_groups_asked_for_in_the_order_of_blocks(tmp_path, groups):
+    coefficients = [RNG.standard_normal((20, 2)), None, RNG.standard_normal((20, 2)), None]
+    for source in sources(tmp_path, X, Y, None):
+        design = Design(RBF(0.3), source.sample(np.arange(20)))
+        given = [None if c is None else like(c, source.reference) for c in coefficients]
+        seen = np.zeros(N, dtype=bool)
+        for group, rows, values in predict_groups(design, source, given, groups):
+            assert np.all(groups.label[rows] == group)
+            seen[rows] = True
+            expected = RBF(0.3)(X[rows], X[:20]) @ coefficients[group]
+            assert_allclose(to_numpy(values), expected, atol=1e-11)
+        np.testing.assert_array_equal(seen, np.isin(groups.label, [0, 2]))
+
+
+def test_a_part_is_the_source_of_its_rows(tmp_path):
+    index = np.flatnonzero(SCATTERED.label == 1)
+    for source in sources(tmp_path, X, Y, ROOT):
+        part = source.part(index)
+        assert part.n == index.size
+        design = Design(RBF(0.3), source.sample(np.arange(20)))
+        whole = collect(design, source, SCATTERED)[1].on_host()
+        assert_allclose(collect(design, part)[0].on_host().gram, whole.gram, atol=1e-11)
+
+
+def test_groups_are_found_once_for_the_same_sets():
+    source = rows_of(X, Y)
+    sets = [np.arange(0, 100), np.arange(100, N)]
+    assert source.grouped_by(sets) is source.grouped_by(list(sets))
+    finer = source.grouped_by([*sets, np.arange(5)])
+    assert source.grouped_by(sets) is finer  # the first sets of those that are known
+    assert finer.count == 3
+    assert source.grouped_by([np.arange(0, 100)]) is not finer
+
+
+class OutOfMemoryError(RuntimeError):
+    """What torch raises, by its name."""
+
+
+@pytest.mark.parametrize("where", ["device", "streamed"])
+def test_a_block_that_does_not_fit_is_divided(monkeypatch, where):
+    monkeypatch.setattr(device, "_FEWEST", 16)
+    source = rows_of(torch(X), torch(Y)) if where == "device" else rows_of(X, Y, device="cpu")
+
+    def narrow(block):
+        if block.X.shape[0] > 60:
+            raise OutOfMemoryError("CUDA out of memory")
+        return int(block.X.shape[0])
+
+    found = list(source.map(narrow, SCATTERED))
+    assert sum(size for *_, size in found) == N
+    rows = np.concatenate([np.arange(N)[rows] for _, rows, _ in found])
+    np.testing.assert_array_equal(np.sort(rows), np.arange(N))
+
+    def never(block):
+        raise OutOfMemoryError("CUDA out of memory")
+
+    with pytest.raises(OutOfMemoryError):
+        list(source.map(never, SCATTERED))
+
+
+def test_other_errors_and_early_leavers_end_a_stream():
+    source = rows_of(X, Y, device="cpu")
+    with pytest.raises(ZeroDivisionError):
+        list(source.map(lambda block: 1 // 0))
+    stream = source.map(lambda block: block.group)
+    next(stream)
+    stream.close()
+
+
+def test_to_device(monkeypatch):
+    moved = to_device(X, "cpu")
+    assert "torch" in type(moved).__module__
+    assert to_device(X, None) is X
+    assert to_device(moved, "cpu") is moved
+    moved[0, 0] += 1.0
+    assert X[0, 0] != float(moved[0, 0])  # a copy: the user's rows are theirs
+    monkeypatch.setattr("onefold.rows.moving._MOVED_AT_ONCE", 10)
+    assert to_device(X, "cpu") is X  # too many: they are streamed
+    with pytest.raises(ValueError, match="dense rows"):
+        to_device(scipy.sparse.csr_array(X), "cpu")
+    with pytest.raises(ValueError, match="cannot be used here"):
+        to_device(X, "nonsense")
+
+
+@pytest.mark.parametrize("library", [np.asarray, torch], ids=["numpy", "torch"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_intercept, monkeypatch):
+    groups = group_rows(N, [np.flatnonzero(SCATTERED.label == g) for g in range(4)])
+    design = Design(RBF(0.3), library(X[:20]))
+    parts = collect(design, rows_of(library(X), library(Y), library(ROOT)), groups)
+    alphas = np.geomspace(1e-6, 10, 5)
+    paths = CholeskyPaths(parts, fit_intercept=fit_intercept)
+    together = paths.coefficients(alphas)
+    monkeypatch.setattr("onefold.statistics.ridge._BATCH_BYTES", 1)
+    for part, batched, one in zip(parts, together, paths.coefficients(alphas)):
+        theta, intercept = RidgePath(part, fit_intercept=fit_intercept).coefficients(alphas)
+        for found in (batched, one):
+            scale = float(np.abs(to_numpy(theta)).max())
+            assert_allclose(to_numpy(found[0]), to_numpy(theta), atol=1e-8 * scale)
+            assert_allclose(to_numpy(found[1]), to_numpy(intercept), atol=1e-7)
+        error = to_numpy(squared_error(part, theta, intercept))
+        assert np.all(error >= 0)
+    # A ridge below the rounding of the sums is left to the eigenvalues, which cut what is noise.
+    tiny = paths.coefficients([1e-18])
+    assert np.all(np.isfinite(to_numpy(tiny[0][0])))

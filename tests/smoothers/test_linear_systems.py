@@ -1,0 +1,104 @@
+"""The one preconditioned conjugate gradient, against dense solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from onefold.linalg import namespace, to_numpy
+from onefold.linalg.conjugate_gradients import conjugate_gradients
+
+
+def system(shape=(), n=40, columns=3, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((*shape, n, n))
+    A = root @ np.swapaxes(root, -1, -2) / n + 0.1 * np.eye(n)
+    return A, rng.standard_normal((*shape, n, columns))
+
+
+def lengths(R):
+    xp = namespace(R)
+    return xp.sqrt(xp.sum(R * R, axis=-2))
+
+
+def solve(A, B, *, tolerance=1e-11, precondition=lambda R: R, **settings):
+    residual = namespace(B).asarray(B, copy=True)
+    goal = tolerance * lengths(B)
+    settings = {"limit": 500, **settings}
+    return conjugate_gradients(lambda V: A @ V, precondition, residual, lengths, goal, **settings)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)], ids=str)
+def test_the_dense_solution_in_every_library_and_for_stacks(library, shape) -> None:
+    xp = pytest.importorskip(library)
+    A, B = system(shape)
+    found = solve(xp.asarray(A), xp.asarray(B))
+    assert found.state == "converged"
+    assert_allclose(to_numpy(found.X), np.linalg.solve(A, B), atol=1e-9)
+    assert_allclose(to_numpy(found.residual), B - A @ to_numpy(found.X), atol=1e-12)
+
+
+def test_a_good_preconditioner_needs_fewer_steps_and_the_inverse_one() -> None:
+    A, B = system()
+    inverse = np.linalg.inv(A)
+    plain, jacobi = solve(A, B), solve(A, B, precondition=lambda R: R / np.diagonal(A)[:, None])
+    assert_allclose(jacobi.X, plain.X, atol=1e-9)
+    assert solve(A, B, precondition=lambda R: inverse @ R).iterations == 1
+
+
+def test_vectors_in_rows_as_transposed_views_are_solved_in_place() -> None:
+    A, B = system()
+    rows = np.ascontiguousarray(B.T)
+    found = conjugate_gradients(
+        lambda V: (V.T @ A).T, lambda R: R, rows.T, lengths, 1e-11 * lengths(B), limit=500
+    )
+    assert_allclose(found.X, solve(A, B).X, atol=1e-9)
+    assert np.shares_memory(found.residual, rows)
+
+
+def test_zero_columns_stay_zero_and_cost_nothing() -> None:
+    A, B = system()
+    B[:, 1] = 0.0
+    found = solve(A, B)
+    assert found.state == "converged"
+    assert_array_equal(found.X[:, 1], 0.0)
+    nothing = solve(A, np.zeros_like(B))
+    assert (nothing.state, nothing.iterations) == ("converged", 0)
+
+
+def test_a_column_that_is_done_long_before_the_others_does_no_harm() -> None:
+    A = np.diag(np.concatenate([np.ones(20), np.logspace(0, 6, 20)]))
+    B = np.ones((40, 2))
+    B[20:, 0] = 0.0  # solved in one step, then carried along for hundreds
+    found = solve(A, B, tolerance=1e-9, limit=5000)
+    assert found.state == "converged"
+    assert_allclose(A @ found.X, B, atol=1e-7)
+
+
+def test_a_start_goes_on_from_its_residual() -> None:
+    A, B = system()
+    first = solve(A, B, limit=5)
+    assert (first.state, first.iterations) == ("slow", 5)
+    goal = 1e-11 * lengths(B)
+    again = conjugate_gradients(
+        lambda V: A @ V, lambda R: R, B - A @ first.X, lengths, goal, limit=500, start=first.X
+    )
+    assert again.X is first.X
+    assert_allclose(again.X, np.linalg.solve(A, B), atol=1e-9)
+
+
+def test_who_misses_the_deadline_is_given_up() -> None:
+    A, B = system()
+    met = solve(A, B, deadline=(10, lengths(B)))
+    missed = solve(A, B, deadline=(10, 1e-11 * lengths(B)))
+    assert met.state == "converged"
+    assert (missed.state, missed.iterations) == ("late", 10)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, np.nan])
+def test_what_is_not_positive_definite_is_reported(value) -> None:
+    found = solve(np.diag([1.0, value]), np.array([[1.0], [2.0]]), limit=50)
+    assert found.state == "indefinite"
+    assert solve(np.eye(2), np.ones((2, 1)), precondition=lambda R: -R).state == "indefinite"

@@ -1,0 +1,93 @@
+"""Nothing goes between host and device in loops over held-out parts, and next to nothing over ridges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from onefold.kernels import RBF
+from onefold.linalg import invert_lower, solve_positive
+from onefold.smoothers import CholeskySmoother, SpectralSmoother
+from onefold.smoothers.left_out import LeftOut
+
+torch = pytest.importorskip("torch")
+overrides = pytest.importorskip("torch.overrides")
+TO_HOST = {"cpu", "numpy", "item", "tolist", "__array__"}
+TO_HOST |= {"__float__", "__int__", "__bool__", "__index__"}
+N = 60
+RNG = np.random.default_rng(0)
+K = RBF(0.5)(X := RNG.normal(size=(N, 2)), X)
+Y = RNG.normal(size=(N, 2))
+
+
+class Transfers(overrides.TorchFunctionMode):
+    """Counts what would be a transfer if the tensors lay on a device."""
+
+    count = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(function, "__name__", "")
+        self.count += name in TO_HOST or (name == "asarray" and isinstance(args[0], np.ndarray))
+        return function(*args, **(kwargs or {}))
+
+
+def transfers(smoother_class: Any, method: str, folds: int, ridges: int) -> int:
+    border = torch.ones(N, dtype=torch.float64)
+    smoother = smoother_class(torch.asarray(K.copy()), border)
+    parts = np.array_split(np.random.default_rng(1).permutation(N), folds)
+    targets = torch.asarray(Y)
+    with Transfers() as seen:
+        getattr(smoother, method)(targets, parts, np.geomspace(0.01, 1.0, ridges))
+    return seen.count
+
+
+@pytest.mark.parametrize("method", ["heldout", "heldout_duals"])
+@pytest.mark.parametrize("smoother_class", [CholeskySmoother, SpectralSmoother])
+def test_transfers_do_not_grow_with_folds_or_ridges(smoother_class, method) -> None:
+    few = transfers(smoother_class, method, 3, 1)
+    assert few <= 8
+    assert transfers(smoother_class, method, 12, 1) == few
+    # A Cholesky factorisation tells whether it succeeded: one number for each ridge.
+    more = 10 if smoother_class is CholeskySmoother else 0
+    assert transfers(smoother_class, method, 12, 11) - few <= more
+
+
+@pytest.mark.parametrize("method", ["heldout", "heldout_duals"])
+@pytest.mark.parametrize("smoother_class", [CholeskySmoother, SpectralSmoother])
+def test_stacks_of_parts_are_the_parts_one_by_one(smoother_class, method) -> None:
+    """Sizes that repeat and sizes that do not, overlapping parts, rows in no part."""
+    parts = [np.array(p) for p in ([3, 1, 2], [7, 1, 40], [5], [8, 9], [0, 59, 30], [11, 10])]
+    alphas = [0.01, 1.0]
+    border = np.linspace(0.5, 2.0, N)
+    ours = smoother_class(torch.asarray(K.copy()), torch.asarray(border))
+    theirs = smoother_class(K.copy(), border)
+    found = getattr(ours, method)(torch.asarray(Y), parts, alphas)
+    wanted = getattr(theirs, method)(Y, parts, alphas)
+    for f, w in zip(found, wanted, strict=True):
+        assert_allclose(f.numpy(), w, atol=1e-9)
+
+
+def test_a_group_never_holds_more_rows_than_there_are() -> None:
+    parts = [np.arange(20)] * 7
+    groups = LeftOut(parts, torch.asarray(Y)).groups
+    assert [len(group.numbers) for group in groups] == [3, 3, 1]
+    assert [len(group.numbers) for group in LeftOut(parts, Y).groups] == [1] * 7
+
+
+@pytest.mark.parametrize("n", [1, 8, 9, 61])
+def test_a_triangle_is_inverted_by_halves(n, monkeypatch) -> None:
+    monkeypatch.setattr("onefold.linalg.dense._LEAF", 8)
+    L = np.tril(RNG.normal(size=(n, n))) + 5 * np.eye(n)
+    found = invert_lower(torch.asarray(L)).numpy()
+    assert_allclose(found, np.linalg.inv(L), atol=1e-12)
+    assert np.array_equal(found, np.tril(found))
+
+
+def test_a_block_that_is_not_positive_definite_gives_nan_and_spares_the_others() -> None:
+    stack = torch.stack([torch.eye(3), -torch.eye(3)]).double()
+    found = solve_positive(stack, torch.ones((2, 3, 1), dtype=torch.float64))
+    assert_allclose(found[0].numpy(), 1.0)
+    assert torch.isnan(found[1]).all()
