@@ -56,6 +56,22 @@ def test_the_numbers_are_those_of_the_plain_fit(estimator, tmp_path):
     np.testing.assert_allclose(getattr(loaded, values)(X), expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("settings", [{}, {"cv": "loo"}, {"check": True}, {"criterion": "press"}])
+def test_rows_of_weight_0_and_checks_go_the_same_way(settings):
+    X, y = table(LSSVRCV())
+    weight = np.random.default_rng(1).uniform(0.1, 1, 90)
+    weight[:12] = 0
+    plain, moved = (
+        LSSVRCV(**GRID | settings, device=device).fit(X, y[:, 0], sample_weight=weight)
+        for device in (None, "cpu")
+    )
+    assert moved.best_params_ == plain.best_params_
+    np.testing.assert_allclose(moved.predict(X), plain.predict(X), rtol=0, atol=1e-8)
+    if plain.heldout_prediction_ is not None:
+        found, expected = moved.heldout_prediction_, plain.heldout_prediction_
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
 def test_what_cannot_be_moved_is_refused(monkeypatch):
     X, y = table(LSSVR())
     with pytest.raises(ValueError, match="dense rows"):
