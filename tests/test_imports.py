@@ -27,6 +27,7 @@ LAYERS = [
     {"saving"},
     {"tables"},
     {"plots"},
+    {"jobs"},
     {"cli", "__main__"},
 ]
 DEPTH = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}

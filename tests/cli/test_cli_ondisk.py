@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onefold.cli import main, ondisk
+from onefold.cli import main
+from onefold.jobs import ondisk
 from onefold.tables import load_table_model, open_table
 
 SMALL = ["--gammas", "2^-3:2^1:3", "--alphas", "2^-5:2^1:3", "--approximation", "nystroem"]

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from cli_arguments import SMALL
 
-from onefold.cli import main, ondisk
+from onefold.cli import main
+from onefold.jobs import ondisk
 from onefold.tables import load_table_model
 
 MODEL = "t-onefold/model.onefold"

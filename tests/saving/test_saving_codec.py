@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as hnp
 from saving_standins import Box
 from scipy import sparse
 
-from onefold.saving.decode import Decoder
-from onefold.saving.encode import Encoder
+from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.errors import BadContent, CannotSave
 
 

@@ -297,3 +297,13 @@ def test_an_unknown_class_asks_for_an_upgrade(tmp_path):
     del registry._REGISTERED["Later"]
     with pytest.raises(saving.ModelFileError, match=r"'Later', which .* not know; upgrade .*regist"):
         saving.load(tmp_path / "m")
+
+
+def test_a_dataclass_with_slots(tmp_path):
+    @dataclass(slots=True)
+    class Slotted:
+        x: int = 1
+
+    saving.register(Slotted)
+    saving.save(Slotted(3), tmp_path / "m")
+    assert saving.load(tmp_path / "m") == Slotted(3)

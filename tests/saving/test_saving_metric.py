@@ -10,7 +10,7 @@ from scipy import sparse
 from onefold import LSSVR, LSSVRCV, saving
 from onefold.kernels import RBF, Laplacian, Matern
 from onefold.saving import ModelFileError
-from onefold.saving.encode import Encoder
+from onefold.saving.codec import Encoder
 
 RNG = np.random.default_rng(0)
 X, S = RNG.normal(size=(30, 3)), RNG.normal(size=(3, 3))

@@ -231,7 +231,7 @@ def expansion(**changes):
 
 def forged_expansion(path, **changes):
     """Write an expansion field by field, past the checks of the class and of `save`."""
-    from onefold.saving.encode import Encoder
+    from onefold.saving.codec import Encoder
 
     encoder = Encoder()
     fields = {key: encoder.encode(value, key) for key, value in expansion(**changes).items()}
@@ -291,7 +291,7 @@ def test_estimators_that_do_not_hold_together_are_refused(tmp_path, rows, monkey
         saving.save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patch:
-        patch.setattr("onefold.saving.objects.check_consistent", lambda value: None)
+        patch.setattr("onefold.saving.rules.State.check", lambda state, value, name: None)
         saving.save(model, tmp_path / "m")
     with pytest.raises(ModelFileError):
         saving.load(tmp_path / "m")

@@ -34,8 +34,7 @@ from sklearn.preprocessing import (
 import onefold
 from onefold import LSSVC, LSSVR, LSSVRCV
 from onefold.saving import ModelFileError, container
-from onefold.saving.registry import _BUILT_IN
-from onefold.saving.transformers import STATE
+from onefold.saving.registry import find, names_in
 
 rng = np.random.default_rng(0)
 N = 40
@@ -241,7 +240,8 @@ def test_a_classifier(tmp_path):
 
 
 def test_the_list_names_real_classes():
-    assert set(STATE) <= set(_BUILT_IN)
+    for library in ("sklearn", "onefold"):
+        assert all(find(name).__name__ == name for name in names_in(library))
 
 
 # What is refused, before anything is written

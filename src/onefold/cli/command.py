@@ -8,8 +8,6 @@ import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["command_line"]
-
 
 def command_line(*arguments: str) -> str:
     """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""

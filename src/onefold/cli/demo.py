@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from sklearn.datasets import load_digits
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
 
 from onefold.cli.command import command_line
 from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
-from onefold.cli.job import Settings, prepare_job, run_job
 from onefold.cli.progress import Progress
 from onefold.cli.report import aligned, parameter_lines
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
+from onefold.jobs import Settings, prepare_job, run_job
 from onefold.tables import Rows, TableModel
-
-__all__ = ["run"]
 
 _TARGET = "digit"
 _HOLDOUT = 0.3
@@ -50,10 +54,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _digits() -> tuple[Rows, Rows]:
     """Rows to tune on, and rows to test on that tuning never sees."""
-    import pyarrow as pa
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
     data: Any = load_digits()
     columns = {str(name): data.data[:, j] for j, name in enumerate(data.feature_names)}
     columns[_TARGET] = data.target.astype(np.str_)
@@ -88,10 +88,6 @@ def _text(model: TableModel, train: Rows, test: Rows) -> str:
 
 
 def _test_accuracies(model: TableModel, train: Rows, test: Rows) -> list[tuple[str, float]]:
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.svm import SVC
-
     X, X_test = (model.preparation.transform(rows) for rows in (train, test))
     y, y_test = (np.asarray(rows.column(_TARGET).to_pylist()) for rows in (train, test))
     plain = {

@@ -21,8 +21,6 @@ from importlib import import_module
 from onefold.cli.parser import build_parser
 from onefold.cli.stopping import orderly_stopping
 
-__all__ = ["main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from onefold.machine.replacing import replacing
 
-__all__ = ["MODEL_NAME", "model_file", "refuse_existing", "replaced_file", "staged_directory"]
-
 MODEL_NAME = "model.onefold"
 
 

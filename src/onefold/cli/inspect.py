@@ -16,8 +16,6 @@ from onefold.cli.words import counted, json_text, number_words, score_label, sco
 from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
-__all__ = ["run"]
-
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""

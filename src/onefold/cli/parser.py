@@ -8,12 +8,11 @@ from typing import NoReturn
 
 from onefold._version import __version__
 from onefold.cli import values
-from onefold.cli.tableoptions import add_categorical, add_table_options
-
-__all__ = ["build_parser"]
+from onefold.cli.tableoptions import add_columns, add_table_options
 
 _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
 _TABLES = "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table"
+_CATEGORICAL = "columns whose numbers are codes of categories"
 _EXAMPLES = """\
 examples:
   onefold demo
@@ -62,70 +61,52 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict (.npz: y, svmlight: target)")
     add("--task", choices=["classification", "regression"], help="default: by the target's values")
-    columns = parser.add_argument_group("columns")
-    add = columns.add_argument
-    add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
-    add_categorical(columns)
+    _add_tune_columns(parser.add_argument_group("columns"))
+    add_table_options(parser)
+    _add_tune_search(parser.add_argument_group("search"))
+    add = parser.add_argument_group("output").add_argument
+    files = "gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)"
+    add("--out", metavar="DIR", type=values.path, help=files)
+    add("--force", action="store_true", help="replace files that exist")
+    add("--json", action="store_true", help="print one JSON object instead of text")
+    add("--quiet", action="store_true", help="no progress and no notes, only the result")
+
+
+def _add_tune_columns(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add_columns(group, "--drop", "columns to leave out")
+    add_columns(group, "--categorical", _CATEGORICAL)
     add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
     add("--weight", metavar="COL", help="column of positive row weights")
     add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
-    add(
-        "--missing",
-        choices=["error", "impute"],
-        default="error",
-        help="refuse missing values, or fill in median and most frequent (default: error)",
-    )
-    add_table_options(parser)
-    search = parser.add_argument_group("search")
-    add = search.add_argument
-    add(
-        "--kernel",
-        choices=["rbf", "laplacian", "matern", "polynomial", "linear"],
-        default="rbf",
-        help="default: rbf",
-    )
+    missing = "refuse missing values, or fill in median and most frequent (default: error)"
+    add("--missing", choices=["error", "impute"], default="error", help=missing)
+
+
+def _add_tune_search(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    kernels = ["rbf", "laplacian", "matern", "polynomial", "linear"]
+    add("--kernel", choices=kernels, default="rbf", help="default: rbf")
     add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
     add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
-    add(
-        "--gap",
-        type=values.whole_number,
-        default=0,
-        metavar="N",
-        help="with --ordered: rows left out around each fold",
-    )
+    gap = "with --ordered: rows left out around each fold"
+    add("--gap", type=values.whole_number, default=0, metavar="N", help=gap)
     add(
         "--criterion",
         metavar="NAME",
         help="default: error (classification), mse (regression); or press, gcv, evidence, or the name "
         "of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
     )
-    add(
-        "--class-weight",
-        choices=["balanced"],
-        help="rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise",
-    )
+    weight = "rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise"
+    add("--class-weight", choices=["balanced"], help=weight)
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
-    add(
-        "--approximation",
-        choices=["auto", "exact", "nystroem", "circulant", "toeplitz", "grid"],
-        default="auto",
-        help="of the kernel matrix (default: auto)",
-    )
+    kinds = ["auto", "exact", "nystroem", "circulant", "toeplitz", "grid"]
+    of = "of the kernel matrix (default: auto)"
+    add("--approximation", choices=kinds, default="auto", help=of)
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
-    output = parser.add_argument_group("output")
-    add = output.add_argument
-    add(
-        "--out",
-        metavar="DIR",
-        type=values.path,
-        help="gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)",
-    )
-    add("--force", action="store_true", help="replace files that exist")
-    add("--json", action="store_true", help="print one JSON object instead of text")
-    add("--quiet", action="store_true", help="no progress and no notes, only the result")
 
 
 def _add_predict(parser: argparse.ArgumentParser) -> None:
@@ -153,19 +134,14 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
-    add("--drop", metavar="COL", nargs="+", action="extend", default=[], help="columns to leave out")
-    add_categorical(parser)
+    add_columns(parser, "--drop", "columns to leave out")
+    add_columns(parser, "--categorical", _CATEGORICAL)
     add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
-    add(
-        "--seconds",
-        type=values.positive_int,
-        default=300,
-        metavar="N",
-        help="time budget of the automatic choice (default: 300)",
-    )
+    budget = "time budget of the automatic choice (default: 300)"
+    add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)
     add("--approximation", choices=["auto", "exact", "nystroem"], default="auto")
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
@@ -173,10 +149,9 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show what a model file holds: model, scores, features, preparation."
-    parser.add_argument(
-        "model", metavar="MODEL", type=values.path, help="model.onefold, or its directory"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=values.path, help="model.onefold, or its directory")
+    add("--json", action="store_true", help="print one JSON object")
 
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
@@ -184,11 +159,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
         "Tune a classifier on scikit-learn's handwritten digits, test it on rows that tuning never "
         "saw, next to plain baselines, and save the model and a picture of the search."
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=values.path,
-        default=Path("onefold-demo"),
-        help="default: onefold-demo",
-    )
-    parser.add_argument("--force", action="store_true", help="replace files another run left in DIR")
+    add = parser.add_argument
+    own = Path("onefold-demo")
+    add("--out", metavar="DIR", type=values.path, default=own, help="default: onefold-demo")
+    add("--force", action="store_true", help="replace files another run left in DIR")

@@ -8,15 +8,13 @@ from collections.abc import Collection
 import numpy as np
 
 from onefold.approximations import plan
-from onefold.cli.ondisk import larger_than_memory
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
+from onefold.jobs.ondisk import larger_than_memory
 from onefold.tables import TableSource, Target, learn_preparation, learn_target
 from onefold.tables.columns import as_numbers
 from onefold.tables.suspects import row_number_columns
 from onefold.tables.target import target_of_numbers
-
-__all__ = ["run"]
 
 _BLOCK = 65_536
 

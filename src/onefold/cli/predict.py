@@ -5,20 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onefold.cli.files import model_file, refuse_existing, replaced_file
-from onefold.cli.measures import RunningScore
+from onefold.cli.scoring import RunningScore
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.tablewriters import CsvWriter, ParquetWriter, Writer
 from onefold.tables import Rows, TableModel, TableSource, load_table_model
 from onefold.tables.target import read_target
-
-__all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -92,7 +90,7 @@ def _writer(out: Path | None) -> Iterator[Writer]:
         return
     with replaced_file(out) as temporary:
         if out.suffix.lower() == ".parquet":
-            with ParquetWriter(temporary) as writer:
+            with closing(ParquetWriter(temporary)) as writer:
                 yield writer
         else:
             with temporary.open("w", newline="", encoding="utf-8") as file:

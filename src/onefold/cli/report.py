@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from onefold.cli.command import command_line
-from onefold.cli.notes import edge_note
 from onefold.cli.values import power_of_two
 from onefold.cli.words import (
     counted,
@@ -19,17 +18,8 @@ from onefold.cli.words import (
     score_text,
     score_words,
 )
+from onefold.jobs.notes import edge_note
 from onefold.tables import TableModel
-
-__all__ = [
-    "aligned",
-    "approximation_lines",
-    "measure_lines",
-    "parameter_lines",
-    "result_json",
-    "result_text",
-    "trust_words",
-]
 
 _PURPOSE = {
     "search.csv": "every candidate with its scores",
@@ -127,7 +117,7 @@ def _class_lines(held: dict[str, Any], criterion: str) -> list[tuple[str, str]]:
     lines = [("accuracy", f"{percent(held['accuracy'])}  ({baseline})")]
     rows = held["class_rows"]
     rare = min(rows.values()) < _UNBALANCED * max(rows.values())
-    if rare or criterion not in {"error", "accuracy"}:
+    if rare or score_label(criterion) != "accuracy":
         chance = f"{always}: {percent(held['baseline_balanced_accuracy'])}"
         lines.append(("balanced accuracy", f"{percent(held['balanced_accuracy'])}  ({chance})"))
         worst_first = sorted(held["recall"], key=lambda label: float(held["recall"][label]))

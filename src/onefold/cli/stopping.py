@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["orderly_stopping"]
-
 _FIRST = "stopping …"
 _AGAIN = "still stopping: the running factorisation cannot be interrupted"
 _NOBODY = -1

@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["CsvWriter", "ParquetWriter", "Writer"]
+import pyarrow as pa
+import pyarrow.parquet
 
 
 class Writer(Protocol):
@@ -44,23 +41,13 @@ class ParquetWriter:
         self._writer: Any = None
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet
-
         table: pa.Table = pa.table(dict(columns))
         if self._writer is None:
             self._writer = pyarrow.parquet.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table)
 
-    def __enter__(self) -> ParquetWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Finish the file."""
         if self._writer is not None:
             self._writer.close()
 

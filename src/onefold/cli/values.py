@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-
-__all__ = [
-    "folds",
-    "grid",
-    "path",
-    "positive_int",
-    "power_of_two",
-    "seed",
-    "threads",
-    "whole_number",
-]
 
 
 def grid(text: str) -> list[float]:
@@ -42,13 +32,7 @@ def folds(text: str) -> int | Literal["loo"]:
     """A number of folds, or ``loo`` for leave-one-out."""
     if text == "loo":
         return "loo"
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 2:
-        raise argparse.ArgumentTypeError(f"'{text}' is neither 'loo' nor a number of folds (≥ 2)")
-    return count
+    return _integer(text, lambda value: value >= 2, "is neither 'loo' nor a number of folds (≥ 2)")
 
 
 def path(text: str) -> Path:
@@ -60,24 +44,12 @@ def path(text: str) -> Path:
 
 def positive_int(text: str) -> int:
     """A whole number from 1."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1")
-    return value
+    return _integer(text, lambda value: value >= 1, "is not a whole number from 1")
 
 
 def whole_number(text: str) -> int:
     """A whole number from 0."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0")
-    return value
+    return _integer(text, lambda value: value >= 0, "is not a whole number from 0")
 
 
 def seed(text: str) -> int:
@@ -90,13 +62,8 @@ def seed(text: str) -> int:
 
 def threads(text: str) -> int:
     """A number of threads; negative ones count down from all cores, as in scikit-learn."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of threads: give 1, 2, … or -1 for all")
-    return value
+    refusal = "is no number of threads: give 1, 2, … or -1 for all"
+    return _integer(text, lambda value: value != 0, refusal)
 
 
 def power_of_two(value: float) -> str:
@@ -116,4 +83,14 @@ def _number(text: str) -> float:
         value = math.nan
     if not (isinstance(value, float) and 0 < value < math.inf):
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive number (as in 0.5 or 2^-3)")
+    return value
+
+
+def _integer(text: str, accepted: Callable[[int], bool], refusal: str) -> int:
+    try:
+        value: int | None = int(text)
+    except ValueError:
+        value = None
+    if value is None or not accepted(value):
+        raise argparse.ArgumentTypeError(f"'{text}' {refusal}")
     return value

@@ -9,47 +9,23 @@ from typing import Any
 import numpy as np
 
 from onefold.cli.values import power_of_two
-
-__all__ = [
-    "counted",
-    "decimal",
-    "json_text",
-    "number_words",
-    "percent",
-    "score_label",
-    "score_text",
-    "score_words",
-]
+from onefold.jobs.criterion import shown
 
 _ROUNDING = 1e-9
-_ACCURACY = {"error": "accuracy", "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}
-_SQUARED = {"mse", "neg_mean_squared_error"}
-_ROOT = "neg_root_mean_squared_error"
-# Criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
-_LOSSES = {"press", "gcv", "cost", "cov", "mape"}
 
 
 def score_label(criterion: str) -> str:
     """What a criterion measures: ``accuracy`` for the error rate, ``RMSE`` for the squared error."""
-    if criterion in _ACCURACY:
-        return _ACCURACY[criterion]
-    if criterion in _SQUARED or criterion == _ROOT:
-        return "RMSE"
-    if criterion == "r2":
-        return "R2"
-    return criterion.removeprefix("neg_").replace("_", " ")
+    return shown(criterion).label
 
 
 def score_text(criterion: str, score: float) -> str:
     """A criterion's score, greater being better, as the number that `score_label` names."""
-    if criterion in _ACCURACY:
-        return percent(1.0 + score if criterion == "error" else score)
-    if criterion in _SQUARED:
-        return f"{math.sqrt(max(-score, 0.0)):.4g}"
-    if criterion == "r2":
-        return decimal(score)
-    loss = criterion in _LOSSES or criterion.startswith("neg_")
-    return f"{(-score if loss else score) + 0.0:.4g}"
+    meaning = shown(criterion)
+    number = meaning.number(score)
+    if meaning.style == "share":
+        return percent(number)
+    return decimal(number) if meaning.style == "decimal" else f"{number + 0.0:.4g}"
 
 
 def score_words(criterion: str, score: float) -> str:

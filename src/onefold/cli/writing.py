@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from onefold.cli.files import MODEL_NAME
-from onefold.cli.words import decimal, score_label, score_words
+from onefold.cli.words import decimal, score_words
+from onefold.jobs.criterion import shown
 from onefold.tables import TableModel
-
-__all__ = ["OUTPUT_NAMES", "PICTURE_NAME", "RESULT_NAMES", "draw_search", "write_results"]
 
 RESULT_NAMES = (MODEL_NAME, "search.csv")
 PICTURE_NAME = "search.png"
@@ -80,13 +79,13 @@ def _draw(model: TableModel, path: Path) -> None:
     report = model.report
     results, criterion = dict(model.estimator.cv_results_), report["criterion"]
     scores, held = np.asarray(results["mean_test_score"]), report["heldout"]
-    label = f"{criterion} (higher is better)"
+    label, meaning = f"{criterion} (higher is better)", shown(criterion)
     best = score_words(criterion, report["best_score"])
     # The default criteria have a form that people know, which orders candidates the same way.
-    if score_label(criterion) in {"accuracy", "balanced accuracy"}:
-        label = f"held-out {score_label(criterion)}"
-        results["mean_test_score"] = scores + (1.0 if criterion == "error" else 0.0)
-    elif criterion in {"mse", "neg_mean_squared_error"} and held is not None:
+    if meaning.style == "share":
+        label = f"held-out {meaning.label}"
+        results["mean_test_score"] = meaning.number(scores)
+    elif meaning.style == "squared" and held is not None:
         label = "held-out R2"
         # Divided twice: the square of a small spread may be no number any more.
         results["mean_test_score"] = 1.0 + scores / held["baseline_rmse"] / held["baseline_rmse"]

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SearchGrid", "exponent_label"]
-
 
 @dataclass(frozen=True)
 class SearchGrid:

@@ -15,8 +15,6 @@ from onefold.plots.grid import SearchGrid, exponent_label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plain_text", "search_heatmap"]
-
 _SCORE = "mean held-out score (higher is better)"
 _GAMMA = "gamma (larger: more flexible)"
 _ALPHA = "alpha (larger: smoother)"

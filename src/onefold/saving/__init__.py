@@ -1,8 +1,10 @@
 """Save fitted models to one file and load them again: no pickle, no code, no surprises.
 
 A model file is a safetensors container: numeric arrays, and one JSON string with everything else.
-`load` builds only classes listed in `onefold.saving.registry`, and gives back only what predicts: states
-are checked (`checks`, `transformers`), and models that prepare their rows are tried (`selftest`).
+Every class that a file may name has a state, listed in `registry`: which attributes it has, with a rule
+for each (`estimators`, `transformers`). `codec` walks values of any `kinds` down to arrays, which the
+`container` holds. `load` gives back only what predicts: states are checked by their rules, and models
+that prepare their rows are tried (`selftest`).
 """
 
 from __future__ import annotations

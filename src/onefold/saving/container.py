@@ -13,16 +13,15 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
 from onefold.machine.memory import available_memory
 from onefold.machine.replacing import replacing
-from onefold.saving.errors import UPGRADE, BadContent
-from onefold.saving.nodes import ARRAY_DTYPES
+from onefold.saving.errors import UPGRADE, BadContent, ModelFileError
+from onefold.saving.kinds import ARRAY_DTYPES
 
 METADATA_KEY = "onefold"
 CHECKSUM_KEY = "sha256"
@@ -35,21 +34,8 @@ _SAFETENSORS_NAMES = {numpy_name: name for name, numpy_name in ARRAY_DTYPES.item
 def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write a model file in one step: it is there complete, or `path` is as it was before.
 
-    Parameters
-    ----------
-    path : Path
-        Where to write.
-    text : str
-        The metadata.
-    arrays : mapping of str to ndarray
-        C-contiguous arrays with dtypes among `ARRAY_DTYPES`.
-
-    Raises
-    ------
-    OSError
-        If the folder does not exist, the path is not a plain file, or writing fails.
-    ValueError
-        If the metadata is too large.
+    The arrays are C-contiguous, with dtypes among `ARRAY_DTYPES`. Raises OSError if the path is not
+    one that can be written, ValueError if there is too much metadata.
     """
     target = Path(os.path.realpath(path))  # through a link, so that the link stays one
     if not target.parent.is_dir():
@@ -78,13 +64,10 @@ def _header(text: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     }
     start = 0
     for name, array in arrays.items():
-        stop = start + array.nbytes
-        entries[name] = {
-            "dtype": _SAFETENSORS_NAMES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [start, stop],
-        }
-        start = stop
+        offsets = [start, start + array.nbytes]
+        dtype, shape = _SAFETENSORS_NAMES[array.dtype.name], list(array.shape)
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        start = offsets[1]
     header = json.dumps(entries, separators=(",", ":")).encode()
     header += b" " * (-len(header) % _ALIGNMENT)
     if len(header) > MAX_HEADER:
@@ -111,8 +94,7 @@ def _checksum(text: str, arrays: Mapping[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """Where one array lies in the file."""
 
     dtype: str
@@ -234,17 +216,17 @@ def _dict_of_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Container]:
-    """Open a model file whose header fits the file's size.
-
-    Raises
-    ------
-    BadContent
-        If it is not a safetensors file, now or on reading from it.
-    FileNotFoundError
-        If there is no such file.
-    """
-    # Before opening: a pipe would block.
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise BadContent("it is a folder or a device, not a file", "give the model file itself")
-    with open(path, "rb") as file:
-        yield Container(file)
+    """Open a model file; whatever is found wrong with its content in the block names the path."""
+    refusal = f"{path} cannot be read as a onefold model:"
+    try:
+        # Before opening: a pipe would block.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise BadContent("it is a folder or a device, not a file", "give the model file itself")
+        with open(path, "rb") as file:
+            yield Container(file)
+    except MemoryError as error:
+        raise ModelFileError(
+            f"{refusal} it needs more memory than there is; load it where there is more."
+        ) from error
+    except BadContent as error:
+        raise ModelFileError(f"{refusal} {error.cause}; {error.remedy}.") from error

@@ -12,7 +12,6 @@ from onefold.linalg import all_finite, is_foreign, is_sparse
 from onefold.saving.errors import NONSENSE, BadContent
 
 _LARGEST = 1e300  # sums of a few such numbers are still finite
-EXPANSIONS = ("Expansion", "GridExpansion")
 
 
 def check_expansion(expansion: Any) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.saving import container, registry, selftest
-from onefold.saving.decode import Decoder
-from onefold.saving.encode import Encoder
-from onefold.saving.errors import DAMAGED, NONSENSE, UPGRADE, BadContent, CannotSave, ModelFileError
-from onefold.saving.tabular import check_table
-from onefold.saving.transformers import STATE
+from onefold.saving.codec import Decoder, Encoder
+from onefold.saving.errors import DAMAGED, NONSENSE, UPGRADE, BadContent, CannotSave
+from onefold.saving.estimators import ESTIMATORS
+from onefold.saving.tabular import TABLE_MODEL
 
 FORMAT = "onefold-model"
 FORMAT_VERSION = 2
@@ -79,7 +77,7 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
     if type(model).__name__ == "TableModel":  # an estimator and, in `extra`, what prepares its rows
         model.save(path)
         return
-    if name is None or (name in STATE and not selftest.needs_test(model)):
+    if name is None or (registry.state_of(name).closed and not selftest.needs_test(model)):
         search = "save its best_estimator_, " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
             f"cannot save a {type(model).__name__}: it is not one of onefold's classes; {search}pass a "
@@ -92,24 +90,28 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
         check_is_fitted(model)
     encoder = Encoder()
     try:
-        model_node = encoder.encode(model, name)
-        whole = _whole(model, extra or {})
-        test = selftest.record(whole) if selftest.needs_test(whole) else None
-        metadata = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "onefold_version": __version__,
-            "estimator": name,
-            "model": model_node,
-            "extra": encoder.encode(extra or {}, "extra"),
-            "sklearn_version": sklearn.__version__,
-            "test": encoder.encode(test, "test"),
-        }
+        metadata = _metadata(model, name, extra or {}, encoder)
     except BadContent as error:
         remedy = "fit it again" if error.remedy == DAMAGED else error.remedy
         raise ValueError(f"cannot save this {name}: {error.cause}; {remedy}.") from error
     text = json.dumps(metadata, separators=(",", ":"), allow_nan=False)
     container.write(Path(path), text, encoder.arrays)
+
+
+def _metadata(model: Any, name: str, extra: dict[str, Any], encoder: Encoder) -> dict[str, Any]:
+    node = encoder.encode(model, name)
+    whole = _whole(model, extra)
+    test = selftest.record(whole) if selftest.needs_test(whole) else None
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "onefold_version": __version__,
+        "estimator": name,
+        "model": node,
+        "extra": encoder.encode(extra, "extra"),
+        "sklearn_version": sklearn.__version__,
+        "test": encoder.encode(test, "test"),
+    }
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -127,7 +129,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
     """Read a model and the values saved beside it; raises as `load` does."""
-    with _opened(Path(path)) as file:
+    with container.opened(Path(path)) as file:
         metadata = _upgraded(_parse(file.text()))
         decoder = Decoder(file.arrays())
         model = decoder.decode(metadata["model"])
@@ -137,12 +139,12 @@ def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
         name = registry.name_of(model)
         if name is None or name != metadata["estimator"] or type(extra) is not dict:
             raise BadContent("it holds no model, or another than it says")
-        if name in registry.ESTIMATORS and not hasattr(model, "expansion_"):
+        if name in ESTIMATORS and not hasattr(model, "expansion_"):
             raise BadContent("its estimator is not fitted")
         whole = _whole(model, extra)
         if selftest.needs_test(whole):
             selftest.verify(whole, test, metadata["sklearn_version"])
-        elif name in STATE:
+        elif registry.state_of(name).closed:
             raise BadContent(f"it holds a {name} without a model")
     return SavedModel(model=model, extra=extra, whole=whole)
 
@@ -157,7 +159,7 @@ def _whole(model: Any, extra: dict[str, Any]) -> Any:
         whole = TableModel.from_plain(model, extra[TABLE])
     except NONSENSE as error:
         raise BadContent(f"its preparation of tables is not valid ({error!s:.200})") from error
-    check_table(whole)
+    TABLE_MODEL.check(whole, "model of tables")
     return whole
 
 
@@ -168,27 +170,10 @@ def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         ``format``, ``format_version``, ``onefold_version``, ``estimator``, the undecoded ``model``
-        and ``extra`` (see `onefold.saving.nodes`), and ``arrays``: dtype and shape by name.
+        and ``extra`` (see `onefold.saving.kinds`), and ``arrays``: dtype and shape by name.
     """
-    with _opened(Path(path)) as file:
+    with container.opened(Path(path)) as file:
         return {**_upgraded(_parse(file.text())), "arrays": file.describe_arrays()}
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[container.Container]:
-    """Open a file and put its path on whatever is found wrong with its content."""
-    try:
-        with container.opened(path) as file:
-            yield file
-    except MemoryError as error:
-        raise ModelFileError(
-            f"{path} cannot be read as a onefold model: it needs more memory than there is; load it "
-            "where there is more."
-        ) from error
-    except BadContent as error:
-        raise ModelFileError(
-            f"{path} cannot be read as a onefold model: {error.cause}; {error.remedy}."
-        ) from error
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Instances of registered classes to nodes and back.
 
-A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes: the
-public ones whose names end with an underscore, and for a class of scikit-learn's those listed in
-`onefold.saving.transformers`. Only such names are ever set on a loaded estimator, so that a file
-cannot replace a method.
+A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes, as its
+`State` has them. Only such names are ever set on a loaded estimator, so that a file cannot replace a
+method.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sklearn
 from sklearn.base import BaseEstimator
 
 from onefold.saving import registry
-from onefold.saving.checks import check_consistent
 from onefold.saving.errors import UPGRADE, BadContent, CannotSave
-from onefold.saving.nodes import Node
-from onefold.saving.transformers import STATE, known_attributes
+from onefold.saving.kinds import Node
+from onefold.saving.rules import State
 
 if TYPE_CHECKING:
-    from onefold.saving.decode import Decoder
-    from onefold.saving.encode import Encoder
+    from onefold.saving.codec import Encoder
 
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
 _NOTES = "dropped_params_"
@@ -32,82 +31,63 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _REPR_LENGTH = 200
 
 
-def to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
-    """The node of a registered dataclass or estimator; arguments as in `Encoder.encode`.
+def to_node(value: Any, kind: str, name: str, encoder: Encoder, depth: int) -> Node:
+    """The node of an instance of the class `kind`; the other arguments are those of `Encoder.encode`."""
 
-    Raises
-    ------
-    BadContent
-        If the parts of the value do not fit together: the file could not be loaded.
-    """
-    if name in STATE:
-        node = _listed_to_node(value, name, where, encoder, depth)
-        check_consistent(value)  # afterwards: what has no place at all is named first
-        return node
-    check_consistent(value)
+    def encoded(key: str) -> Node:
+        return encoder.encode(getattr(value, key), f"{name}.{key}", depth + 1)
+
+    state = registry.state_of(kind)
+    node: dict[str, Node] = {"$object": kind}
     if not isinstance(value, BaseEstimator):
-        fields = [field.name for field in dataclasses.fields(value) if field.init]
-        return {"$object": name, "fields": _encoded(value, fields, where, encoder, depth)}
-    public = (key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
-    fitted = sorted(key for key in public if key != _NOTES)
-    for key in fitted:
-        if not _FITTED_NAME.fullmatch(key):
-            raise CannotSave(
-                f"cannot save {where}.{key}: fitted attributes in a model file have lower-case "
-                "names; rename it."
-            )
-    return {
-        "$object": name,
-        "params": {
-            key: _parameter(value, key, item, where, encoder, depth)
-            for key, item in value.get_params(deep=False).items()
-        },
-        "fitted": _encoded(value, fitted, where, encoder, depth),
-    }
-
-
-def _listed_to_node(value: Any, name: str, where: str, encoder: Encoder, depth: int) -> Node:
-    """The node of a class of scikit-learn's: every attribute, private ones too, or a refusal."""
-    params = value.get_params(deep=False)
-    fitted = sorted(key for key in vars(value) if key not in params)
-    for key in fitted:
-        if key not in known_attributes(name):
-            raise CannotSave(
-                f"cannot save {where}.{key}: scikit-learn {sklearn.__version__} keeps it in a {name} "
-                f"and this onefold does not know it; {UPGRADE}."
-            )
-    return {
-        "$object": name,
-        "params": _encoded(value, list(params), where, encoder, depth),
-        "fitted": _encoded(value, fitted, where, encoder, depth),
-    }
-
-
-def _encoded(
-    value: object, names: list[str], where: str, encoder: Encoder, depth: int
-) -> dict[str, Node]:
-    return {name: encoder.encode(getattr(value, name), f"{where}.{name}", depth + 1) for name in names}
+        node["fields"] = {key: encoded(key) for key in _field_names(type(value))}
+    else:
+        write = encoded if state.closed else partial(_parameter, value, encoded, encoder)
+        node["params"] = {key: write(key) for key in value.get_params(deep=False)}
+        fitted = [key for key in state.fitted_names(value) if key != _NOTES]
+        for key in fitted:
+            _check_fitted_name(key, kind, f"{name}.{key}", state)
+        node["fitted"] = {key: encoded(key) for key in fitted}
+    state.check(value, kind)  # last: what has no place at all is named first
+    return node
 
 
 def _parameter(
-    estimator: BaseEstimator, name: str, value: object, where: str, encoder: Encoder, depth: int
+    estimator: BaseEstimator, encoded: Callable[[str], Node], encoder: Encoder, key: str
 ) -> Node:
     """A parameter's node; splitters, scorers, generators and the like become a note of their repr.
 
     They served the fit and prediction does without them. The kernel it cannot do without.
     """
-    defaults, notes = _defaults(type(estimator)), getattr(estimator, _NOTES, {})
-    if name in notes and value is defaults[name]:
-        return {"$dropped": notes[name]}  # as it was when this model was loaded
+    value, defaults = getattr(estimator, key), _defaults(type(estimator))
+    notes = getattr(estimator, _NOTES, {})
+    if key in notes and value is defaults[key]:
+        return {"$dropped": notes[key]}  # as it was when this model was loaded
     count = len(encoder.arrays)
     try:
-        return encoder.encode(value, f"{where}.{name}", depth + 1)
+        return encoded(key)
     except CannotSave:
-        if name.startswith("kernel") or name not in defaults:
+        if key.startswith("kernel") or key not in defaults:
             raise
     encoder.forget_after(count)
     # Addresses differ from run to run; equal models must give equal files.
     return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
+
+
+def _check_fitted_name(key: str, kind: str, name: str, state: State) -> None:
+    if state.closed and key not in state.fitted:
+        raise CannotSave(
+            f"cannot save {name}: scikit-learn {sklearn.__version__} keeps it in a {kind} and this "
+            f"onefold does not know it; {UPGRADE}."
+        )
+    if not state.closed and not _FITTED_NAME.fullmatch(key):
+        raise CannotSave(
+            f"cannot save {name}: fitted attributes in a model file have lower-case names; rename it."
+        )
+
+
+def _field_names(cls: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
 def _defaults(cls: type) -> dict[str, Any]:
@@ -115,56 +95,49 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
-def from_node(node: dict[str, Any], decoder: Decoder, depth: int) -> object:
-    """The instance behind a node of `to_node`.
-
-    Raises
-    ------
-    BadContent
-        If the class is not registered, or the node does not describe an instance of it.
-    """
-    name = node["$object"]
-    cls = registry.find(name)
+def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
+    """The instance behind a node of `to_node`, or BadContent; `part` decodes what is inside."""
+    kind = node["$object"]
+    cls = registry.find(kind)
     if cls is None:
         raise BadContent(
-            f"it holds a {name!r:.60}, which this version does not know",
+            f"it holds a {kind!r:.60}, which this version does not know",
             f"{UPGRADE}, or call onefold.saving.register() if it is a class of your own",
         )
+    state = registry.state_of(kind)
     if issubclass(cls, BaseEstimator):
-        value: object = _estimator(cls, node, decoder, depth)
+        value: Any = _estimator(cls, state, node["params"], node["fitted"], part)
     else:
-        known = {field.name for field in dataclasses.fields(cls) if field.init}
-        _check_names(node["fields"], known, cls)
-        fields = {key: decoder.decode(item, depth + 1) for key, item in node["fields"].items()}
-        value = cls(**fields)
-    check_consistent(value)
+        _check_names(
+            node["fields"], {field.name for field in dataclasses.fields(cls) if field.init}, cls
+        )
+        value = cls(**{key: part(item) for key, item in node["fields"].items()})
+    state.check(value, kind)
     return value
 
 
 def _estimator(
-    cls: type[BaseEstimator], node: dict[str, Any], decoder: Decoder, depth: int
+    cls: Any, state: State, params: dict[str, Any], fitted: dict[str, Any], part: Callable[[Node], Any]
 ) -> BaseEstimator:
-    params, fitted = node["params"], node["fitted"]
-    _check_names(params, set(inspect.signature(cls).parameters), cls)
-    listed = cls.__name__ in STATE
+    _check_names(params, inspect.signature(cls).parameters, cls)
+    droppable = {} if state.closed else _defaults(cls)
     dropped = {
         key: str(item["$dropped"])
         for key, item in params.items()
-        if isinstance(item, dict) and "$dropped" in item and key in _defaults(cls) and not listed
+        if isinstance(item, dict) and "$dropped" in item and key in droppable
     }
-    kept = {key: decoder.decode(i, depth + 1) for key, i in params.items() if key not in dropped}
-    estimator = cls(**kept)
+    estimator: BaseEstimator = cls(**{k: part(item) for k, item in params.items() if k not in dropped})
     for key, item in fitted.items():
         own = _FITTED_NAME.fullmatch(key) and key != _NOTES and not hasattr(cls, key)
-        if not (key in known_attributes(cls.__name__) if listed else own):
+        if not (key in state.fitted if state.closed else own):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
-        setattr(estimator, key, decoder.decode(item, depth + 1))
+        setattr(estimator, key, part(item))
     if dropped:
         setattr(estimator, _NOTES, dropped)
     return estimator
 
 
-def _check_names(found: dict[str, Any], known: set[str], cls: type) -> None:
+def _check_names(found: dict[str, Any], known: Collection[str], cls: type) -> None:
     library = cls.__module__.partition(".")[0]
     remedy = "install the scikit-learn with which it was saved" if library == "sklearn" else UPGRADE
     for key in found:

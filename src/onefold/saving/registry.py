@@ -1,8 +1,7 @@
-"""The classes that a model file may name, and nothing else.
+"""The classes that a model file may name, with the state of each, and nothing else.
 
 A file names a class by its bare name; only names found here are ever built, so a file cannot
-reach any other code. The package's own classes are imported when they are first asked for, which
-keeps this module free of import cycles.
+reach any other code. Classes are imported when they are first asked for.
 """
 
 from __future__ import annotations
@@ -13,64 +12,23 @@ from typing import TypeVar
 
 from sklearn.base import BaseEstimator
 
+from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
+from onefold.saving.rules import State
+from onefold.saving.transformers import TRANSFORMERS
+
 Class = TypeVar("Class", bound=type)
 
-_MODULE_NAMES: dict[str, tuple[str, ...]] = {
-    "onefold.kernels": (
-        "RBF",
-        "Laplacian",
-        "Matern",
-        "Metric",
-        "Polynomial",
-        "Linear",
-        "Precomputed",
-        "Sum",
-        "Product",
-    ),
-    "onefold.approximations": (
-        "Auto",
-        "Circulant",
-        "ConjugateGradients",
-        "Exact",
-        "Grid",
-        "Nystroem",
-        "Toeplitz",
-    ),
-    "onefold.expansions": ("Expansion", "GridExpansion"),
-    "onefold.estimators": (
-        "LSSVC",
-        "LSSVR",
-        "KernelRidge",
-        "LSSVCCV",
-        "LSSVRCV",
-        "KernelRidgeCV",
-        "SparseLSSVC",
-        "SparseLSSVR",
-    ),
+_KERNELS = (
+    "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
+)  # fmt: skip
+_APPROXIMATIONS = ("Auto", "Circulant", "ConjugateGradients", "Exact", "Grid", "Nystroem", "Toeplitz")
+_BY_MODULE: dict[str, dict[str, State]] = {
+    "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
+    "onefold.expansions": EXPANSIONS,
+    "onefold.estimators": ESTIMATORS,
+    **TRANSFORMERS,
 }
-_MODULE_NAMES |= {
-    "sklearn.preprocessing": (
-        "Binarizer",
-        "FunctionTransformer",
-        "MaxAbsScaler",
-        "MinMaxScaler",
-        "Normalizer",
-        "OneHotEncoder",
-        "OrdinalEncoder",
-        "PolynomialFeatures",
-        "PowerTransformer",
-        "QuantileTransformer",
-        "RobustScaler",
-        "StandardScaler",
-    ),
-    "sklearn.impute": ("KNNImputer", "MissingIndicator", "SimpleImputer"),
-    "sklearn.compose": ("ColumnTransformer", "TransformedTargetRegressor"),
-    "sklearn.decomposition": ("PCA", "TruncatedSVD"),
-    "sklearn.feature_selection": ("VarianceThreshold",),
-    "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
-}
-ESTIMATORS = _MODULE_NAMES["onefold.estimators"]
-_BUILT_IN = {name: module for module, names in _MODULE_NAMES.items() for name in names}
+_BUILT_IN = {name: module for module, states in _BY_MODULE.items() for name in states}
 _REGISTERED: dict[str, type] = {}
 
 
@@ -94,8 +52,7 @@ def register(cls: Class) -> Class:
             f"{cls.__name__} cannot be registered for saving: make it a dataclass or a subclass "
             "of sklearn.base.BaseEstimator."
         )
-    known = _REGISTERED.get(cls.__name__)
-    if cls.__name__ in _BUILT_IN or known not in (None, cls):
+    if (find(cls.__name__) or cls) is not cls:
         raise ValueError(
             f"another class named {cls.__name__} is already registered for saving; rename this one."
         )
@@ -108,10 +65,25 @@ def find(name: str) -> type | None:
     if name in _BUILT_IN:
         found: type = getattr(import_module(_BUILT_IN[name]), name)
         return found
-    return _REGISTERED.get(name)
+    return _approximations().get(name) or _REGISTERED.get(name)
+
+
+def _approximations() -> dict[str, type]:
+    module = import_module("onefold.approximations")
+    return {name: getattr(module, name) for name in _APPROXIMATIONS}
 
 
 def name_of(value: object) -> str | None:
     """Return the name of the value's class in files; None for a class (or subclass) not listed."""
     name = type(value).__name__
     return name if find(name) is type(value) else None
+
+
+def state_of(name: str) -> State:
+    """The state of a class by its name in files; constructors check those that have no rules here."""
+    return _BY_MODULE[_BUILT_IN[name]][name] if name in _BUILT_IN else State()
+
+
+def names_in(library: str) -> list[str]:
+    """The names of the listed classes of a library."""
+    return sorted(name for name, module in _BUILT_IN.items() if module.startswith(f"{library}."))

@@ -8,47 +8,60 @@ tables, therefore carries rows made from its own state (`onefold.saving.examples
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 import joblib
 import numpy as np
 import sklearn
-from scipy import sparse
 
 from onefold.linalg import is_sparse
 from onefold.saving.errors import BadContent
-from onefold.saving.examples import example_columns, levelled
-from onefold.saving.registry import ESTIMATORS
-from onefold.saving.tabular import table_columns
+from onefold.saving.estimators import ESTIMATORS
+from onefold.saving.examples import candidate_rows, columns_of, table_rows
 
 # Other machines round differently: relative to the values, and to the terms that they are sums of.
 _RELATIVE = 1e-6
 _ROUNDING = 1e-9
 
+# What stands around an estimator and prepares its rows -> what it stands around.
+_AROUND: dict[str, Any] = {
+    "Pipeline": lambda model: model.steps[-1][1],
+    "TransformedTargetRegressor": lambda model: model.regressor_,
+    "TableModel": lambda model: model.estimator,
+}
+
 
 def needs_test(model: Any) -> bool:
     """Whether rows are prepared before an estimator sees them."""
-    return type(model).__name__ in ("Pipeline", "TransformedTargetRegressor", "TableModel")
+    return type(model).__name__ in _AROUND
+
+
+def final_estimator(model: Any) -> Any:
+    """The estimator of onefold's behind all preparation."""
+    final = model
+    while type(final).__name__ in _AROUND:
+        final = _AROUND[type(final).__name__](final)
+    if type(final).__name__ not in ESTIMATORS or not hasattr(final, "expansion_"):
+        kind = type(final).__name__ if not isinstance(final, str) else repr(final)
+        raise BadContent(
+            f"its last step is a {kind}, not a fitted estimator of onefold's",
+            "end it with one and fit it",
+        )
+    return final
 
 
 def record(model: Any) -> dict[str, Any]:
-    """Rows and values, as plain values and arrays.
-
-    Raises
-    ------
-    BadContent
-        If the model cannot predict rows that are made from what its steps remember.
-    """
+    """Rows and values; BadContent if it cannot predict rows made from what its steps remember."""
     final_estimator(model)
-    last: BadContent | None = None
-    for rows in _candidates(model):
+    first: BadContent | None = None
+    is_table = type(model).__name__ == "TableModel"
+    for rows in [table_rows(model.preparation)] if is_table else candidate_rows(model):
         try:
             return {"rows": rows, "values": _values(model, rows)}
         except BadContent as error:
-            last = last or error
-    cause = last.cause if last else "no step says how many columns it takes"
+            first = first or error
+    cause = first.cause if first else "no step says how many columns it takes"
     raise BadContent(
         cause, "let its encoders ignore what they do not know (handle_unknown) and fit again"
     )
@@ -63,36 +76,17 @@ def verify(model: Any, stored: Any, version: str) -> None:
     expected = stored["values"]
     if type(expected) is not np.ndarray or expected.dtype != np.float64:
         raise BadContent("the values that it should give are not numbers")
-    final = final_estimator(model)
+    expansion = final_estimator(model).expansion_
     try:
         values = _values(model, stored["rows"])
     except BadContent as error:
         raise BadContent(error.cause, *remedies) from error
     if values.shape == expected.shape and np.isfinite(expected).all():
-        terms = float(np.abs(final.expansion_.coef).sum(axis=0).max()) * _largest_value(final.expansion_)
+        terms = float(np.abs(expansion.coef).sum(axis=0).max()) * _largest_value(expansion)
         allowed = _RELATIVE * np.abs(expected).max() + _ROUNDING * terms
         if np.abs(values - expected).max() <= allowed:
             return
     raise BadContent("it does not predict what it did when it was saved", *remedies)
-
-
-def final_estimator(model: Any) -> Any:
-    """The estimator of onefold's behind all preparation."""
-    names: dict[str, Any] = {
-        "Pipeline": lambda m: m.steps[-1][1],
-        "TransformedTargetRegressor": lambda m: m.regressor_,
-        "TableModel": lambda m: m.estimator,
-    }
-    final = model
-    while type(final).__name__ in names:
-        final = names[type(final).__name__](final)
-    if type(final).__name__ not in ESTIMATORS or not hasattr(final, "expansion_"):
-        kind = type(final).__name__ if not isinstance(final, str) else repr(final)
-        raise BadContent(
-            f"its last step is a {kind}, not a fitted estimator of onefold's",
-            "end it with one and fit it",
-        )
-    return final
 
 
 def _largest_value(expansion: Any) -> float:
@@ -136,7 +130,7 @@ def _input(model: Any, rows: Any) -> tuple[Any, Any]:
         (_, matrix), *_ = model.matrix_blocks(_table(rows))
         return matrix, model.estimator
     if type(rows) is dict:
-        names = _facts(model)[1]
+        names = columns_of(model)[1]
         if names is None or list(names) != rows["names"]:
             raise BadContent("the columns of the rows that it should be tried on are not its own")
         return _frame(rows), model
@@ -145,12 +139,12 @@ def _input(model: Any, rows: Any) -> tuple[Any, Any]:
     return rows.copy(), model  # a step with copy=False works on the rows themselves
 
 
-def _frame(columns: dict[str, Any]) -> Any:
+def _frame(rows: dict[str, Any]) -> Any:
     try:
         pandas: Any = import_module("pandas")
     except ImportError as error:
         raise BadContent("it takes data frames, and pandas is not installed", "install it") from error
-    return pandas.DataFrame(dict(zip(columns["names"], columns["columns"])))
+    return pandas.DataFrame(dict(zip(rows["names"], rows["columns"])))
 
 
 def _table(rows: Any) -> Any:
@@ -161,51 +155,3 @@ def _table(rows: Any) -> Any:
     if is_sparse(rows):
         return Rows(pyarrow.table({}), sparse=rows)
     return Rows(pyarrow.table(dict(zip(rows["names"], rows["columns"]))))
-
-
-def _candidates(model: Any) -> Iterator[Any]:
-    """Rows to try, the most telling first."""
-    if type(model).__name__ == "TableModel":
-        if model.preparation.sparse_kept is not None:
-            kept, scale = model.preparation.sparse_kept, model.preparation.sparse_scale
-            shape = (2, int(kept.max()) + 1)
-            yield sparse.csr_matrix((scale[[0, -1]], ([0, 1], kept[[0, -1]])), shape=shape)
-            return
-        columns = table_columns(model.preparation)
-        yield {"names": list(columns), "columns": list(columns.values())}
-        return
-    width, names = _facts(model)
-    made = example_columns(model, [], width)
-    telling = [column.usual + column.unusual for column in made]
-    plain, plainest = [column.usual for column in made], [column.usual[:1] for column in made]
-    for values in map(levelled, (telling, plain, plainest)):
-        arrays = [_column(column) for column in values]
-        if names is not None:
-            yield {"names": [str(name) for name in names], "columns": arrays}
-        elif all(array.dtype == np.float64 for array in arrays):
-            yield np.stack(arrays, axis=1)
-            yield sparse.csr_matrix(np.stack(arrays, axis=1))
-        else:
-            yield np.stack([array.astype(object) for array in arrays], axis=1)
-
-
-def _column(values: list[Any]) -> np.ndarray:
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return np.array(values, dtype=np.float64)
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _facts(model: Any) -> tuple[int, Any]:
-    """How many columns the first step that says so takes, and their names if it knows them."""
-    first = model
-    while not hasattr(first, "n_features_in_"):
-        if type(first).__name__ == "TransformedTargetRegressor":
-            first = first.regressor_
-            continue
-        steps = [step for _, step in getattr(first, "steps", []) if not isinstance(step, str | None)]
-        if not steps:
-            raise BadContent("no step says how many columns it takes")
-        first = steps[0]
-    return int(first.n_features_in_), getattr(first, "feature_names_in_", None)

@@ -1,7 +1,6 @@
-"""Is the preparation of tables beside an estimator whole, and what rows would it take?
+"""The state in files of what prepares the tables of an estimator.
 
-The model of a table is checked by its attributes, so that this module needs nothing of
-`onefold.tables`.
+It is checked by its attributes, so that this module needs nothing of `onefold.tables`.
 """
 
 from __future__ import annotations
@@ -10,69 +9,59 @@ from typing import Any
 
 import numpy as np
 
-from onefold.saving.errors import NONSENSE, BadContent
-from onefold.saving.examples import around, levelled, unknown_to
+from onefold.saving.rules import Rule, State, array, is_bool, is_dict, is_text, maybe, one_of
 
 _LARGEST_INDEX = 1 << 31
+_TASK = {True: "classification", False: "regression"}
 
 
-def check_table(model: Any) -> None:
-    """Raise BadContent unless the fields of a table's model have the right types and sizes."""
-    try:
-        valid = _is_preparation(model.preparation) and _is_frame(model)
-    except NONSENSE as error:
-        raise BadContent(f"its preparation of tables is not valid ({error!s:.200})") from error
-    if not valid:
-        raise BadContent("its preparation of tables is not valid")
+def _texts(value: Any, owner: Any) -> bool:
+    return type(value) is tuple and all(isinstance(item, str) for item in value)
 
 
-def _is_frame(model: Any) -> bool:
-    classes = hasattr(model.estimator, "classes_")
-    task = "classification" if classes else "regression"
-    named = model.id_column is None or isinstance(model.id_column, str)
-    return named and isinstance(model.target, str) and model.task == task and type(model.report) is dict
+def _per_number(value: Any, found: Any) -> bool:
+    return bool(array(None, farthest=np.inf)(value, found)) and value.size == len(found.numeric)
 
 
-def _is_preparation(found: Any) -> bool:
-    names = _are_texts(found.numeric) and _are_texts(found.categorical) and _are_texts(found.constant)
-    numbers = all(
-        type(part) is np.ndarray and part.shape == (len(found.numeric),) and part.dtype.kind == "f"
-        for part in (found.mean, found.scale, found.median)
+def _per_category(rule: Rule) -> Rule:
+    return lambda value, found: (
+        type(value) is tuple
+        and len(value) == len(found.categorical)
+        and all(rule(item, found) for item in value)
     )
-    lists = (found.categories, found.boolean, found.most_frequent)
-    if not all(type(part) is tuple and len(part) == len(found.categorical) for part in lists):
-        return False
-    texts = all(_are_texts(part) and part for part in found.categories) and (
-        _are_texts(found.most_frequent) and all(isinstance(part, bool) for part in found.boolean)
-    )
-    distinct = len(set(found.numeric + found.categorical)) == len(found.numeric + found.categorical)
-    choice = found.missing in ("error", "impute")
-    return names and numbers and texts and distinct and choice and _is_sparse_part(found)
 
 
-def _is_sparse_part(found: Any) -> bool:
+def _check_columns(found: Any) -> None:
+    if len(set(found.numeric + found.categorical)) != len(found.numeric + found.categorical):
+        raise ValueError("a column appears twice")
     kept, scale = found.sparse_kept, found.sparse_scale
-    if kept is None or scale is None:
-        return kept is None and scale is None
-    arrays = all(type(part) is np.ndarray and part.ndim == 1 for part in (kept, scale))
-    if not arrays or kept.size == 0 or kept.size != scale.size:
-        return False
-    if kept.dtype.kind not in "iu" or scale.dtype.kind != "f":
-        return False
-    return bool(kept.min() >= 0) and bool(kept.max() < _LARGEST_INDEX)
+    if (kept is None) != (scale is None):
+        raise ValueError("features have numbers or scales, but not both")
+    if kept is not None and not (kept.size == scale.size > 0 and 0 <= kept.min() <= kept.max()):
+        raise ValueError("the numbers and scales of its features do not fit each other")
+    if kept is not None and kept.max() >= _LARGEST_INDEX:
+        raise ValueError("the numbers of its features are too large")
 
 
-def _are_texts(values: Any) -> bool:
-    return type(values) is tuple and all(isinstance(value, str) for value in values)
-
-
-def table_columns(preparation: Any) -> dict[str, list[Any]]:
-    """Columns of rows like those that a preparation was learned from, gaps where it fills them."""
-    gap = [None] if preparation.missing == "impute" else []
-    columns: dict[str, list[Any]] = {}
-    for j, name in enumerate(preparation.numeric):
-        columns[name] = [*around(preparation.mean[j], preparation.scale[j]), *gap]
-    for j, name in enumerate(preparation.categorical):
-        known = preparation.categories[j]
-        columns[name] = [known[0], known[-1], unknown_to(known), *gap]
-    return dict(zip(columns, levelled(list(columns.values()))))
+PREPARATION = State(
+    {
+        **dict.fromkeys(("numeric", "categorical", "constant"), _texts),
+        **dict.fromkeys(("mean", "scale", "median"), _per_number),
+        "categories": _per_category(lambda value, found: _texts(value, found) and len(value) > 0),
+        "boolean": _per_category(is_bool),
+        "most_frequent": _per_category(is_text),
+        "missing": one_of("error", "impute"),
+        "sparse_kept": maybe(array(None, kinds="iu")),
+        "sparse_scale": maybe(array(None, farthest=np.inf)),
+    },
+    whole=_check_columns,
+)
+TABLE_MODEL = State(
+    {
+        "preparation": lambda v, model: PREPARATION.check(v, "preparation of tables"),
+        "target": is_text,
+        "task": lambda v, model: v == _TASK[hasattr(model.estimator, "classes_")],
+        "id_column": maybe(is_text),
+        "report": is_dict,
+    }
+)

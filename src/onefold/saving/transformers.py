@@ -14,24 +14,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from onefold.saving.errors import NONSENSE, BadContent
+from onefold.saving.errors import BadContent
 from onefold.saving.rules import (
     Rule,
+    State,
     array,
     either,
-    instance,
     is_bool,
     is_dict,
     is_dtype,
-    is_int,
+    is_estimator,
+    is_list,
     is_names,
     is_none,
     is_number,
-    is_output_config,
-    is_steps,
     is_text,
     maybe,
+    named,
+    one_of,
     per_feature,
+    whole_number,
 )
 
 _MOST_FEATURES = 1 << 22  # made by PolynomialFeatures
@@ -39,145 +41,20 @@ _HIGHEST_DEGREE = 1000
 _MOST_JOBS = 256
 
 
-def check_transformer(value: BaseEstimator, name: str) -> None:
-    """Raise BadContent unless parameters and fitted attributes of a listed class make sense."""
-    params = value.get_params(deep=False)
-    fitted = {key: item for key, item in vars(value).items() if key not in params}
-    try:
-        if hasattr(value, "_parameter_constraints"):
-            value._validate_params()
-        for key, rule in _PARAMETERS.items():
-            if key in params and rule(params[key], value) is False:
-                raise BadContent(
-                    f"the {key} of its {name} is {params[key]!r:.60}, which no file holds",
-                    "leave it at its default and fit again",
-                )
-        for key, rule in (_COMMON | STATE[name]).items():
-            if key in fitted and rule(fitted[key], value) is False:
-                raise BadContent(f"the {key} of its {name} is not valid")
-        if fitted.keys() - {"_sklearn_output_config"}:
-            _CHECKS.get(name, lambda owner: None)(value)
-    except BadContent:
-        raise
-    except NONSENSE as error:
-        raise BadContent(f"its {name} is not valid ({error!s:.200})") from error
+def _is_steps(value: Any, owner: Any) -> bool:
+    """A list of (name, step) or (name, step, columns), each step a word or a listed class."""
+    words = ("drop", "passthrough")
+    return type(value) is list and all(
+        type(entry) is tuple
+        and len(entry) in (2, 3)
+        and isinstance(entry[0], str)
+        and (entry[1] is None or isinstance(entry[1], BaseEstimator) or entry[1] in words)
+        for entry in value
+    )
 
 
-def known_attributes(name: str) -> frozenset[str]:
-    """What fitting sets on an instance of a listed class."""
-    return frozenset(_COMMON) | frozenset(STATE[name])
-
-
-_vector, _stored = array("n"), "biufOU"
-
-# Parameters that could run code, start processes or touch the disk when the model is used.
-_PARAMETERS: dict[str, Rule] = {
-    "func": is_none,
-    "inverse_func": is_none,
-    "memory": is_none,
-    "kw_args": is_none,
-    "inv_kw_args": is_none,
-    "feature_names_out": maybe(is_text),
-    "n_jobs": lambda v, o: v is None or (isinstance(v, int) and abs(v) <= _MOST_JOBS and v != 0),
-    "steps": is_steps,
-    "transformers": is_steps,
-    "transformer_list": is_steps,
-}
-_COMMON: dict[str, Rule] = {
-    "n_features_in_": is_int,
-    "feature_names_in_": is_names,
-    "_sklearn_output_config": is_output_config,
-}
-_ENCODER: dict[str, Rule] = {
-    "categories_": per_feature(array(None, kinds=_stored)),
-    "_infrequent_enabled": is_bool,
-    "_infrequent_indices": per_feature(maybe(array(None, kinds="i"))),
-    "_default_to_infrequent_mappings": per_feature(maybe(array(None, kinds="i"))),
-}
-STATE: dict[str, dict[str, Rule]] = {
-    "StandardScaler": {
-        "n_samples_seen_": either(is_number, array("n", kinds="iuf")),
-        **dict.fromkeys(("mean_", "var_", "scale_"), maybe(_vector)),
-    },
-    "MinMaxScaler": {
-        "n_samples_seen_": is_number,
-        **dict.fromkeys(("scale_", "min_", "data_min_", "data_max_", "data_range_"), _vector),
-    },
-    "MaxAbsScaler": {"n_samples_seen_": is_number, "max_abs_": _vector, "scale_": _vector},
-    "RobustScaler": dict.fromkeys(("center_", "scale_"), maybe(_vector)),
-    "Normalizer": {},
-    "Binarizer": {},
-    "PowerTransformer": {"lambdas_": _vector, "_scaler": instance("StandardScaler")},
-    "QuantileTransformer": {
-        "n_quantiles_": is_int,
-        "references_": array(None),
-        "quantiles_": array(None, "n"),
-    },
-    "PolynomialFeatures": dict.fromkeys(
-        ("_min_degree", "_max_degree", "n_output_features_", "_n_out_full"), is_int
-    ),
-    "FunctionTransformer": {},
-    "OneHotEncoder": {
-        **_ENCODER,
-        "drop_idx_": maybe(array("n", kinds="Oi")),
-        "_drop_idx_after_grouping": maybe(array("n", kinds="Oi")),
-        "_n_features_outs": per_feature(is_int),
-    },
-    "OrdinalEncoder": {**_ENCODER, "_missing_indices": is_dict},
-    "SimpleImputer": {
-        "statistics_": array("n", kinds=_stored),
-        "indicator_": maybe(instance("MissingIndicator")),
-        "_fit_dtype": is_dtype,
-        "_fill_dtype": is_dtype,
-    },
-    "KNNImputer": {
-        "_fit_X": array(None, "n"),
-        "_mask_fit_X": array(None, "n", kinds="b"),
-        "_valid_mask": array("n", kinds="b"),
-        "indicator_": maybe(instance("MissingIndicator")),
-    },
-    "MissingIndicator": {
-        "features_": array(None, kinds="iu"),
-        "_n_features": is_int,
-        "_precomputed": is_bool,
-    },
-    "PCA": {
-        "components_": array(None, "n"),
-        "mean_": _vector,
-        **dict.fromkeys(
-            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), array(None)
-        ),
-        "noise_variance_": is_number,
-        "n_components_": is_int,
-        "n_samples_": is_int,
-        "_fit_svd_solver": is_text,
-    },
-    "TruncatedSVD": {
-        "components_": array(None, "n"),
-        **dict.fromkeys(
-            ("explained_variance_", "explained_variance_ratio_", "singular_values_"), array(None)
-        ),
-    },
-    "VarianceThreshold": {"variances_": _vector},
-    "ColumnTransformer": {
-        "transformers_": is_steps,
-        "output_indices_": lambda v, o: type(v) is dict and all(type(i) is slice for i in v.values()),
-        "sparse_output_": is_bool,
-        "_columns": lambda v, o: type(v) is list,
-        "_transformer_to_input_indices": is_dict,
-        "_remainder": lambda v, o: is_steps([v], o),
-        "_n_features": is_int,
-        "_name_to_fitted_passthrough": is_dict,
-        "_transformers_feature_names_out": array(None, kinds="OU"),
-    },
-    "FeatureUnion": {},
-    "Pipeline": {},
-    "TransformedTargetRegressor": {
-        "regressor_": lambda v, o: isinstance(v, BaseEstimator),
-        "transformer_": lambda v, o: isinstance(v, BaseEstimator),
-        "_training_dim": lambda v, o: type(v) is int and v in (1, 2),
-    },
-}
+def _is_slices(value: Any, owner: Any) -> bool:
+    return type(value) is dict and all(type(item) is slice for item in value.values())
 
 
 # What a list of rules cannot say
@@ -196,7 +73,7 @@ def _check_onehot(owner: Any) -> None:
             if groups.size != categories.size:
                 raise BadContent("the groups of its OneHotEncoder do not fit its categories")
         drop = None if dropped is None else dropped[i]
-        if drop is not None and not (is_int(drop) and drop < columns):
+        if drop is not None and not (_whole(drop, owner) and drop < columns):
             raise BadContent("its OneHotEncoder drops a category that there is not")
     if owner._n_features_outs != owner._compute_n_features_outs():
         raise BadContent("its OneHotEncoder has other columns than its categories give")
@@ -230,9 +107,115 @@ def _check_knn(owner: Any) -> None:
         raise BadContent("the rows of its KNNImputer do not fit their mask")
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
-    "OneHotEncoder": _check_onehot,
-    "PolynomialFeatures": _check_polynomial,
-    "KNNImputer": _check_knn,
-    "QuantileTransformer": _check_quantiles,
+_whole, _vector, _stored = whole_number(), array("n"), "biufOU"
+
+# Parameters that could run code, start processes or touch the disk when the model is used.
+_PARAMETERS: dict[str, Rule] = {
+    **dict.fromkeys(("func", "inverse_func", "memory", "kw_args", "inv_kw_args"), is_none),
+    "feature_names_out": maybe(is_text),
+    "n_jobs": lambda v, o: v is None or (isinstance(v, int) and abs(v) <= _MOST_JOBS and v != 0),
+    **dict.fromkeys(("steps", "transformers", "transformer_list"), _is_steps),
+}
+_COMMON: dict[str, Rule] = {
+    "n_features_in_": _whole,
+    "feature_names_in_": is_names,
+    "_sklearn_output_config": one_of({}, *({"transform": k} for k in ("default", "pandas", "polars"))),
+}
+
+
+def _state(*fitted: dict[str, Rule], whole: Callable[[Any], None] | None = None) -> State:
+    rules = {key: rule for part in (_COMMON, *fitted) for key, rule in part.items()}
+    return State(_PARAMETERS, rules, whole=whole, closed=True)
+
+
+def _each(rule: Rule, *names: str) -> dict[str, Rule]:
+    return dict.fromkeys(names, rule)
+
+
+_ENCODER: dict[str, Rule] = {
+    "categories_": per_feature(array(None, kinds=_stored)),
+    "_infrequent_enabled": is_bool,
+    "_infrequent_indices": per_feature(maybe(array(None, kinds="i"))),
+    "_default_to_infrequent_mappings": per_feature(maybe(array(None, kinds="i"))),
+}
+_SPECTRUM = {
+    "components_": array(None, "n"),
+    **_each(array(None), "explained_variance_", "explained_variance_ratio_", "singular_values_"),
+}
+_INDICATOR = {"indicator_": maybe(named("MissingIndicator"))}
+TRANSFORMERS: dict[str, dict[str, State]] = {
+    "sklearn.preprocessing": {
+        "Binarizer": _state(),
+        "FunctionTransformer": _state(),
+        "MaxAbsScaler": _state({"n_samples_seen_": is_number}, _each(_vector, "max_abs_", "scale_")),
+        "MinMaxScaler": _state(
+            {"n_samples_seen_": is_number},
+            _each(_vector, "scale_", "min_", "data_min_", "data_max_", "data_range_"),
+        ),
+        "Normalizer": _state(),
+        "OneHotEncoder": _state(
+            _ENCODER,
+            _each(maybe(array("n", kinds="Oi")), "drop_idx_", "_drop_idx_after_grouping"),
+            {"_n_features_outs": per_feature(_whole)},
+            whole=_check_onehot,
+        ),
+        "OrdinalEncoder": _state(_ENCODER, {"_missing_indices": is_dict}),
+        "PolynomialFeatures": _state(
+            _each(_whole, "_min_degree", "_max_degree", "n_output_features_", "_n_out_full"),
+            whole=_check_polynomial,
+        ),
+        "PowerTransformer": _state({"lambdas_": _vector, "_scaler": named("StandardScaler")}),
+        "QuantileTransformer": _state(
+            {"n_quantiles_": _whole, "references_": array(None), "quantiles_": array(None, "n")},
+            whole=_check_quantiles,
+        ),
+        "RobustScaler": _state(_each(maybe(_vector), "center_", "scale_")),
+        "StandardScaler": _state(
+            {"n_samples_seen_": either(is_number, array("n", kinds="iuf"))},
+            _each(maybe(_vector), "mean_", "var_", "scale_"),
+        ),
+    },
+    "sklearn.impute": {
+        "KNNImputer": _state(
+            _INDICATOR,
+            {"_fit_X": array(None, "n"), "_mask_fit_X": array(None, "n", kinds="b")},
+            {"_valid_mask": array("n", kinds="b")},
+            whole=_check_knn,
+        ),
+        "MissingIndicator": _state(
+            {"features_": array(None, kinds="iu"), "_n_features": _whole, "_precomputed": is_bool}
+        ),
+        "SimpleImputer": _state(
+            _INDICATOR,
+            {"statistics_": array("n", kinds=_stored)},
+            _each(is_dtype, "_fit_dtype", "_fill_dtype"),
+        ),
+    },
+    "sklearn.compose": {
+        "ColumnTransformer": _state(
+            {
+                "transformers_": _is_steps,
+                "output_indices_": _is_slices,
+                "sparse_output_": is_bool,
+                "_columns": is_list,
+                "_remainder": lambda v, o: _is_steps([v], o),
+                "_n_features": _whole,
+                "_transformers_feature_names_out": array(None, kinds="OU"),
+            },
+            _each(is_dict, "_transformer_to_input_indices", "_name_to_fitted_passthrough"),
+        ),
+        "TransformedTargetRegressor": _state(
+            _each(is_estimator, "regressor_", "transformer_"), {"_training_dim": one_of(1, 2)}
+        ),
+    },
+    "sklearn.decomposition": {
+        "PCA": _state(
+            _SPECTRUM,
+            {"mean_": _vector, "noise_variance_": is_number, "_fit_svd_solver": is_text},
+            _each(_whole, "n_components_", "n_samples_"),
+        ),
+        "TruncatedSVD": _state(_SPECTRUM),
+    },
+    "sklearn.feature_selection": {"VarianceThreshold": _state({"variances_": _vector})},
+    "sklearn.pipeline": {"FeatureUnion": _state(), "Pipeline": _state()},
 }

@@ -3,7 +3,7 @@
 `open_table` reads CSV, TSV, Parquet, NumPy and svmlight files, whole or block by block;
 `learn_preparation` and `learn_target` turn rows into a matrix and a target; a `TableModel` keeps an
 estimator together with its preparation, so that `load_table_model(path).predict(table)` takes
-tables as they come. pyarrow is imported when the first table is.
+tables as they come.
 """
 
 from onefold.tables.disk import RowsOnDisk, rows_on_disk

@@ -5,25 +5,15 @@ A missing value is an Arrow null, a NaN, or empty text; here they all become NaN
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.tables.dates import is_moment
 from onefold.tables.errors import TableError, na_option
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = [
-    "Kind",
-    "as_numbers",
-    "as_text",
-    "inexact_as_number",
-    "kind_of",
-    "trimmed",
-]
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
 
@@ -32,8 +22,6 @@ _TRUTH = {"true": "true", "false": "false", "1": "true", "0": "false"}
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
     """What a column holds, as far as preparing it is concerned."""
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_null(kind) or column.null_count == len(column) > 0:
         return "empty"
@@ -59,9 +47,6 @@ def as_numbers(
         Naming the column, and for text the first value that is not a number and its row
         (`start` rows come before this column's first).
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = _decoded(column)
     kind = kind_of(column)
     if kind == "empty":
@@ -82,9 +67,6 @@ def as_numbers(
 
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:
     """The position of the first whole number that float64 can't hold, None if there is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = _decoded(column)
     if _is_text(column.type):
         large = pc.match_substring_regex(column, r"^\s*[-+]?[0-9]{16,}\s*$")
@@ -102,16 +84,11 @@ def inexact_as_number(column: pa.ChunkedArray) -> int | None:
 
 def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without blanks around it, null where nothing is left."""
-    import pyarrow.compute as pc
-
     return _blank_to_null(pc.utf8_trim_whitespace(text))
 
 
 def as_text(column: pa.ChunkedArray, name: str, boolean: bool = False) -> pa.ChunkedArray:
     """Text values with null where missing; `boolean` columns become "true" and "false"."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     categorical = pa.types.is_dictionary(column.type)
     column = _decoded(column)
     kind = kind_of(column)
@@ -129,9 +106,6 @@ def as_text(column: pa.ChunkedArray, name: str, boolean: bool = False) -> pa.Chu
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column without dictionary encoding and with one text type."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_dictionary(column.type):
         values = column.type.value_type
         plain = pa.string() if _is_text(values) else values
@@ -144,24 +118,16 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     views = pa.types.is_string_view(kind)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or views)
 
 
 def _blank_to_null(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 
 def _whole_as_integers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Codes that became fractions of 1.0 because some were missing, as whole numbers again."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     try:
         return pc.cast(column, pa.int64())

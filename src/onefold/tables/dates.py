@@ -6,12 +6,9 @@ They are only recognised, never converted: 3/4/2024 is in March here and in Apri
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["holds_dates", "is_moment"]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _MONTH = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -43,8 +40,6 @@ def is_moment(value: str) -> bool:
 
 def holds_dates(text: pa.ChunkedArray) -> bool:
     """Whether most of the different values of a text column are dates or times."""
-    import pyarrow.compute as pc
-
     moments = others = 0
     for scalar in pc.unique(text):
         value = scalar.as_py()

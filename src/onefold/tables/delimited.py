@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.csv
 
 from onefold.tables.errors import TableError
 from onefold.tables.interpret import interpreted, without_missing
@@ -14,11 +16,6 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
 from onefold.tables.sniff import encoding_of, header_of
 from onefold.tables.source import TableSource, rechunk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["DelimitedSource"]
 
 _MEBIBYTE = 1 << 20
 _RAGGED = re.compile(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)")
@@ -61,8 +58,6 @@ class DelimitedSource(TableSource):
         return 4 * super().bytes_in_memory() // 3
 
     def read(self) -> Rows:
-        import pyarrow as pa
-
         with self._plain_errors():
             try:
                 table = self._table(threads=True)
@@ -75,8 +70,6 @@ class DelimitedSource(TableSource):
         return interpreted(text, self.reading, self.delimiter)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
-        import pyarrow.csv
-
         wanted = self.names if columns is None else columns
         raw_name = dict(zip(self.names, self._raw_names))
         raw = [raw_name[name] for name in wanted]
@@ -97,21 +90,14 @@ class DelimitedSource(TableSource):
         super().require(name, option)
 
     def _table(self, threads: bool) -> pa.Table:
-        import pyarrow.csv
-
         with self._stream() as stream:
             return pyarrow.csv.read_csv(stream, **self._options(self._raw_names, threads))
 
     def _stream(self) -> pa.NativeFile:
-        import pyarrow as pa
-
         packed = self.path.suffix.lower() == ".gz"
         return pa.input_stream(str(self.path), compression="gzip" if packed else None)
 
     def _options(self, raw_names: Sequence[str], threads: bool) -> dict[str, object]:
-        import pyarrow as pa
-        import pyarrow.csv
-
         # All text: the types of a first block say nothing about later ones, and labels keep
         # their spelling.
         convert = pa.csv.ConvertOptions(
@@ -136,8 +122,6 @@ class DelimitedSource(TableSource):
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
         """Say in the reader's place what is wrong with the file."""
-        import pyarrow as pa
-
         try:
             yield
         except UnicodeError as error:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.machine.replacing import replacing
 from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
@@ -20,11 +22,6 @@ from onefold.tables.errors import TableError, listing
 from onefold.tables.learn import ROUNDING, too_large
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource, open_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["RowsOnDisk", "rows_on_disk"]
 
 _BLOCK = 65_536
 _MOST_LABELS = 1000  # different spellings that are remembered
@@ -96,15 +93,10 @@ def rows_on_disk(
     mean, scale, n = _moments(source, columns, target, block, labels)
     varies = scale > 0
     constant = tuple(name for name, kept in zip(columns, varies) if not kept)
-    columns, mean, scale = (
-        tuple(name for name in columns if name not in constant),
-        mean[varies],
-        scale[varies],
-    )
+    columns = tuple(name for name, kept in zip(columns, varies) if kept)
     if not columns:
         raise TableError(f"every column is constant ({listing(constant)}): nothing to learn")
-    path = Path(path)
-    y = np.empty(n)
+    mean, scale, path, y = mean[varies], scale[varies], Path(path), np.empty(n)
     try:
         with replacing(path) as partial:
             X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, len(columns)))
@@ -133,9 +125,6 @@ class _Labels:
         self._too_many = False
 
     def add(self, column: pa.ChunkedArray, rows: Rows, name: str) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if kind_of(column) != "text":
             stored = pc.drop_null(column).slice(0, 1).to_numpy(zero_copy_only=False)
             self.kind = stored.dtype if stored.dtype.kind in "biuf" else None

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["TableError", "did_you_mean", "listing", "na_option"]
-
 _SHOWN = 8
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.tables.columns import trimmed
 from onefold.tables.errors import TableError
 from onefold.tables.number_formats import NumberFormat, find_format, parse
 from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["interpreted", "without_missing"]
 
 # What programs write for a missing value; `Reading.na_values` come on top.
 _MISSING = (
@@ -27,9 +24,6 @@ _MOST_DIGITS = 38  # of Arrow's exact decimals
 
 def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     """A table of text with null where a value, but for blanks around it, means that it is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     missing = pa.array((*_MISSING, *reading.na_values), pa.string())
     columns = []
     for column in table.columns:
@@ -41,8 +35,6 @@ def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
 
 def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:
     """All rows of a table of text, with types, the text itself, and notes on what was assumed."""
-    import pyarrow as pa
-
     columns: dict[str, pa.ChunkedArray] = {}
     formats: dict[str, NumberFormat] = {}
     notes: dict[str, str] = {}
@@ -72,9 +64,6 @@ def _typed(
     text: pa.ChunkedArray, name: str, reading: Reading, cautious: bool
 ) -> tuple[pa.ChunkedArray | None, NumberFormat | None]:
     """The column with its type (None: text), and its number format if that is not plain."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if text.null_count == len(text):
         return pa.chunked_array([pa.nulls(len(text))]), None
     if _all(pc.match_substring_regex(text, _WHOLE)):
@@ -94,9 +83,6 @@ def _typed(
 
 def _whole_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Whole numbers exactly, however large."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     digits = pc.replace_substring_regex(text, r"^\+", "")
     try:
         return pc.cast(digits, pa.int64())
@@ -117,9 +103,6 @@ def _note(
 
     Where columns are separated by semicolons, 1.234 may have been meant as a thousand.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if form is not None and (form.thousands or form.unit):
         lengths = pc.utf8_length(text)
         longest = pc.index(lengths, pc.max(lengths)).as_py()
@@ -137,6 +120,4 @@ def _note(
 
 
 def _all(mask: pa.ChunkedArray) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.all(mask, min_count=0).as_py())

@@ -9,8 +9,6 @@ import numpy as np
 
 from onefold.tables.errors import TableError
 
-__all__ = ["as_written", "known_labels"]
-
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csc_matrix
 
 from onefold.tables.columns import (
     as_text,
@@ -20,11 +23,6 @@ from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import Preparation, refuse_missing
 from onefold.tables.rows import Rows
 from onefold.tables.suspects import unnamed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["ROUNDING", "learn_preparation", "refuse_mangled_numbers", "too_large"]
 
 _MANY_CATEGORIES = 50
 _FEW_CATEGORIES = 20
@@ -205,8 +203,6 @@ def _learn_numbers(values: np.ndarray, name: str, found: _Findings) -> None:
 
 def _learn_categories(column: pa.ChunkedArray, name: str, found: _Findings, codes: bool = False) -> None:
     """Learn the categories of a column; `codes` are taken as they are, whatever they look like."""
-    import pyarrow.compute as pc
-
     text = as_text(column, name)
     if text.null_count:
         found.gaps[name] = int(text.null_count)
@@ -243,8 +239,6 @@ def _refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
 
 
 def _learn_sparse(rows: Rows) -> Preparation:
-    from scipy.sparse import csc_matrix
-
     X = csc_matrix(rows.sparse)
     if not np.isfinite(X.data).all():
         raise TableError("the table has missing or infinite feature values; remove them")

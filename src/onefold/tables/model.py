@@ -19,8 +19,6 @@ from onefold.tables.rows import Rows, rows_of_frame
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import Task
 
-__all__ = ["TableModel", "load_table_model"]
-
 _EXTRA = "table"
 _BLOCK_NUMBERS = 1 << 22
 _MOST_ROWS = 1 << 16

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from onefold.tables.errors import TableError
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource
-
-__all__ = ["NpzSource"]
 
 
 class NpzSource(TableSource):
@@ -40,8 +39,6 @@ class NpzSource(TableSource):
             )
 
     def read(self) -> Rows:
-        import pyarrow as pa
-
         columns = {name: pa.array(_plain(a)) for name, a in (self._features | self._others).items()}
         auxiliary = frozenset(self._others) if self._features else frozenset[str]()
         return Rows(pa.table(columns), auxiliary=auxiliary)

@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.tables.errors import TableError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["NotANumber", "NumberFormat", "find_format", "is_number", "parse"]
 
 # The literal blanks that separate thousands: plain, no-break, narrow no-break and thin.
 _BLANK = "[ \u00a0\u202f\u2009]"
@@ -115,9 +112,6 @@ def parse(text: pa.ChunkedArray, form: NumberFormat) -> pa.ChunkedArray:
     NotANumber
         With the position of the first value that does not have this format.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     pattern = form.pattern
     if form.plain or (form == NumberFormat(",") and not _any(pc.match_substring(text, "."))):
         try:
@@ -155,8 +149,6 @@ def find_format(
     TableError
         If the column holds numbers that could mean two things, or that need another `decimal`.
     """
-    import pyarrow.compute as pc
-
     values: list[str] = []
     units: dict[str, str] = {}
     for scalar in pc.unique(text):  # one by one: the first word in a column of words is enough
@@ -224,12 +216,8 @@ def _several_units(name: str, units: list[str], odd: str, row: int) -> str:
 
 
 def _row(text: pa.ChunkedArray, value: str) -> int:
-    import pyarrow.compute as pc
-
     return int(pc.index(text, value).as_py()) + 1
 
 
 def _any(mask: pa.ChunkedArray) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.any(mask, min_count=0).as_py())

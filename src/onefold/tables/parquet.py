@@ -6,40 +6,33 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
+
 from onefold.tables.errors import TableError
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource, rechunk
-
-__all__ = ["ParquetSource"]
 
 
 class ParquetSource(TableSource):
     """One Parquet file; blocks are decoded as they are asked for."""
 
     def __init__(self, path: Path) -> None:
-        import pyarrow.parquet
-
         self.path = path
         with self._plain_errors():
             self.names = tuple(pyarrow.parquet.read_schema(path).names)
         self.check_names()
 
     def bytes_in_memory(self) -> int:
-        import pyarrow.parquet
-
         with self._plain_errors():
             rows = pyarrow.parquet.read_metadata(self.path).num_rows
         return 3 * 8 * int(rows) * len(self.names)
 
     def read(self) -> Rows:
-        import pyarrow.parquet
-
         with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
             return Rows(file.read())
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
-        import pyarrow.parquet
-
         wanted = list(self.names if columns is None else columns)
         start = 0
         with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
@@ -49,8 +42,6 @@ class ParquetSource(TableSource):
 
     @contextmanager
     def _plain_errors(self) -> Iterator[None]:
-        import pyarrow as pa
-
         try:
             yield
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

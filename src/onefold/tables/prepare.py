@@ -11,18 +11,16 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csr_matrix, diags
 
 from onefold.tables.columns import as_text
 from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.rows import Rows
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
-__all__ = ["Preparation", "refuse_missing", "warn_unknown"]
 
 
 @dataclass(frozen=True)
@@ -176,9 +174,6 @@ class Preparation:
 
     def _codes(self, rows: Rows, j: int) -> tuple[np.ndarray, int, int]:
         """Category numbers of one column (-1: none), how many were missing, how many unknown."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         name, categories = self.categorical[j], self.categories[j]
         text = as_text(rows.text(name), name, self.boolean[j])
         absent = int(text.null_count)
@@ -190,8 +185,6 @@ class Preparation:
         return codes, absent, unknown
 
     def _sparse_features(self, X: csr_matrix, unknown: Counter[str]) -> csr_matrix:
-        from scipy.sparse import csr_matrix, diags
-
         kept_numbers = np.asarray(self.sparse_kept)
         if not np.isfinite(X.data).all():
             raise TableError("the table has missing or infinite feature values; remove them")

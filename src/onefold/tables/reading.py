@@ -10,8 +10,6 @@ from typing import Any
 from onefold.tables.errors import TableError
 from onefold.tables.number_formats import NumberFormat
 
-__all__ = ["Reading"]
-
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_matrix
 
 from onefold.tables.columns import as_numbers
 from onefold.tables.errors import TableError, did_you_mean
 from onefold.tables.reading import Reading
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from scipy.sparse import csr_matrix
-
-__all__ = ["Rows", "rows_of_frame"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,11 @@ class Rows:
     def names(self) -> tuple[str, ...]:
         return tuple(self.columns.column_names)
 
+    def require(self, name: str, option: str = "") -> None:
+        """Refuse a column that there is not; `option` is where it was named."""
+        if name not in self.names:
+            self.column(name, role=f"{option} column".strip())
+
     def column(self, name: str, role: str = "column") -> pa.ChunkedArray:
         """One column by name; `role` words the error ("target column", "weight column", …)."""
         if name not in self.columns.column_names:
@@ -100,8 +101,6 @@ class Rows:
 
 def rows_of_frame(frame: Any) -> Rows:
     """Rows of a pandas, polars or Arrow table (anything with the Arrow stream interface)."""
-    import pyarrow as pa
-
     if isinstance(frame, Rows):
         return frame
     if isinstance(frame, pa.Table):

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from onefold.tables.errors import TableError
 
-__all__ = ["delimiter_of", "encoding_of", "first_bytes", "header_of", "refuse_disguise"]
-
 _HEAD = 1 << 16
 _LONGEST = 1 << 28  # of a header and the first record
 _RECORDS = 50

@@ -7,17 +7,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import Rows
 from onefold.tables.sniff import first_bytes, refuse_disguise
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["FORMATS", "TableSource", "open_table", "rechunk"]
 
 FORMATS = ".csv, .tsv (also .gz), .parquet, .npz, .libsvm, .svm or .txt (svmlight)"
 
@@ -81,8 +77,6 @@ class TableSource(ABC):
 
 def rechunk(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
     """Join and cut record batches into tables of exactly `rows` rows (fewer in the last)."""
-    import pyarrow as pa
-
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

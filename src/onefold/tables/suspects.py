@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
 from onefold.tables.number_formats import is_number
 from onefold.tables.rows import Rows
-
-__all__ = ["column_notes", "row_number_columns", "unnamed"]
 
 # How pandas and this package call a column without a name.
 _UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
@@ -51,8 +52,6 @@ def column_notes(
 
 
 def _empty_or_distinct(rows: Rows, name: str) -> bool:
-    import pyarrow.compute as pc
-
     column = rows.columns.column(name)
     if kind_of(column) == "empty":
         return True
@@ -60,9 +59,6 @@ def _empty_or_distinct(rows: Rows, name: str) -> bool:
 
 
 def _identifies(rows: Rows, name: str) -> str | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = rows.columns.column(name)
     if len(column) < _FEWEST or column.null_count:
         return None

@@ -6,19 +6,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_svmlight_file
 
 from onefold.tables.errors import TableError
 from onefold.tables.rows import Rows
 from onefold.tables.source import TableSource
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from scipy.sparse import csr_matrix
-
-__all__ = ["SvmlightSource"]
 
 
 class SvmlightSource(TableSource):
@@ -55,9 +51,6 @@ class SvmlightSource(TableSource):
                 start += len(parsed)
 
     def _parse(self, lines: Iterable[bytes], start: int) -> Rows:
-        import pyarrow as pa
-        from sklearn.datasets import load_svmlight_file
-
         try:
             loaded = load_svmlight_file(
                 BytesIO(b"".join(lines)), zero_based=True, query_id="qid" in self.names

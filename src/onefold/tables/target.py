@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.errors import TableError
@@ -15,11 +17,6 @@ from onefold.tables.labels import as_written, known_labels
 from onefold.tables.learn import refuse_mangled_numbers
 from onefold.tables.prepare import refuse_missing
 from onefold.tables.rows import Rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Target", "Task", "learn_target", "read_target", "target_of_numbers"]
 
 Task = Literal["classification", "regression"]
 
@@ -54,9 +51,6 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
     numbers are classes if there are at most twenty of them with ten rows each on average.
     Labels keep the spelling they have in a table of text, and their type in other tables.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = rows.column(name, role="target column")
     if len(rows) == 0:
         raise TableError("the table has no rows")

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.cli.words import decimal, percent
-
-__all__ = ["RunningScore", "heldout_measures"]
+from onefold.criteria import label_index
 
 
 def heldout_measures(
@@ -71,10 +69,7 @@ def _of_labels(
     folds: Sequence[np.ndarray],
     weight: np.ndarray,
 ) -> dict[str, Any]:
-    if decision.ndim == 1 or decision.shape[1] == 1:
-        predicted = classes[(decision.ravel() > 0).astype(int)]
-    else:
-        predicted = classes[decision.argmax(axis=1)]
+    predicted = classes[label_index(decision.reshape(len(y), -1))]
     right = (predicted == y).astype(float)
     shares = [_mean_over(folds, (y == label).astype(float), weight) for label in classes]
     most = int(np.argmax(shares))
@@ -111,35 +106,3 @@ def _balanced(
     """Balanced accuracy as scikit-learn scores it: in every fold the mean over the classes it has."""
     by_fold = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in folds]
     return float(np.mean([_mean_over(by_class, right, weight) for by_class in by_fold]))
-
-
-class RunningScore:
-    """Accuracy, or R² and RMSE, of predictions that come in blocks."""
-
-    def __init__(self, classification: bool) -> None:
-        self._classification = classification
-        self._rows = 0
-        self._loss = 0.0
-        self._mean = 0.0
-        self._spread = 0.0
-
-    def update(self, y: np.ndarray, predicted: np.ndarray) -> None:
-        """Add a block."""
-        if self._classification:
-            self._loss += float((y != predicted).sum())
-        else:
-            self._loss += float(((y - predicted) ** 2).sum())
-            # Means and squared deviations of two parts add without cancellation (Chan et al.).
-            difference, total = float(y.mean()) - self._mean, self._rows + len(y)
-            within = float(((y - y.mean()) ** 2).sum())
-            self._spread += within + difference**2 * self._rows * len(y) / total
-            self._mean += difference * len(y) / total
-        self._rows += len(y)
-
-    def words(self) -> str:
-        """The score of everything so far."""
-        if self._classification:
-            return f"accuracy {percent(1 - self._loss / self._rows)} on {self._rows} rows"
-        rmse = math.sqrt(self._loss / self._rows)
-        r2 = decimal(1 - self._loss / self._spread) if self._spread > 0 else "undefined"
-        return f"R2 {r2}, RMSE {rmse:.4g} on {self._rows} rows"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onefold.cli.leaks import leak_note
+from onefold.jobs.criterion import shown
+from onefold.jobs.leaks import leak_note
 from onefold.search import edges
-
-__all__ = ["edge_note", "notes_of"]
 
 
 def notes_of(report: dict[str, Any], estimator: Any, target: str) -> list[str]:
@@ -23,13 +22,10 @@ def constant_note(report: dict[str, Any]) -> str | None:
     held = report["heldout"]
     if held is None:
         return None
-    if report["task"] == "regression":
-        constant, gain, error = "the mean", held["gain"], held["gain_error"]
-        measure = ""
-    else:
-        constant, gain, error = f"'{held['baseline_class']}'", held["gain"], held["gain_error"]
-        measure = ""
-        if report["criterion"] not in {"error", "accuracy"}:
+    constant, gain, error, measure = "the mean", held["gain"], held["gain_error"], ""
+    if report["task"] == "classification":
+        constant = f"'{held['baseline_class']}'"
+        if shown(report["criterion"]).label != "accuracy":
             # Whoever chooses by another score may well give up accuracy for it.
             gain = held["balanced_accuracy"] - held["baseline_balanced_accuracy"]
             error, measure = held["balanced_gain_error"], " in balanced accuracy"

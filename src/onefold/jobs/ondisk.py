@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from onefold.cli.folds import choose_folds
-from onefold.cli.job import Job, Settings, check_kernel, check_target
+from onefold.jobs.folds import choose_folds
+from onefold.jobs.job import Job, check_kernel, check_target
+from onefold.jobs.settings import Settings
 from onefold.machine.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
 from onefold.tables.suspects import column_notes, row_number_columns
 from onefold.tables.target import target_of_numbers
-
-__all__ = ["larger_than_memory", "prepare_on_disk"]
 
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
 _FIRST_ROWS = 1000  # that show which columns number the rows
@@ -25,8 +24,8 @@ def larger_than_memory(source: TableSource) -> bool:
     return free is not None and not source.sparse and source.bytes_in_memory() > _SHARE * free
 
 
-def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) -> Job:
-    """The job of :func:`prepare_job`, its matrix a mapped float32 file in `directory`.
+def prepare_on_disk(source: TableSource, settings: Settings, path: Path) -> Job:
+    """The job of :func:`prepare_job`, its matrix a float32 file at `path` that is mapped.
 
     Two passes over the table; memory for a block of rows and the target. Features and target must be
     numbers, and no value may be missing: what is not is refused with its row.
@@ -43,11 +42,11 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
                 "half of what is free; leave it out, or tune on fewer rows"
             )
     check_kernel(settings, sparse=False)
-    named = {*settings.named_columns().values(), *settings.drop}
+    named = settings.not_features()
     first = next(source.batches(_FIRST_ROWS), None)
     left_out = [] if first is None else row_number_columns(first, keep=named)
     not_features = {*named, *left_out} - {settings.target}
-    found = rows_on_disk(source, settings.target, directory / "rows.npy", drop=not_features)
+    found = rows_on_disk(source, settings.target, path, drop=not_features)
     target = target_of_numbers(found.y, settings.target, settings.task, found.spelled, found.target_type)
     check_target(settings, target)
     cv, words = choose_folds(settings, target, None)
@@ -55,7 +54,7 @@ def prepare_on_disk(source: TableSource, settings: Settings, directory: Path) ->
         numeric=found.columns,
         mean=found.mean,
         scale=found.scale,
-        median=np.array(found.mean),
+        median=np.full(len(found.columns), np.nan),  # not known, and no gaps are filled
         constant=found.constant,
     )
     notes = () if first is None else column_notes(first, found.columns, (), left_out)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
+from onefold.heldout import GapKFold
+from onefold.jobs.settings import Settings
 from onefold.tables import TableError, Target
-
-if TYPE_CHECKING:
-    from onefold.cli.job import Settings
-
-__all__ = ["choose_folds", "few_rows_note"]
 
 
 def choose_folds(settings: Settings, target: Target, groups: np.ndarray | None) -> tuple[Any, str]:
     """The ``cv`` argument of an estimator, and what it is in words."""
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
-
-    from onefold.heldout import GapKFold
-
     cv, n_rows = settings.cv, len(target.values)
     if cv == "loo":
         if groups is not None or settings.ordered:

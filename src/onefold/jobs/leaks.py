@@ -12,11 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.tables import Preparation, Target
 from onefold.tables.errors import listing
-
-__all__ = ["leak_note", "suspicious_columns"]
 
 _UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
 _MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
@@ -70,8 +69,6 @@ def _blocks(X: Any, preparation: Preparation) -> list[tuple[str, Any]]:
 
 
 def _left_by_numbers(x: np.ndarray, y: np.ndarray, numbers: bool) -> float:
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
     column = x[:, None]
     if not numbers:
         # Two intervals for each class are too few to learn rows by heart.

@@ -1,17 +1,20 @@
-"""Whether a criterion goes with the target: asked before any work, answered in one sentence."""
+"""Criteria by name: what their scores mean, and whether they go with a target."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer, get_scorer_names
 
 from onefold.tables import Target
 from onefold.tables.errors import listing
-
-__all__ = ["check_criterion", "default_criterion"]
 
 _OWN = {
     "classification": ("error", "accuracy", "press", "gcv", "evidence", "cost"),
@@ -27,6 +30,64 @@ _NOT_WITH = {
 _TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
 
 
+# Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
+_LOSSES = ("press", "gcv", "cost", "cov", "mape")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The number that people read in place of a criterion's score, of which greater is better.
+
+    Parameters
+    ----------
+    label : str
+        What the number is called.
+    number : callable
+        From the score to the number.
+    style : {"share", "squared", "decimal", "plain"}
+        A share of rows, the root of a squared error, a number near 1, or any other.
+    measure : str or None
+        The held-out measure of a report that it is.
+    """
+
+    label: str
+    number: Callable[[Any], Any]
+    style: Literal["share", "squared", "decimal", "plain"]
+    measure: str | None = None
+
+
+def _as_it_is(score: Any) -> Any:
+    return score
+
+
+def _negative(score: Any) -> Any:
+    return -score
+
+
+def _root(score: float) -> float:
+    return math.sqrt(max(-score, 0.0))
+
+
+_SHOWN = {
+    "error": Shown("accuracy", lambda score: 1.0 + score, "share"),
+    "accuracy": Shown("accuracy", _as_it_is, "share"),
+    "balanced_accuracy": Shown("balanced accuracy", _as_it_is, "share"),
+    "mse": Shown("RMSE", _root, "squared"),
+    "neg_mean_squared_error": Shown("RMSE", _root, "squared"),
+    "neg_root_mean_squared_error": Shown("RMSE", _negative, "plain", measure="rmse"),
+    "r2": Shown("R2", _as_it_is, "decimal", measure="r2"),
+}
+
+
+def shown(name: str) -> Shown:
+    """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
+    if name in _SHOWN:
+        return _SHOWN[name]
+    loss = name in _LOSSES or name.startswith("neg_")
+    label = name.removeprefix("neg_").replace("_", " ")
+    return Shown(label, _negative if loss else _as_it_is, "plain")
+
+
 def default_criterion(task: str, balanced: bool) -> str:
     """What a search goes by if nothing is said; classes that weigh the same also count the same."""
     if task == "regression":
@@ -36,8 +97,6 @@ def default_criterion(task: str, balanced: bool) -> str:
 
 def check_criterion(name: str, target: Target, approximation: str = "auto") -> None:
     """Raise if the criterion is unknown or does not go with the target or the approximation."""
-    from sklearn.metrics import get_scorer, get_scorer_names
-
     if name in _NOT_WITH.get(approximation, ()):
         raise ValueError(
             f"--criterion {name} needs the whole kernel matrix, which --approximation {approximation} "
@@ -74,8 +133,6 @@ def _nearest(name: str, task: str) -> str:
 
 
 def _suitable(task: str) -> list[str]:
-    from sklearn.metrics import get_scorer, get_scorer_names
-
     scorers = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
     usable = [name for name in scorers if not _needs_probabilities(get_scorer(name))]
     return list(dict.fromkeys([*_OWN[task], *usable]))
@@ -95,8 +152,6 @@ def _needs_probabilities(scorer: Any) -> bool:
 
 def _check_labels(option: str, scorer: Any, target: Target) -> None:
     """Try the scorer on decision values for one row of each class, and on labels that are right."""
-    from sklearn.base import BaseEstimator, ClassifierMixin
-
     classes = np.unique(target.values)
 
     class Right(ClassifierMixin, BaseEstimator):

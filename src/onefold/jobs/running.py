@@ -1,0 +1,129 @@
+"""Running a job: the search, the final fit, and a report of what was found."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from onefold.estimators import LSSVCCV, LSSVRCV
+from onefold.jobs.criterion import shown
+from onefold.jobs.job import Job, prepare_job
+from onefold.jobs.leaks import suspicious_columns
+from onefold.jobs.measures import heldout_measures
+from onefold.jobs.notes import notes_of
+from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
+from onefold.jobs.settings import Settings
+from onefold.search import GridEdgeWarning
+from onefold.tables import TableModel, TableSource, open_table, rows_of_frame
+
+Callback = Callable[[Mapping[str, Any]], None]
+
+
+def tune_table(
+    table: Any, target: str, *, callback: Callback | None = None, **options: Any
+) -> TableModel:
+    """Choose a model for a column of a table, and fit it.
+
+    Parameters
+    ----------
+    table : path, or pandas, polars or pyarrow table
+        A table on disk that is larger than memory stays there.
+    target : str
+        The column to predict.
+    callback : callable, optional
+        That of the self-tuning estimators, for progress.
+    **options
+        The other fields of `Settings`.
+
+    Returns
+    -------
+    TableModel
+        Takes tables like this one; its ``report`` says what tuning found.
+    """
+    settings = Settings(target, **options)
+    if not isinstance(table, str | Path):
+        rows = rows_of_frame(table)
+        settings.check_columns(rows)
+        return run_job(prepare_job(rows, settings), callback)
+    source = open_table(table)
+    settings.check_columns(source)
+    with tempfile.TemporaryDirectory() as scratch, prepared(source, settings, Path(scratch)) as job:
+        return run_job(job, callback)
+
+
+@contextmanager
+def prepared(source: TableSource, settings: Settings, scratch: Path) -> Iterator[Job]:
+    """The job on a table; rows that do not fit into memory are in `scratch` while the block runs."""
+    if not larger_than_memory(source):
+        yield prepare_job(source.read(), settings)
+        return
+    rows = scratch / "rows.npy"
+    try:
+        yield prepare_on_disk(source, settings, rows)
+    finally:
+        rows.unlink(missing_ok=True)
+
+
+def run_job(job: Job, callback: Callback | None) -> TableModel:
+    """Search, fit, and measure the held-out predictions."""
+    settings = job.settings
+    options: dict[str, Any] = {
+        "kernel": settings.kernel,
+        "gammas": settings.gammas,
+        "alphas": settings.alphas,
+        "approximation": settings.approximation,
+        "check": settings.check,
+        "cv": job.cv,
+        "criterion": job.criterion,
+        "n_jobs": settings.jobs,
+        "callback": callback,
+    }
+    if job.target.task == "classification":
+        estimator: Any = LSSVCCV(class_weight=settings.class_weight, **options)
+    else:
+        estimator = LSSVRCV(**options)
+    suspicious = suspicious_columns(job.X, job.preparation, job.target)
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        # Folds that lack a class are spoken of once, in words, before the search.
+        warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
+        warnings.simplefilter("ignore", GridEdgeWarning)  # a note in the report says so
+        estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
+        seconds = time.perf_counter() - begin
+        # The callback has done its work and a model file has no room for code.
+        estimator.set_params(callback=None)
+        report = _report(job, estimator, suspicious, seconds)
+    target, task = settings.target, job.target.task
+    return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
+
+
+def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> dict[str, Any]:
+    """What tuning found, as plain values: the source of the text, the JSON and ``inspect``."""
+    report: dict[str, Any] = {
+        "task": job.target.task,
+        "task_reason": job.target.reason,
+        "rows": int(job.X.shape[0]),
+        "features": int(job.X.shape[1]),
+        "kernel": job.settings.kernel,
+        "cv": job.cv_words,
+        "criterion": job.criterion,
+        "class_weight": job.settings.class_weight,
+        "best_score": float(estimator.best_score_),
+        "candidates": len(estimator.cv_results_["params"]),
+        "heldout": heldout_measures(estimator, job.target.values, job.folds(), job.weight),
+        "suspicious_columns": suspicious,
+        "seconds": seconds,
+        "column_notes": list(job.notes),
+    }
+    criterion, held = shown(job.criterion), report["heldout"]
+    if (
+        held is not None and criterion.measure is not None
+    ):  # its own way of taking means over folds counts
+        held[criterion.measure] = criterion.number(report["best_score"])
+    report["notes"] = notes_of(report, estimator, job.target.name)
+    return report

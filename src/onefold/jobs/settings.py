@@ -1,0 +1,62 @@
+"""What to tune and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from onefold.tables import Rows, TableSource
+from onefold.tables.target import Task
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to tune and how; the options of ``onefold tune`` under the same names."""
+
+    target: str
+    task: Task | None = None
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    id: str | None = None
+    weight: str | None = None
+    groups: str | None = None
+    missing: Literal["error", "impute"] = "error"
+    kernel: str = "rbf"
+    cv: int | Literal["loo"] = 5
+    ordered: bool = False
+    gap: int = 0
+    criterion: str | None = None
+    class_weight: Literal["balanced"] | None = None
+    gammas: list[float] | None = None
+    alphas: list[float] | None = None
+    approximation: str = "auto"
+    check: bool = False
+    jobs: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.gap and not self.ordered:
+            raise ValueError("--gap N goes with --ordered: give both or none")
+
+    def named_columns(self) -> dict[str, str]:
+        """Every column that an option names, with the option."""
+        named = {"--target": self.target, "--id": self.id, "--weight": self.weight}
+        named["--groups"] = self.groups
+        return {option: name for option, name in named.items() if name is not None}
+
+    def not_features(self) -> set[str]:
+        """The columns that are named for another purpose than to learn from them."""
+        return {*self.named_columns().values(), *self.drop}
+
+    def check_columns(self, table: TableSource | Rows) -> None:
+        """Refuse columns that the table does not have, or that two options name."""
+        named = [*self.named_columns().items(), *(("--drop", name) for name in self.drop)]
+        for option, name in named:
+            if option != "--target" and name in self.categorical:
+                raise ValueError(f"'{name}' is named by {option} and by --categorical; choose one")
+        named += [("--categorical", name) for name in self.categorical]
+        for option, name in named:
+            table.require(name, option)
+            if option != "--target" and name == self.target:
+                raise ValueError(f"{option} names the target column '{name}'; choose another column")

@@ -1,0 +1,65 @@
+"""A table in, a model out, as a Python function."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onefold.cli import main
+from onefold.jobs import Settings, ondisk, tune_table
+from onefold.tables import TableError, TableModel, load_table_model
+
+SMALL = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
+
+
+@pytest.fixture
+def frame(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    frame["colour"] = rng.choice(["red", "green"], 60)
+    frame["y"] = np.sin(2 * frame["a"]) + (frame["colour"] == "red") + 0.1 * rng.normal(size=60)
+    frame.to_csv("t.csv", index=False)
+    return frame
+
+
+def test_a_path_a_frame_and_the_command_line_give_the_same_model(frame, capsys):
+    events = []
+    model = tune_table("t.csv", "y", callback=events.append, **SMALL)
+    assert isinstance(model, TableModel)
+    assert events[-1]["done"] == events[-1]["total"] == 2
+    assert (
+        main(["tune", "t.csv", "--target", "y", "--gammas", "0.1,1", "--alphas", "0.01,0.1", "--json"])
+        == 0
+    )
+    result = json.loads(capsys.readouterr().out)
+    assert {key: result[key] for key in model.report if key != "seconds"} == {
+        key: value for key, value in model.report.items() if key != "seconds"
+    }
+    expected = load_table_model("t-onefold/model.onefold").predict(frame)
+    for found in (model, tune_table(frame, "y", **SMALL)):
+        assert found.predict(frame).tolist() == expected.tolist()
+
+
+def test_a_table_larger_than_memory_leaves_no_file_behind(frame, monkeypatch, tmp_path):
+    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    model = tune_table("t.csv", "y", drop=["colour"], **SMALL)
+    assert np.isnan(model.preparation.median).all()
+    model.save("m")
+    rows = frame.head(7)
+    assert load_table_model("m").predict(rows).tolist() == model.predict(rows).tolist()
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "m"])
+
+
+def test_columns_that_there_are_not(frame):
+    with pytest.raises(TableError, match=r"--drop: t\.csv has no column 'c'"):
+        tune_table("t.csv", "y", drop=["c"])
+    with pytest.raises(TableError, match="there is no --drop column 'c'"):
+        tune_table(frame, "y", drop=["c"])
+    with pytest.raises(ValueError, match="--gap N goes with --ordered"):
+        Settings("y", gap=3)
