@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -73,6 +75,22 @@ def test_evidence_with_weights() -> None:
         scale = y @ np.linalg.solve(G, y) / 35
         expected.append(multivariate_normal(np.zeros(35), scale * G).logpdf(y))
     assert_allclose(scores(KernelRidgeCV, "evidence", y, sample_weight=weights), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["press", "gcv", "evidence", "cost"])
+@pytest.mark.parametrize("approximation", ["exact", "toeplitz"])
+def test_criteria_of_the_smoother_in_other_libraries(criterion, approximation) -> None:
+    torch = pytest.importorskip("torch")
+    rows = np.sort(X[:, :1], axis=0)
+    grid = {"gammas": [0.7, 2.0], "alphas": ALPHAS, "approximation": approximation}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        here, there = (
+            LSSVRCV(**grid, criterion=criterion).fit(library(rows), library(Y))
+            for library in (np.asarray, torch.asarray)
+        )
+    key = "mean_test_score"
+    assert_allclose(there.cv_results_[key], here.cv_results_[key], rtol=1e-9)
 
 
 def test_criteria_without_splits_leave_no_split_columns() -> None:

@@ -8,7 +8,7 @@ expansion to predict with. Search and estimators know nothing more.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -159,6 +159,15 @@ class Model(ABC):
     @abstractmethod
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
+
+    def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+        """The same in blocks, always in the same order: (number of J, positions in J, values).
+
+        Positions are a slice or whole numbers, values (μ, positions, targets). Whoever can predict a
+        block without holding all others does so.
+        """
+        for number, values in enumerate(self.heldout(parts, alphas)):
+            yield number, slice(None), values
 
     def heldout_squared_error(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any

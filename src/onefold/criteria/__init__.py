@@ -7,20 +7,30 @@ from typing import Any
 
 from sklearn.metrics import get_scorer
 
-from onefold.criteria.base import Criterion, HeldoutCriterion, ModelCriterion, Task, label_index
+from onefold.criteria.base import (
+    Answers,
+    Criterion,
+    HeldoutCriterion,
+    Scoring,
+    Task,
+    label_index,
+)
 from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, Press
 from onefold.criteria.heldout import (
     ErrorRate,
     PercentageError,
-    Scorer,
     SquaredError,
     VariationCoefficient,
 )
+from onefold.criteria.scorers import Scorer
+from onefold.criteria.sums import SumCriterion
 
 __all__ = [
+    "Answers",
     "Criterion",
     "HeldoutCriterion",
-    "ModelCriterion",
+    "Scoring",
+    "SumCriterion",
     "Task",
     "label_index",
     "resolve_criterion",

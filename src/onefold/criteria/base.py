@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar, Literal
 
 from onefold.approximations import Model, Problem
-from onefold.heldout import Splits
+from onefold.heldout import Block, Splits, gather, heldout_blocks
+from onefold.linalg import Array, namespace
 
 
 @dataclass(frozen=True)
@@ -42,34 +41,103 @@ class Task:
         return self.classes[label_index(decision)]
 
 
-def label_index(decision: Any) -> Any:
+def label_index(decision: Array) -> Array:
     """Position in ``classes`` of each row's label; a decision value of exactly 0 is the first class."""
+    xp = namespace(decision)
     if decision.shape[-1] == 1:
-        return (decision[..., 0] > 0).astype(np.intp)
-    return decision.argmax(axis=-1)
+        return xp.astype(decision[..., 0] > 0, xp.int64)
+    return xp.argmax(decision, axis=-1)
 
 
-class HeldoutCriterion(ABC):
+class Criterion(ABC):
+    """A number per μ, greater is better."""
+
+    needs: ClassVar[Literal["model", "squares", "sums", "rows"]]
+    """What it is made from: the model as a whole; squared held-out errors, which some models know
+    without predictions; other sums over held-out rows; or all of these rows at once."""
+
+    @abstractmethod
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        """The criterion at work in one search."""
+
+
+class HeldoutCriterion(Criterion):
     """A score of held-out predictions, split by split."""
 
-    refusal: str | None = None
-    """Why the last predictions without a score have none."""
+    @abstractmethod
+    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
+        """One score per μ from the predictions (μ, rows, targets) of the given rows.
+
+        Predictions are NumPy arrays in the problem's units.
+        """
+
+
+@dataclass(frozen=True)
+class Answers(ABC):
+    """What one model gave for every μ asked of it.
+
+    Attributes
+    ----------
+    finite : bool array (μ,)
+        Where all of it is finite; elsewhere there is no score.
+    blocks : list of Block
+        The held-out predictions, where they were made and held; empty otherwise.
+    """
+
+    finite: Any
+    blocks: list[Block]
 
     @abstractmethod
-    def score(self, predictions: Any, rows: Any, task: Task) -> Any:
-        """One score per μ from the held-out predictions (μ, rows, targets) of the given rows."""
+    def scores(self) -> tuple[Any, str | None]:
+        """Scores (finite μ, splits), and why some of them are NaN.
 
-    def score_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        """Scores (μ, splits) that the model can give without making predictions, or None."""
-        return None
+        Called in the thread of the search: scikit-learn's configuration is local to it.
+        """
 
 
-class ModelCriterion(ABC):
-    """A score of the model as a whole, which needs no splits."""
+@dataclass(frozen=True)
+class ScoredAnswers(Answers):
+    """Answers that were scores already; `values` has shape (μ, splits)."""
+
+    values: Any
+
+    def scores(self) -> tuple[Any, str | None]:
+        return self.values[self.finite], None
+
+
+class Scoring(ABC):
+    """A criterion at work in one search: what it compares with is made once.
+
+    Attributes
+    ----------
+    splits : Splits or None
+        None for criteria of the model as a whole.
+    n_scores : int
+        Scores per μ: one for each split, or one for the model.
+    """
+
+    splits: Splits | None
+    n_scores: int
+    problem: Problem
+
+    @property
+    def parts(self) -> Any | None:
+        """The rows left out of training in turn; None where nothing is held out."""
+        return None if self.splits is None else self.splits.left_out
 
     @abstractmethod
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        """One score per μ."""
+    def answers(self, model: Model, alphas: Any) -> Answers:
+        """What a model has to say; runs in any thread."""
 
+    def heldout(self, blocks: list[Block], number: int = 0) -> Any | None:
+        """Held-out predictions (rows, targets) in the user's units at one of the blocks' μ."""
+        if self.splits is None or not blocks:
+            return None
+        found = gather(blocks, self.splits, number)
+        return found if self.problem.offset is None else found + self.problem.offset
 
-Criterion = HeldoutCriterion | ModelCriterion
+    def heldout_at(self, model: Model, alpha: float) -> Any | None:
+        """The same, predicted for this one μ."""
+        if self.splits is None:
+            return None
+        return self.heldout(list(heldout_blocks(model, self.splits, [alpha])))

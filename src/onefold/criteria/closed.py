@@ -19,14 +19,18 @@ kernel.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
-from onefold.criteria.base import ModelCriterion
-from onefold.linalg import to_numpy
+from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
+from onefold.criteria.heldout import SquaredError
+from onefold.heldout import Splits
+from onefold.linalg import is_foreign, namespace, to_numpy
+from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
 _EPS = float(np.finfo(np.float64).eps)
@@ -41,14 +45,49 @@ def _smoothing(model: Model, name: str) -> SmoothingModel:
     return model
 
 
+def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
+    """yᵀR_b y of every target: (μ, targets)."""
+    residuals = smoother.residuals(Y, alphas)
+    Y = Y if is_foreign(residuals) else to_numpy(Y)  # some smoothers answer on the host
+    return to_numpy(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
+
+
+class ModelCriterion(Criterion):
+    """A score of the model as a whole, which needs no splits."""
+
+    needs = "model"
+
+    @abstractmethod
+    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
+        """One score per μ."""
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return _ModelScoring(self, problem)
+
+
+class _ModelScoring(Scoring):
+    splits = None
+    n_scores = 1
+
+    def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
+        self.problem, self._criterion = problem, criterion
+
+    def answers(self, model: Model, alphas: Any) -> Answers:
+        scores = self._criterion.score(model, self.problem, alphas)[:, None]
+        return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
+
+
 class Press(ModelCriterion):
     """−weighted mean of the squared leave-one-out residuals, in closed form."""
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        Y, predictions = to_numpy(problem.Y), to_numpy(model.leave_one_out(alphas))
-        weight = None if problem.root_weight is None else to_numpy(problem.root_weight) ** 2
-        squared = (np.mean((Y - values) ** 2, axis=1) for values in predictions)
-        return -np.array([np.average(losses, weights=weight) for losses in squared])
+        rows, root = np.arange(problem.n), problem.root_weight
+        alone = Splits(problem.n, [rows], rows[:, None], leave_one_out=True)
+        task = Task(None, None, None, None if root is None else to_numpy(root) ** 2)
+        answers = SquaredError().start(problem, task, alone).answers(model, alphas)
+        scores = np.full(len(alphas), np.nan)
+        scores[answers.finite] = answers.scores()[0][:, 0]
+        return scores
 
 
 class GeneralisedCV(ModelCriterion):
@@ -56,9 +95,9 @@ class GeneralisedCV(ModelCriterion):
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "gcv").smoother
-        residuals = to_numpy(smoother.residuals(problem.scaled_targets(), alphas))
-        share = smoother.trace(alphas) / problem.n
-        return -np.mean(residuals**2, axis=(1, 2)) / share**2
+        residuals = smoother.residuals(problem.scaled_targets(), alphas)
+        squares = to_numpy(namespace(residuals).mean(residuals**2, axis=(1, 2)))
+        return -squares / (smoother.trace(alphas) / problem.n) ** 2
 
 
 class Cost(ModelCriterion):
@@ -66,8 +105,7 @@ class Cost(ModelCriterion):
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "cost").smoother
-        Y = problem.scaled_targets()
-        fit = np.einsum("nt,ant->a", to_numpy(Y), to_numpy(smoother.residuals(Y, alphas)))
+        fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)
         noise = np.sum(noise_variance(problem)) * smoother.trace(alphas)
         return -(fit + noise) / (problem.n * problem.Y.shape[1])
 
@@ -97,7 +135,7 @@ class Evidence(ModelCriterion):
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         smoother = _smoothing(model, "evidence").smoother
         Y = problem.scaled_targets()
-        fit = np.einsum("nt,ant->at", to_numpy(Y), to_numpy(smoother.residuals(Y, alphas)))
+        fit = _quadratic(smoother, Y, alphas)
         fit = fit / np.asarray(alphas, dtype=float)[:, None]
         m = problem.n - int(problem.fit_intercept)
         logdet = smoother.logdet(alphas)[:, None]

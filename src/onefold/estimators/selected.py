@@ -18,8 +18,7 @@ from onefold.approximations import (
     exact_fit,
     resolve_approximation,
 )
-from onefold.criteria import HeldoutCriterion, resolve_criterion
-from onefold.criteria.heldout import SquaredError
+from onefold.criteria import resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.validation import (
     as_labels,
@@ -34,11 +33,12 @@ from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.machine.threads import use_threads
 from onefold.search import (
     Callback,
+    Grid,
     GridEdgeWarning,
     SearchResult,
-    cv_results,
     edges,
-    search_grid,
+    make_candidates,
+    run_search,
 )
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
@@ -119,32 +119,24 @@ class _Chosen(KernelMachine):
             len(kernels),
             alphas.size,
             1 if splits.leave_one_out else len(splits.tests),
-            predictions=splits.leave_one_out or not isinstance(criterion, SquaredError),
+            predictions=splits.leave_one_out or criterion.needs != "squares",
         )
         with use_threads(self.n_jobs):
             approximation = approximation.prepare(kernels[0], problem, load)
         # What cannot be fitted at the end is refused now.
         self._final_approximation(approximation, kernels[0], problem)
         with self._threads(problem):
-            found = search_grid(
-                approximation,
-                kernels,
-                widths,
-                alphas,
-                problem,
-                criterion,
-                splits,
-                task,
-                callback=self._tell,
-            )
+            scoring = criterion.start(problem, task, splits)
+            candidates = make_candidates(approximation, kernels, widths, problem, scoring.parts)
+            found = run_search(Grid(candidates, alphas), scoring, self._tell)
             chosen = found.chosen
             final = self._final_approximation(chosen.approximation, chosen.kernel, problem)
             model = found.model if final is chosen.approximation else None
             if model is None:
                 model = final.model(chosen.kernel, problem, n_alphas=1, need="coefficients")
-            expansion = model.expansion(problem.ridge(alphas[found.ridge]))
+            expansion = model.expansion(problem.ridge(found.alpha))
             self.expansion_ = self._finished(expansion, problem, n)
-        self._record(found, alphas, per_split=isinstance(criterion, HeldoutCriterion))
+        self._record(found)
         with use_threads(self.n_jobs):
             self.heldout_prediction_ = self._all_heldout(found, problem, splits, X)
         self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
@@ -153,15 +145,14 @@ class _Chosen(KernelMachine):
         self._warn_of_edges()
         return self
 
-    def _record(self, found: SearchResult, alphas: Any, *, per_split: bool) -> None:
+    def _record(self, found: SearchResult) -> None:
         """The choice and the table of the search, in GridSearchCV's words."""
-        names = [candidate.params for candidate in found.candidates]
-        self.gamma_, self.alpha_ = found.chosen.width, float(alphas[found.ridge])
-        self.cv_results_ = cv_results(names, alphas, found.scores, found.seconds, per_split)
-        self.best_index_ = found.ridge * len(names) + found.index
+        self.gamma_, self.alpha_ = found.chosen.width, found.alpha
+        self.cv_results_ = found.ledger.cv_results()
+        self.best_index_ = found.ridge * len(found.ledger.params) + found.index
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.history_ = found.history
+        self.history_ = found.ledger.history
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""

@@ -28,7 +28,7 @@ from onefold.linalg import like, take_rows, to_numpy
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import knee, within
-from onefold.search import deviation, search_grid
+from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
 
 _RETUNE_FOLDS = 4  # as in cawley2002
@@ -115,7 +115,7 @@ class _Sparse(KernelMachine):
             if self.weights == "robust":
                 problem, task = self._reweighted(problem, task, kernel, alpha, basis, n)
             pruner = self._pruner(problem, task, criterion, kernel, alpha, basis, centre_of)
-            expansion = self._follow(pruner, splits, task, criterion, basis.size, problem.offset)
+            expansion = self._follow(pruner, problem, splits, task, criterion, basis.size)
             self.expansion_ = self._finished(expansion, problem, n)
         return self
 
@@ -150,16 +150,16 @@ class _Sparse(KernelMachine):
             return kernels[0], self.alpha_
         few = problem.n <= self.max_centres
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=self.random_state)
-        found = search_grid(
-            approximation, kernels, widths, alphas, problem, criterion, splits, task, callback=_unheard,
-        )  # fmt: skip
+        scoring = criterion.start(problem, task, splits)
+        candidates = make_candidates(approximation, kernels, widths, problem, scoring.parts)
+        found = run_search(Grid(candidates, alphas), scoring)
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n)
         if problem.root_weight is not None:
             weight = to_numpy(problem.root_weight) ** 2
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
-        self.alpha_ = float(alphas[found.ridge]) / (1.0 - float(left))
+        self.alpha_ = found.alpha / (1.0 - float(left))
         return found.chosen.kernel, self.alpha_
 
     def _first_basis(self, kernel: Kernel, problem: Problem) -> tuple[Basis, Any | None]:
@@ -219,28 +219,27 @@ class _Sparse(KernelMachine):
             splitter = KFold if task.classes is None else StratifiedKFold
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=0)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
-            found = search_grid(
-                Exact(), kernels, widths, alphas, part, criterion, folds, sub, callback=_unheard,
-            )  # fmt: skip
-            return found.chosen.kernel, float(alphas[found.ridge])
+            scoring = criterion.start(part, sub, folds)
+            candidates = make_candidates(Exact(), kernels, widths, part, scoring.parts)
+            found = run_search(Grid(candidates, alphas), scoring)
+            return found.chosen.kernel, found.alpha
 
         return SuykensPruner(problem, tune)
 
     def _follow(
         self,
         pruner: Pruner,
+        problem: Problem,
         splits: Splits,
         task: Task,
         criterion: HeldoutCriterion,
         start: int,
-        offset: Any | None,
     ) -> Expansion:
         """Score every size, choose one, and fit it on all rows."""
         stop = min(_FEWEST if self.n_centres is None else self.n_centres, start)
         path = prune_sizes(start, stop, self.drop)
-        shift = 0.0 if offset is None else offset
-        predictions = [values + shift for values in pruner.heldout(splits, path)]
-        scores = np.array([criterion.score(p, rows, task) for p, rows in zip(predictions, splits.tests)])
+        pairs = zip(pruner.heldout(splits, path), splits.tests)
+        scores = np.array([criterion.score(values, rows, problem, task) for values, rows in pairs])
         # A training part has fewer centres to begin with: what it cannot prune it cannot judge.
         most = pruner.most_centres(splits)
         judged = [k for k, s in enumerate(path) if s == start or s < most or s == self.n_centres]
@@ -275,10 +274,6 @@ def _weighted(problem: Problem, weights: Any) -> Problem:
     if problem.root_weight is not None:
         root = root * problem.root_weight
     return replace(problem, root_weight=root)
-
-
-def _unheard(event: dict[str, Any]) -> None:
-    """Progress of a search inside a fit: of no interest."""
 
 
 class SparseLSSVR(KernelRegressor, _Sparse):

@@ -1,52 +1,56 @@
-"""Held-out predictions of a model for every split and every μ."""
+"""Held-out predictions of a model for every split and every μ, in blocks of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import Model
 from onefold.heldout.splits import Splits
-from onefold.linalg import Array, to_numpy
+from onefold.linalg import to_numpy
+
+Block = tuple[int, Any, Any]
+"""Number of an array of ``splits.predicted``, positions in it (slice or whole numbers), and the
+values (μ, rows, targets) there."""
 
 
-def heldout_predictions(
-    model: Model, splits: Splits, alphas: Any, offset: Any | None = None
-) -> list[Any]:
-    """f(x) for the rows of each score, from a model that was not trained on them.
+def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[Block]:
+    """f(x) for the rows of ``splits.predicted``, from models that were not trained on them.
 
-    `offset` (targets,) is added: what was subtracted from the targets before.
-
-    Returns
-    -------
-    list of NumPy arrays (μ, rows, targets), one per entry of ``splits.scored_rows()``.
+    In the problem's units, in the model's array library, in an order that is always the same.
     """
     if splits.leave_one_out:
-        values = to_numpy(model.leave_one_out(alphas))
-        found = [values] if splits.pooled else [values[:, rows] for rows in splits.tests]
-    else:
-        found = [
-            to_numpy(values)[:, np.searchsorted(rows, test)]
-            for values, rows, test in zip(
-                model.heldout(splits.left_out, alphas), splits.left_out, splits.tests
-            )
-        ]
-    if offset is not None:
-        for values in found:
-            values += offset
+        return iter([(0, slice(None), model.leave_one_out(alphas))])
+    return model.heldout_blocks(splits.left_out, alphas)
+
+
+def whole_parts(blocks: Iterable[Block], splits: Splits) -> list[Any]:
+    """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
+    found: list[Any] = [None] * len(splits.predicted)
+    for part, positions, values in blocks:
+        values, size = to_numpy(values), len(splits.predicted[part])
+        if values.shape[1] == size and isinstance(positions, slice):
+            found[part] = values
+            continue
+        if found[part] is None:
+            found[part] = np.empty((values.shape[0], size, values.shape[2]))
+        found[part][:, positions] = values
     return found
 
 
-def gather(predictions: list[Array], splits: Splits) -> Any:
-    """One held-out prediction per row (rows, targets): the mean over splits, NaN where never held out.
+def gather(blocks: Iterable[Block], splits: Splits, number: int = 0) -> Any:
+    """One held-out prediction per row (rows, targets): the mean over splits, NaN where never tested.
 
-    `predictions` are those of one μ: arrays (rows, targets).
+    `number` is that of the μ among those of the blocks.
     """
-    total = np.zeros((splits.n, predictions[0].shape[-1]))
-    count = np.zeros(splits.n)
-    for rows, values in zip(splits.scored_rows(), predictions):
-        np.add.at(total, rows, values)
-        np.add.at(count, rows, 1)
+    blocks = list(blocks)
+    total, count = np.zeros((splits.n, blocks[0][2].shape[2])), np.zeros((splits.n, 1))
+    for part, positions, values in blocks:
+        times = splits.times_tested[part][positions]
+        rows, tested = splits.predicted[part][positions], times > 0
+        total[rows[tested]] += times[tested, None] * to_numpy(values[number, ...])[tested]
+        count[rows, 0] += times
     with np.errstate(invalid="ignore", divide="ignore"):
-        return total / count[:, None]
+        return total / count

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,42 +15,47 @@ from sklearn.model_selection import LeaveOneOut, check_cv
 
 @dataclass(frozen=True)
 class Splits:
-    """The test rows of every split, and for each the rows that its training part leaves out.
+    """The rows behind every score, and the rows that each training part leaves out.
 
     Attributes
     ----------
     n : int
         Number of rows.
-    tests : list of int arrays
-        Rows to be scored together; empty for pooled leave-one-out, where that is every row.
-    left_out : list of int arrays
-        The complement of each training part, sorted; contains the test rows.
+    tests : sequence of int arrays
+        The rows behind each score: one set per split, or every row in one for pooled leave-one-out.
+    left_out : sequence of int arrays
+        The complement of each training part, sorted; contains the rows that its split tests.
     leave_one_out : bool
-        Each row alone, in order: there is a closed form that needs no blocks.
-    pooled : bool
-        Score all test rows together rather than split by split.
+        Part i is row i alone: there is a closed form that needs no blocks.
     aside : list of int arrays
         The test rows of each split that are not in the problem, in the user's numbering; an empty list
         where the problem has every row.
     """
 
     n: int
-    tests: list[Any]
-    left_out: list[Any]
-    leave_one_out: bool
-    pooled: bool
+    tests: Any
+    left_out: Any
+    leave_one_out: bool = False
     aside: list[Any] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return 1 if self.pooled else len(self.tests)
+        """Number of scores."""
+        return len(self.tests)
 
-    def parts(self) -> Any:
-        """The rows left out of training together, in turn: a list of arrays, or one (n, 1) array."""
-        return np.arange(self.n)[:, None] if self.leave_one_out else self.left_out
+    @property
+    def predicted(self) -> Any:
+        """The rows of each array of held-out predictions: those left out, or all, each by itself."""
+        return [np.arange(self.n)] if self.leave_one_out else self.left_out
 
-    def scored_rows(self) -> list[Any]:
-        """The rows behind each score."""
-        return [np.arange(self.n)] if self.pooled else self.tests
+    @cached_property
+    def times_tested(self) -> list[Any]:
+        """For each array of `predicted` rows, how often each row counts in the score of its part."""
+        if self.leave_one_out:
+            return [np.ones(self.n, dtype=np.intp)]
+        return [
+            np.bincount(np.searchsorted(rows, test), minlength=len(rows))
+            for rows, test in zip(self.left_out, self.tests)
+        ]
 
 
 def make_splits(
@@ -125,14 +131,7 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
             UserWarning,
             stacklevel=4,
         )
-    return Splits(
-        n if kept is None else kept.size,
-        tests,
-        left_out,
-        leave_one_out=False,
-        pooled=False,
-        aside=[] if kept is None else aside,
-    )
+    return Splits(n if kept is None else kept.size, tests, left_out, aside=[] if kept is None else aside)
 
 
 def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, Any]:
@@ -157,9 +156,9 @@ def _leave_one_out(n: int, labels: Any | None, *, pooled: bool) -> Splits:
         if values.size == 2 and counts.min() == 1:
             number = int(np.flatnonzero(labels == values[counts.argmin()])[0])
             _check_classes(labels, np.delete(np.arange(n), number), number)
-    # Scored together, the rows need no lists of their own, which would cost more than the solve.
-    rows = [] if pooled else list(np.arange(n)[:, None])
-    return Splits(n, rows, rows, leave_one_out=True, pooled=pooled)
+    rows = np.arange(n)
+    single = rows[:, None]
+    return Splits(n, [rows] if pooled else single, single, leave_one_out=True)
 
 
 def _as_rows(index: Any, n: int, number: int, what: str) -> Any:

@@ -1,0 +1,136 @@
+"""Scorers of scikit-learn as criteria: they need every held-out row of a split at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from onefold.approximations import Model, Problem
+from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
+from onefold.heldout import Splits, heldout_blocks, whole_parts
+from onefold.linalg import take_rows
+
+
+class Scorer(HeldoutCriterion):
+    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator.
+
+    Predictions that it refuses have no score (NaN), as in GridSearchCV.
+    """
+
+    needs = "rows"
+
+    def __init__(self, scorer: Callable[..., float]) -> None:
+        self._scorer = scorer
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return RowScoring(self, problem, task, splits)
+
+    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
+        return self.judge(predictions, rows, problem, task)[0]
+
+    def judge(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> tuple[Any, str | None]:
+        """One score per μ, and why those that are refused have none."""
+        X = take_rows(task.X, rows)
+        y = task.y[rows]
+        stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
+        weight = task.weight_of(rows)
+        extra = {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
+        scores, refusal = np.full(len(predictions), np.nan), None
+        for index, values in enumerate(predictions):
+            given = values if problem.offset is None else values + problem.offset
+            try:
+                scores[index] = self._scorer(stand_in(given, X, task), X, y, **extra)
+            except ValueError as error:
+                refusal = f"the criterion refuses their predictions ({error})"
+        return scores, refusal
+
+
+class RowScoring(Scoring):
+    """Shows a scorer the test rows of each split in the splitter's order."""
+
+    splits: Splits
+
+    def __init__(self, criterion: Scorer, problem: Problem, task: Task, splits: Splits) -> None:
+        self.problem, self.splits, self.n_scores = problem, splits, len(splits)
+        self._criterion, self._task = criterion, task
+        if splits.leave_one_out:
+            self._places = [(0, test) for test in splits.tests]
+        else:
+            pairs = zip(splits.left_out, splits.tests)
+            self._places = [(s, np.searchsorted(*pair)) for s, pair in enumerate(pairs)]
+
+    def answers(self, model: Model, alphas: Any) -> Answers:
+        parts = whole_parts(heldout_blocks(model, self.splits, alphas), self.splits)
+        blocks = [(part, place, parts[part][:, place]) for part, place in self._places]
+        finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
+        return _RowAnswers(finite, blocks, self)
+
+    def judge(self, answers: Answers) -> tuple[Any, str | None]:
+        """Scores (finite μ, splits), and why some are NaN."""
+        finite, why = answers.finite, None
+        scores = np.empty((np.count_nonzero(finite), self.n_scores))
+        for split, ((_, _, values), rows) in enumerate(zip(answers.blocks, self.splits.tests)):
+            values = values if finite.all() else values[finite]
+            scores[:, split], refusal = self._criterion.judge(values, rows, self.problem, self._task)
+            why = refusal or why
+        return scores, why
+
+
+@dataclass(frozen=True)
+class _RowAnswers(Answers):
+    """Predictions that are yet to be scored."""
+
+    scoring: RowScoring
+
+    def scores(self) -> tuple[Any, str | None]:
+        return self.scoring.judge(self)
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether held-out rows can count by their weight, asked as GridSearchCV asks."""
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    return "sample_weight" in signature(scorer).parameters
+
+
+class _Heldout(BaseEstimator):
+    """Answers `predict` for the held-out rows, as the model trained without them would."""
+
+    def __init__(self, values: Any, X: Any, task: Task) -> None:
+        self._values, self._X, self._task = values, X, task
+        self.n_features_in_ = X.shape[1]
+
+    def _for(self, X: Any) -> Any:
+        if X is not self._X:
+            raise ValueError(
+                "the scorer asked for predictions on rows other than those it was given; in "
+                "closed-form cross-validation only the held-out rows have predictions."
+            )
+        return self._values
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _HeldoutRegressor(RegressorMixin, _Heldout):
+    def predict(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if self._task.y.ndim == 1 else values
+
+
+class _HeldoutClassifier(ClassifierMixin, _Heldout):
+    @property
+    def classes_(self) -> Any:
+        return self._task.classes
+
+    def decision_function(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Any:
+        return self._task.labels(self._for(X))

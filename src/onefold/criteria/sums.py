@@ -1,0 +1,168 @@
+r"""Criteria that add up block by block: a function of weighted means over held-out rows.
+
+    score = φ( Σ_i v_i t(f_i, y_i) / Σ_i v_i )
+
+with t the terms of one row and φ a function of their means. A block of rows leaves its sums, μ × terms
+numbers, whatever its size; nothing else of its predictions is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from onefold.approximations import Model, Problem
+from onefold.criteria.base import (
+    Answers,
+    HeldoutCriterion,
+    ScoredAnswers,
+    Scoring,
+    Task,
+)
+from onefold.heldout import Block, Splits, heldout_blocks
+from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.machine.threads import check_stop
+
+_PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
+_HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
+
+
+class SumCriterion(HeldoutCriterion):
+    """A function of weighted means over rows."""
+
+    needs: ClassVar[Literal["squares", "sums"]] = "sums"
+
+    @abstractmethod
+    def truth(self, problem: Problem, task: Task) -> Array:
+        """What predictions are compared with, row by row: (n, columns), beside the problem's targets."""
+
+    @abstractmethod
+    def terms(self, predictions: Array, truth: Array) -> Array:
+        """The terms (μ, rows, terms) of some rows from their predictions (μ, rows, targets)."""
+
+    @abstractmethod
+    def from_means(self, means: Any) -> Any:
+        """Scores (...) from the terms' weighted means (..., terms)."""
+
+    def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
+        """Scores (μ, splits) that the model knows without making predictions, or None."""
+        return None
+
+    def sums(self, predictions: Array, truth: Array, weight: Array) -> Array:
+        """Σ_i v_i t(f_i, y_i) of a block of rows: (μ, terms)."""
+        return namespace(predictions).sum(self.terms(predictions, truth) * weight[None, :, None], axis=1)
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return SumScoring(self, problem, task, splits)
+
+    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
+        weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
+        truth = to_numpy(take_rows(self.truth(problem, task), rows))
+        return self.from_means(self.sums(predictions, truth, weight) / weight.sum())
+
+
+class _Compared(NamedTuple):
+    """The rows of one array of predictions: truth, weight, and which are tested (None for all)."""
+
+    truth: Array
+    weight: Array
+    tested: Array | None
+
+
+class SumScoring(Scoring):
+    """Adds up the terms of every part as its blocks come, where the blocks are."""
+
+    splits: Splits
+
+    def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
+        self.problem, self.splits, self.n_scores = problem, splits, len(splits)
+        self._criterion, self._task = criterion, task
+        weight = np.ones(problem.n) if task.sample_weight is None else task.sample_weight
+        self._weights = [
+            times * weight[rows] for rows, times in zip(splits.predicted, splits.times_tested)
+        ]
+        self._each_row = splits.leave_one_out and len(splits) > 1
+        self._compared: dict[bool, list[_Compared]] = {}
+
+    def answers(self, model: Model, alphas: Any) -> Answers:
+        scores = self._criterion.from_model(model, self.splits, alphas)
+        if scores is not None:
+            return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
+        held: list[Block] = []
+        # What a model that is let go has predicted cannot be had again.
+        hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, finite = self._means(model, alphas, held if hold else None)
+            scores = self._criterion.from_means(means)
+        return ScoredAnswers(finite, held, scores)
+
+    def _means(self, model: Model, alphas: Any, held: list[Block] | None) -> tuple[Any, Any]:
+        """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""
+        totals: list[Any] = [None] * len(self._weights)
+        for block in heldout_blocks(model, self.splits, alphas):
+            part = block[0]
+            if held is not None:
+                held.append(block)
+            for piece, truth, weight in self._pieces(block):
+                check_stop()
+                found = self._piece_sums(piece, truth, weight)
+                totals[part] = found if totals[part] is None else self._joined(totals[part], found)
+        xp = namespace(totals[0])
+        found = to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1))
+        sums, misses = found[..., :-1], found[..., -1]
+        if not self._each_row:
+            sums = sums / np.array([weight.sum() for weight in self._weights])[None, :, None]
+        return sums, np.all(misses == 0, axis=1)
+
+    def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
+        """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
+        xp = namespace(values)
+        finite = xp.isfinite(values)
+        if self._each_row:  # the mean over one row is its term
+            sums, missing = self._criterion.terms(values, truth), ~xp.all(finite, axis=2)
+        else:
+            sums, missing = self._criterion.sums(values, truth, weight), ~xp.all(finite, axis=(1, 2))
+        return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
+
+    def _joined(self, one: Array, two: Array) -> Array:
+        return namespace(one).concat([one, two], axis=1) if self._each_row else one + two
+
+    def _pieces(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
+        """Predictions, truth and weights of a block, some rows at a time; untested ones are 0."""
+        part, positions, values = block
+        truth, weight, tested = self._beside(values)[part]
+        if not isinstance(positions, slice):
+            truth, weight = take_rows(truth, positions), take_rows(weight, positions)
+            tested = None if tested is None else take_rows(tested, positions)
+            positions = slice(None)
+        truth, weight = truth[positions, ...], weight[positions]
+        n = values.shape[1]
+        step = max(1, n) if is_foreign(values) else _PIECE
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            piece = values[:, rows, :]
+            if tested is not None:
+                xp = namespace(piece)
+                piece = xp.where(tested[positions][rows][None, :, None], piece, xp.zeros_like(piece))
+            yield piece, truth[rows, ...], weight[rows]
+
+    def _beside(self, values: Array) -> list[_Compared]:
+        """What every part is compared with in the library of `values`, brought there once."""
+        key = is_foreign(values)
+        if key not in self._compared:
+            truth = self._criterion.truth(self.problem, self._task)
+            truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
+            parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
+            self._compared[key] = [
+                _Compared(
+                    take_rows(truth, rows),
+                    like(weight, values),
+                    None if np.all(times) else like(times, values) > 0,
+                )
+                for rows, times, weight in parts
+            ]
+        return self._compared[key]

@@ -1,0 +1,206 @@
+"""The ledger of a search: every evaluation in the order it finished, and what follows from them.
+
+It is append-only, and everything else is computed from its entries: the best cell, the progress, the
+history, GridSearchCV's table. A ledger that was written to a file and read back gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.search import journal
+from onefold.search.results import best_cell, cv_results
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One evaluation.
+
+    Attributes
+    ----------
+    candidate : int
+        Number of the candidate.
+    ridges : int array
+        Numbers of the ridges that were tried, among the ledger's.
+    scores : array (ridges, splits)
+        NaN where there is none.
+    seconds : float
+    why : str or None
+        Why those without a score have none.
+    report : dict
+        What the approximation said of the candidate.
+    """
+
+    candidate: int
+    ridges: Any
+    scores: Any
+    seconds: float
+    why: str | None
+    report: dict[str, Any]
+
+    @property
+    def means(self) -> Any:
+        """Mean score of each ridge."""
+        return self.scores.mean(axis=1)
+
+    @property
+    def unsolved(self) -> int:
+        """How many ridges have no score."""
+        return int(np.count_nonzero(np.isnan(self.means)))
+
+
+class Ledger:
+    """Evaluations of numbered candidates with a list of ridges.
+
+    Where a cell was evaluated more than once, the last evaluation counts.
+
+    Parameters
+    ----------
+    params : list of dict
+        What to call each candidate; `admit` adds more.
+    alphas : sequence of float
+        The ridges, in the user's units.
+    n_scores : int
+        Scores per cell.
+    per_split : bool, default=True
+        Whether they are those of splits; False for criteria of the model as a whole.
+    fingerprint : str, default=""
+        Tells this search from others: of its data, splits, criterion and approximation.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[dict[str, Any]],
+        alphas: Any,
+        n_scores: int,
+        *,
+        per_split: bool = True,
+        fingerprint: str = "",
+    ) -> None:
+        self.params: list[dict[str, Any]] = []
+        self.alphas = np.asarray(alphas, dtype=np.float64)
+        self.n_scores, self.per_split, self.fingerprint = n_scores, per_split, fingerprint
+        self.entries: list[Entry] = []
+        self._means = np.empty((0, self.alphas.size))
+        self.admit(params)
+
+    def admit(self, params: Sequence[dict[str, Any]]) -> None:
+        """Candidates to come; their numbers go on from those known."""
+        self.params.extend(dict(names) for names in params)
+        rows = np.full((len(params), self.alphas.size), np.nan)
+        self._means = np.concatenate([self._means, rows])
+
+    def append(self, entry: Entry) -> None:
+        """Record an evaluation."""
+        self.entries.append(entry)
+        self._means[entry.candidate, entry.ridges] = entry.means
+
+    @property
+    def evaluated(self) -> set[int]:
+        """Numbers of the candidates that have an entry."""
+        return {entry.candidate for entry in self.entries}
+
+    @property
+    def has_score(self) -> bool:
+        """Whether any cell has one."""
+        return bool(np.isfinite(self._means).any())
+
+    def best(self) -> tuple[int, int]:
+        """Candidate and ridge of the best cell; ties go to the largest gamma, then the largest alpha."""
+        return best_cell(self._means, [p.get("gamma", 1.0) for p in self.params], self.alphas)
+
+    def report(self, candidate: int) -> dict[str, Any]:
+        """What the approximation said of a candidate when it was last evaluated."""
+        return next(e.report for e in reversed(self.entries) if e.candidate == candidate)
+
+    def progress(self) -> dict[str, Any]:
+        """What a progress bar shows; no best yet while every score so far is undefined."""
+        event: dict[str, Any] = {
+            "done": len(self.entries),
+            "total": len(self.params),
+            "best_score": None,
+            "best_params": {},
+        }
+        if self.has_score:
+            candidate, ridge = self.best()
+            event["best_score"] = float(self._means[candidate, ridge])
+            event["best_params"] = {
+                "alpha": float(self.alphas[ridge]),
+                "gamma": None,
+                **self.params[candidate],
+            }
+        return event
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """One dict per entry, in the order they finished."""
+        return [
+            {
+                "gamma": None,
+                **self.params[entry.candidate],
+                "alphas": self.alphas[entry.ridges].tolist(),
+                "scores": entry.means.tolist(),
+                "unsolved": entry.unsolved,
+                "why": entry.why if entry.unsolved else None,
+                "seconds": entry.seconds,
+            }
+            for entry in self.entries
+        ]
+
+    def cv_results(self) -> dict[str, Any]:
+        """GridSearchCV's ``cv_results_``."""
+        scores = np.full((*self._means.shape, self.n_scores), np.nan)
+        seconds = np.zeros(len(self.params))
+        for entry in self.entries:
+            scores[entry.candidate, entry.ridges] = entry.scores
+            seconds[entry.candidate] += entry.seconds
+        return cv_results(self.params, self.alphas, scores, seconds, self.per_split)
+
+    def write(self, path: Path) -> None:
+        """Write everything to a file of JSON lines, whole or not at all."""
+        header = {
+            "fingerprint": self.fingerprint,
+            "alphas": self.alphas,
+            "n_scores": self.n_scores,
+            "per_split": self.per_split,
+            "params": self.params,
+        }
+        journal.write(path, header, [vars(entry) for entry in self.entries])
+
+    @classmethod
+    def read(cls, path: Path, fingerprint: str | None = None) -> Ledger:
+        """The ledger in a file; raise if it is damaged, or not that of the search with `fingerprint`.
+
+        A last line that was cut off, as by a power failure, is left out.
+        """
+        header, lines = journal.read(path)
+        with journal.damage(path, 1):
+            ledger = cls(
+                header["params"],
+                header["alphas"],
+                int(header["n_scores"]),
+                per_split=header["per_split"] is True,
+                fingerprint=header["fingerprint"],
+            )
+        if fingerprint is not None and fingerprint != ledger.fingerprint:
+            raise ValueError(f"{path} is the ledger of another search; delete it, or use another name.")
+        for number, line in enumerate(lines, start=2):
+            with journal.damage(path, number):
+                ledger.append(ledger._entry(**line))
+        return ledger
+
+    def _entry(
+        self, candidate: int, ridges: Any, scores: Any, seconds: float, why: Any, report: dict[str, Any]
+    ) -> Entry:
+        """An entry from what a file says of it; raise unless it fits this ledger."""
+        columns = np.asarray(ridges)
+        table = np.asarray(scores, dtype=np.float64).reshape(columns.size, self.n_scores)
+        known = columns.dtype.kind == "i" and np.isin(columns, range(self.alphas.size)).all()
+        if candidate not in range(len(self.params)) or not known or not isinstance(report, dict):
+            raise ValueError("no such cell")
+        return Entry(candidate, columns, table, float(seconds), why, report)

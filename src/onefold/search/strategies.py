@@ -1,0 +1,47 @@
+"""Strategies: they propose candidates and read the ledger, and know nothing of how either is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from onefold.search.candidates import Candidate
+from onefold.search.ledger import Ledger
+
+
+class Proposal(NamedTuple):
+    """A candidate, by its number, to be evaluated with some of the ridges."""
+
+    candidate: int
+    ridges: Any
+
+
+class Strategy(Protocol):
+    """What to evaluate next.
+
+    Attributes
+    ----------
+    candidates : sequence of Candidate
+        Every one proposed so far; may grow, and keeps its order.
+    alphas : array
+        The ridges, in the user's units.
+    """
+
+    candidates: Sequence[Candidate]
+    alphas: Any
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        """The next round, in view of what is known; none ends the search."""
+
+
+class Grid:
+    """Every candidate with every ridge, once; what the ledger has already is not done again."""
+
+    def __init__(self, candidates: Sequence[Candidate], alphas: Any) -> None:
+        self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        ridges, done = np.arange(self.alphas.size), ledger.evaluated
+        return [Proposal(c, ridges) for c in range(len(self.candidates)) if c not in done]

@@ -1,0 +1,126 @@
+"""The seam between strategies and the loop: rounds, resumption, fewer cells."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import KFold
+
+from onefold.approximations import Exact, Nystroem, Problem
+from onefold.criteria import Task, resolve_criterion
+from onefold.heldout import make_splits
+from onefold.kernels import RBF
+from onefold.search import Candidate, Grid, Ledger, Proposal, make_candidates, run_search
+
+RNG = np.random.default_rng(9)
+X = RNG.standard_normal((60, 2))
+Y = np.sin(2 * X[:, :1]) + 0.1 * RNG.standard_normal((60, 1))
+ALPHAS = np.array([1e-3, 0.1, 2.0])
+
+
+def scoring(criterion: Any = "mse") -> Any:
+    problem, task = Problem(X, Y, None, True), Task(X, Y[:, 0], None)
+    splits = make_splits(KFold(4), X, Y, n=60)
+    return resolve_criterion(criterion, classifier=False).start(problem, task, splits)
+
+
+def candidate(gamma: float, approximation: Any = None) -> Candidate:
+    return Candidate(approximation or Exact(), RBF(gamma), {"gamma": gamma})
+
+
+class Around:
+    """First a few widths; then those on either side of the best, with the ridges near its own."""
+
+    def __init__(self) -> None:
+        self.candidates = [candidate(g) for g in (0.01, 0.4, 16.0)]
+        self.alphas = ALPHAS
+        self.seen: list[dict[str, Any]] = []
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        if not ledger.entries:
+            return [Proposal(number, np.arange(3)) for number in range(3)]
+        if len(self.candidates) > 3:
+            return []
+        best, ridge = ledger.best()
+        self.seen.append(ledger.progress())
+        gamma = self.candidates[best].width
+        assert gamma is not None
+        self.candidates += [candidate(gamma / 2), candidate(gamma * 2)]
+        near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
+        return [Proposal(3, near), Proposal(4, near)]
+
+
+def test_a_strategy_of_two_rounds() -> None:
+    strategy, events = Around(), []
+    found = run_search(strategy, scoring(), events.append)
+    assert strategy.seen[0]["done"] == 3
+    assert [event["done"] for event in events] == [1, 2, 3, 4, 5]
+    assert [event["total"] for event in events] == [3, 3, 3, 5, 5]
+    assert found.ledger.params[3:] == [{"gamma": 0.2}, {"gamma": 0.8}]
+    whole = run_search(Grid(strategy.candidates, ALPHAS), scoring())
+    cells = {
+        (entry.candidate, int(ridge)): scores
+        for entry in found.ledger.entries
+        for ridge, scores in zip(entry.ridges, entry.scores)
+    }
+    assert len(cells) in (11, 13)
+    for entry in whole.ledger.entries:
+        for ridge in entry.ridges:
+            if (entry.candidate, int(ridge)) in cells:
+                assert_allclose(cells[entry.candidate, int(ridge)], entry.scores[ridge], rtol=1e-9)
+    best, ridge = found.ledger.best()
+    alone = run_search(Grid([strategy.candidates[best]], ALPHAS[[ridge]]), scoring())
+    assert_allclose(found.heldout, alone.heldout, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("approximation", [Exact(), Nystroem(20)], ids=["exact", "nystroem"])
+@pytest.mark.parametrize("criterion", ["mse", "r2", "mape"])
+def test_a_ledger_is_gone_on_with(approximation: Any, criterion: str) -> None:
+    candidates = [candidate(g, approximation) for g in (0.1, 0.5, 2.0, 8.0)]
+    whole = run_search(Grid(candidates, ALPHAS), scoring(criterion))
+    for done in (1, 3, 4):
+        ledger = Ledger([c.params for c in candidates], ALPHAS, 4)
+        for entry in whole.ledger.entries[:done]:
+            ledger.append(entry)
+        events: list[Any] = []
+        again = run_search(Grid(candidates, ALPHAS), scoring(criterion), events.append, ledger)
+        assert len(events) == 4 - done
+        assert (again.index, again.ridge) == (whole.index, whole.ridge)
+        assert again.report == whole.report
+        assert_allclose(again.heldout, whole.heldout, rtol=1e-9, atol=1e-12)
+        table, expected = again.ledger.cv_results(), whole.ledger.cv_results()
+        assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
+
+
+def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
+    kernels = [RBF(g) for g in (0.1, 0.5, 2.0)]
+    for approximation, kept in ((Exact(), False), (Nystroem(20), True)):
+        score = scoring()
+        candidates = make_candidates(approximation, kernels, [0.1, 0.5, 2.0], score.problem, score.parts)
+        found = run_search(Grid(candidates, ALPHAS), score)
+        assert (found.model is not None) is kept
+        assert found.chosen is candidates[found.index]
+        assert found.alpha == ALPHAS[found.ridge]
+
+
+def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
+    def refuses(estimator: Any, rows: Any, y: Any) -> float:
+        raise ValueError("never")
+
+    with pytest.raises(ValueError, match=r"^3 of 3 combinations .*refuses their predictions \(never\)"):
+        run_search(Grid([candidate(1.0)], ALPHAS), scoring(refuses))
+
+    def sometimes(estimator: Any, rows: Any, y: Any) -> float:
+        if np.ptp(estimator.predict(rows)) < 1e-3:
+            raise ValueError("flat")
+        return 0.0
+
+    with pytest.warns(UserWarning, match=r"^1 of 2 combinations .*\(flat\)"):
+        run_search(Grid([candidate(1.0)], [0.1, 1e7]), scoring(sometimes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_search(Grid([candidate(1.0)], [0.1, 1.0]), scoring(sometimes))
