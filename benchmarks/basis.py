@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 
 from benchmarks.common import Parts, Row, in_turn, peak_memory, run_parts, seconds
 from onefold import LSSVR, LSSVRCV
-from onefold.approximations import Nystroem, Problem
+from onefold.approximations import Nystroem, Problem, Workload
 from onefold.estimators.selected import DEFAULT_ALPHAS
 from onefold.kernels import RBF
 
@@ -45,7 +45,11 @@ def one_pass(quick: bool) -> list[Row]:
 
     def search(method: str, gamma: float) -> Callable[[], object]:
         def run() -> object:
-            model = Nystroem(m, method).model(RBF(gamma), problem, n_alphas=11, need="heldout")
+            model = (
+                Nystroem(m, method)
+                .start(problem, [RBF(gamma)], Workload(alphas=11, folds=5))
+                .model(RBF(gamma))
+            )
             return model.heldout_squared_error(parts, parts, DEFAULT_ALPHAS)
 
         return run

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, Row, peak_memory, report, seconds
 from onefold import KernelRidgeCV
-from onefold.approximations import Circulant, Exact, Problem
+from onefold.approximations import Circulant, Exact, Problem, Workload
 from onefold.kernels import RBF
 
 SPACING = (1.3, 1.7)
@@ -35,7 +35,7 @@ def approximation() -> Circulant:
 
 
 def leave_one_out(problem: Problem, structure: Any) -> Any:
-    model = structure.model(KERNEL, problem, n_alphas=1, need="heldout")
+    model = structure.start(problem, [KERNEL], Workload(folds=5)).model(KERNEL)
     return model.leave_one_out(np.array([ALPHA]))
 
 

@@ -1,4 +1,4 @@
-"""Imports point one way: a module may import only from folders before its own."""
+"""Imports point one way: a module may import only from folders before its own, in functions too."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LAYERS = [
     {"criteria"},
     {"search"},
     {"pruning"},
-    {"estimators"},
     {"trust_check"},
+    {"estimators"},
     {"saving"},
     {"tables"},
     {"plots"},
@@ -31,12 +31,21 @@ LAYERS = [
     {"cli", "__main__"},
 ]
 DEPTH = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
+EXCEPTIONS = {
+    # A model is saved by a method of its own, and a file names the estimators that it may build.
+    ("estimators/base.py", "saving"),
+    # What is loaded is a table's model where the file says so, and a table's model holds an estimator.
+    ("saving/file.py", "tables"),
+    ("saving/selftest.py", "tables"),
+}
 
 
-def _module_level_imports(tree: ast.Module) -> set[str]:
-    """Top-level onefold parts imported when the module is imported (not inside functions)."""
+def _imports(tree: ast.Module) -> set[str]:
+    """Top-level onefold parts imported anywhere in the module, inside functions and for types too."""
     parts = set()
-    for node in tree.body:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "onefold":
+            parts |= {alias.name for alias in node.names if alias.name in DEPTH}
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("onefold."):
             parts.add(node.module.split(".")[1])
         if isinstance(node, ast.Import):
@@ -50,13 +59,13 @@ def test_every_part_has_a_layer() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    wrong = []
+    wrong = set()
     for path in ROOT.rglob("*.py"):
         relative = path.relative_to(ROOT)
         part = relative.parts[0].removesuffix(".py")
         if part == "__init__":
             continue
-        for imported in _module_level_imports(ast.parse(path.read_text("utf-8"))):
+        for imported in _imports(ast.parse(path.read_text("utf-8"))):
             if DEPTH[imported] > DEPTH[part]:
-                wrong.append(f"{relative} imports onefold.{imported}")
-    assert not wrong
+                wrong.add((relative.as_posix(), imported))
+    assert wrong == EXCEPTIONS

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 import onefold.approximations.exact.model as exact
 import onefold.machine.threads as threads
 from onefold import LSSVRCV
-from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
 from onefold.machine.blas import _controller, limit_blas, process_wide, set_process_wide
 from onefold.machine.threads import check_stop, count_workers, map_threads, thread_budget, use_threads
@@ -380,11 +381,14 @@ def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
     X = rng.standard_normal((1200, 2))
     problem = Problem(X, X[:, :1] ** 2, None, True)
     parts = [np.arange(start, 1200, 5) for start in range(5)]
-    alphas, settings = 2.0 ** np.arange(n_alphas), {"n_alphas": n_alphas, "need": "heldout"}
+    alphas, load = 2.0 ** np.arange(n_alphas), Workload(alphas=n_alphas, folds=5, parts=parts)
 
     def model():
-        return approximation.model(RBF(gamma), problem, **settings)
+        return run.model(RBF(gamma))
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows that are no series
+        run = approximation.start(problem, [RBF(gamma)], load)
     call = threads._Call()
     earlier = threads._CALL.set(call)
     try:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-import onefold.approximations as approximations
 import onefold.approximations.iterative.model as iterative
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem
@@ -90,7 +89,7 @@ def test_failure_to_converge_warns(regression):
 
 def test_exact_refit_after_a_basis_search(regression, monkeypatch):
     X, Y = regression
-    monkeypatch.setattr(approximations, "_LARGEST_DENSE", 100)
+    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_DENSE", 100)
     fitted = LSSVRCV(gammas=[0.3], alphas=[0.1], approximation=Nystroem(20), refit="exact").fit(X, Y)
     assert fitted.approximation_["selected_with"]["name"] == "nystroem"
     assert fitted.approximation_["fitted_with"]["name"] == "cg"

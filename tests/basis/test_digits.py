@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
 import onefold.approximations.nystroem.factored as factored_module
 from onefold import LSSVR, LSSVRCV, KernelRidge
-from onefold.approximations import Nystroem, Problem
+from onefold.approximations import Nystroem, Problem, Workload
 from onefold.kernels import RBF
 from onefold.statistics import Whitening
 from onefold.statistics.factor import Factor, FactorPath
@@ -30,7 +30,7 @@ def _data(n, d, seed=0, dtype=float):
 
 def _model(X, Y, Z, gamma, *, root=None, intercept=True):
     problem = Problem(X, Y, root, intercept)
-    return Nystroem(Z).model(RBF(gamma), problem, n_alphas=1, need="heldout")
+    return Nystroem(Z).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
 
 
 def _check(X, Y, Z, gamma, alpha, parts, *, tolerance, root=None, intercept=True, rows=()):

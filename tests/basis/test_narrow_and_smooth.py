@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 import onefold.approximations.nystroem.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
-from onefold.approximations import Nystroem, Problem
+from onefold.approximations import Nystroem, Problem, Workload
 from onefold.kernels import RBF, CallableKernel
 from onefold.linalg.gram import add_gram, add_lower, mirror
 from onefold.rows import rows_of
@@ -94,7 +94,7 @@ def large_work(monkeypatch):
 
 def _smooth_model(**settings):
     problem = Problem(X, Y, None, True)
-    return Nystroem(**settings).model(RBF(1e-5), problem, n_alphas=1, need="heldout")
+    return Nystroem(**settings).start(problem, [RBF(1e-5)], Workload(folds=5)).model(RBF(1e-5))
 
 
 @pytest.mark.parametrize("method", ["uniform", "leverage", "kmeans"])
@@ -143,7 +143,7 @@ def test_a_ridge_that_rounding_hides_is_told(large_work):
 
 def test_leverages_that_rounding_hides_are_told(large_work):
     problem = Problem(X[:60], Y[:60], None, True)
-    model = Nystroem(X[:60]).model(RBF(5.0), problem, n_alphas=1, need="heldout")
+    model = Nystroem(X[:60]).start(problem, [RBF(5.0)], Workload(folds=5)).model(RBF(5.0))
     model.leave_one_out([1e-12])
     assert "fewer digits" in model.report["leave_one_out"]
 
@@ -162,7 +162,9 @@ def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
     """A smooth kernel's folds are the literal refits down to small ridges."""
     rows = X.astype(dtype)
     problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
-    model = Nystroem(60, method).model(RBF(5e-4), problem, n_alphas=2, need="heldout")
+    model = (
+        Nystroem(60, method).start(problem, [RBF(5e-4)], Workload(alphas=2, folds=5)).model(RBF(5e-4))
+    )
     assert model.report["training"] == "factors"
     assert model.report["cut_directions"] < 5
     assert model.report["precision"] == "double"
@@ -278,7 +280,7 @@ def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     monkeypatch.setattr("onefold.approximations.footprint._FACTOR_WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     problem = Problem(X, Y, None, True)
-    model = Nystroem(X[:40]).model(RBF(gamma), problem, n_alphas=1, need="heldout")
+    model = Nystroem(X[:40]).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
     assert model.report["training"] == training
     literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
     for alpha in (2.0**-15, 1.0):

@@ -22,7 +22,7 @@ from sklearn.model_selection import (
 import onefold.approximations.nystroem.factored as factored_module
 import onefold.approximations.nystroem.summed as summed_module
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
-from onefold.approximations import Nystroem, Problem
+from onefold.approximations import Nystroem, Problem, Workload
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, Polynomial
 from onefold.statistics.nearby import NearbyPath
@@ -46,7 +46,11 @@ def _heldout_literally(X, Y, Z, splits, alphas, *, intercept=True, weight=None, 
 
 def _model(X, Y, Z, *, weight=None, intercept=True, **settings):
     problem = Problem(X, Y, None if weight is None else np.sqrt(weight), intercept)
-    return Nystroem(Z, **settings).model(RBF(GAMMA), problem, n_alphas=len(ALPHAS), need="heldout")
+    return (
+        Nystroem(Z, **settings)
+        .start(problem, [RBF(GAMMA)], Workload(alphas=len(ALPHAS), folds=5))
+        .model(RBF(GAMMA))
+    )
 
 
 def _parts(splits, n):

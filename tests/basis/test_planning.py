@@ -18,13 +18,19 @@ from onefold.approximations import (
     Nystroem,
     Problem,
     Workload,
-    models_at_once,
 )
 from onefold.cli import main
+from onefold.kernels import RBF
 from onefold.machine.speed import Speed, _read, machine_speed, measure
 from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
+
+
+def settled(X):
+    """What a search of the usual size would run."""
+    problem = Problem(X, np.zeros((len(X), 1)), None, True)
+    return Auto().start(problem, [RBF()], Workload(13, 11, 5)).approximation
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +128,10 @@ def test_models_run_side_by_side_only_where_memory_allows(monkeypatch):
     for free, at_once in ((None, 2), (10**10, 2), (5 * 10**8, 1), (10, 1)):
         monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda free=free: free)
         with use_threads(2):
-            assert models_at_once(Exact(), 2000) == at_once
+            assert Exact().at_once(2000, 5, 1, Workload(13, 11, 5)) == at_once
+            assert (
+                Exact().at_once(2000, 5, 3000, Workload(13, 11, 5)) == 1
+            )  # predictions of many targets
 
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
@@ -131,15 +140,15 @@ def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 4))
     LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X, X[:, 0])
-    Auto().settle(Problem(np.zeros((2000, 5)), np.zeros((2000, 1)), None, True))  # exact anyway
-    Auto().settle(Problem(np.zeros((10**6, 5)), np.zeros((10**6, 1)), None, True).rows(np.arange(10)))
+    settled(np.zeros((2000, 5)))  # exact anyway
+    settled(np.zeros((10, 5)))
     assert plan((150, 4)).seconds < 1
     plan((10**6, 5), approximation=ConjugateGradients())
     assert not timed
     plan((10_000, 5))
     assert timed
     timed.clear()
-    Auto().settle(Problem(np.zeros((6000, 5)), np.zeros((6000, 1)), None, True))
+    settled(np.zeros((6000, 5)))
     assert timed
 
 
@@ -169,7 +178,7 @@ def test_trust_checks_what_would_run(monkeypatch):
     chooser = LSSVRCV(gammas=[0.1, 1.0], cv=3, approximation=Auto(seconds=1e-9))
     found = trust(chooser, X, y, size=200, random_state=0)
     assert found.verdict in {"applies", "doubtful"}
-    assert chooser.approximation.settle(Problem(X, y[:, None], None, True)) == Nystroem(300)
+    assert chooser.set_up(X, y).run.approximation == Nystroem(300)
 
 
 def test_a_basis_that_does_not_fit_is_refused_before_it_starts(monkeypatch):

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Circulant, Problem
+from onefold.approximations import Circulant, Problem, Workload
 from onefold.approximations.circulant.shape import choose_shape
 from onefold.kernels import RBF, Laplacian, Matern
 
@@ -361,7 +361,7 @@ def test_leave_one_out_stays_within_eight_arrays() -> None:
     problem = Problem(np.zeros((n, 1)), RNG.standard_normal((n, 1)), None, True)
     structure = Circulant(spacing=1.0, order="given", validate="matrix")
     tracemalloc.start()
-    model = structure.model(RBF(2.0), problem, n_alphas=1, need="heldout")
+    model = structure.start(problem, [RBF(2.0)], Workload(folds=5)).model(RBF(2.0))
     model.leave_one_out([0.5])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold.approximations import Circulant, Exact, Problem, resolve_approximation
+from onefold.approximations import Circulant, Exact, Problem, Workload, resolve_approximation
 from onefold.approximations.circulant.order import data_spacing, principal_coordinates, row_order
 from onefold.approximations.circulant.shape import choose_shape, factorise, fold_shape
 from onefold.kernels import RBF, CallableKernel, Linear, Matern
@@ -108,12 +108,17 @@ class TestOrder:
         assert data_spacing(np.arange(5.0)[:, None], None, (1, 5)) == (1.0, 1.0)
 
 
+def variants(structure, problem, parts=None):
+    run = structure.start(problem, [RBF()], Workload(folds=5, parts=parts))
+    return [variant.approximation for variant in run.variants()]
+
+
 class TestSettings:
     def test_the_final_model_is_exact_where_that_is_possible(self) -> None:
         small, large = (Problem(None, np.empty((n, 1)), None, True) for n in (20_000, 20_001))
-        assert Circulant().refit_for(small) == "exact"
-        assert Circulant().refit_for(large) == "same"
-        assert Exact().refit_for(large) == "same"
+        assert Circulant().prefers_exact_refit(small)
+        assert not Circulant().prefers_exact_refit(large)
+        assert not Exact().prefers_exact_refit(large)
 
     def test_by_name(self) -> None:
         assert resolve_approximation("circulant") == Circulant()
@@ -142,37 +147,37 @@ class TestSettings:
     )
     def test_kernels_that_are_no_function_of_one_distance(self, kernel) -> None:
         with pytest.raises(ValueError, match="one width"):
-            Circulant().check(kernel, problem_of(12))
-        Circulant().check(Matern() * RBF(), problem_of(12))
+            Circulant().start(problem_of(12), [kernel], Workload())
+        Circulant().start(problem_of(12), [Matern() * RBF()], Workload())
 
     def test_weights_name_the_approximations_that_take_them(self) -> None:
         weighted = Problem(np.ones((4, 1)), np.ones((4, 1)), np.ones(4), True)
         with pytest.raises(ValueError, match=r'weights.*"exact"'):
-            Circulant().check(RBF(), weighted)
+            Circulant().start(weighted, [RBF()], Workload())
 
     def test_a_shape_too_small(self) -> None:
         with pytest.raises(ValueError, match="fewer than the 12 rows"):
-            Circulant(shape=(2, 5)).check(RBF(), problem_of(12))
+            Circulant(shape=(2, 5)).start(problem_of(12), [RBF()], Workload())
 
     def test_folds_of_consecutive_rows_shape_the_matrix(self) -> None:
         folds = np.array_split(np.arange(30), 5)
         structure = Circulant(validate="matrix", order="given", spacing=1.0)
-        assert structure.variants(problem_of(30), folds)[0].shape == (5, 6)
+        assert variants(structure, problem_of(30), folds)[0].shape == (5, 6)
         shuffled = np.array_split(RNG.permutation(30), 5)
-        assert structure.variants(problem_of(30), shuffled)[0].shape is None
-        assert structure.variants(problem_of(30), np.arange(30)[:, None])[0].shape is None
+        assert variants(structure, problem_of(30), shuffled)[0].shape is None
+        assert variants(structure, problem_of(30), np.arange(30)[:, None])[0].shape is None
         by_kernel = Circulant(validate="kernel", order="given", spacing=1.0)
-        assert by_kernel.variants(problem_of(30), folds) == [by_kernel]
+        assert variants(by_kernel, problem_of(30), folds) == [by_kernel]
 
     def test_search_tries_every_combination_around_the_data(self) -> None:
         problem = problem_of(30)
-        base = Circulant(spacing="data").variants(problem, None)[0].spacing
-        tried = [variant.spacing for variant in Circulant(spacing="search").variants(problem, None)]
+        base = variants(Circulant(spacing="data"), problem)[0].spacing
+        tried = [variant.spacing for variant in variants(Circulant(spacing="search"), problem)]
         assert len(set(tried)) == 9
-        assert len(Circulant().variants(problem, None)) == 1
+        assert len(variants(Circulant(), problem)) == 1
         assert any(np.allclose(spacing, base) for spacing in tried)
-        assert len(Circulant(levels=3, spacing="search").variants(problem, None)) == 27
-        assert len(Circulant(levels=5, spacing="search").variants(problem, None)) == 3
+        assert len(variants(Circulant(levels=3, spacing="search"), problem)) == 27
+        assert len(variants(Circulant(levels=5, spacing="search"), problem)) == 3
 
 
 @pytest.mark.parametrize("order", ["given", "random", "principal"])

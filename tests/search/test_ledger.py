@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-import onefold.estimators.selected as selected
+import onefold.estimators.chosen as selected
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant
 from onefold.search import Entry, Ledger, best_cell

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
-from onefold.approximations import Exact, Nystroem, Problem
+from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 from onefold.kernels import RBF
@@ -29,7 +29,9 @@ def scoring(criterion: Any = "mse") -> Any:
 
 
 def candidate(gamma: float, approximation: Any = None) -> Candidate:
-    return Candidate(approximation or Exact(), RBF(gamma), {"gamma": gamma})
+    load = Workload(alphas=ALPHAS.size, folds=4)
+    run = (approximation or Exact()).start(Problem(X, Y, None, True), [RBF(gamma)], load)
+    return Candidate(run, RBF(gamma), {"gamma": gamma})
 
 
 class Around:
@@ -100,7 +102,9 @@ def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
     kernels = [RBF(g) for g in (0.1, 0.5, 2.0)]
     for approximation, kept in ((Exact(), False), (Nystroem(20), True)):
         score = scoring()
-        candidates = make_candidates(approximation, kernels, [0.1, 0.5, 2.0], score.problem, score.parts)
+        load = Workload(3, ALPHAS.size, folds=4, parts=score.parts)
+        run = approximation.start(score.problem, kernels, load)
+        candidates = make_candidates(run, kernels, [0.1, 0.5, 2.0])
         found = run_search(Grid(candidates, ALPHAS), score)
         assert (found.model is not None) is kept
         assert found.chosen is candidates[found.index]

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
-from onefold.approximations import Exact, Nystroem
+from onefold.approximations import Exact, Nystroem, Workload
 from onefold.kernels import RBF
 from onefold.plots import pruning_path
 from onefold.pruning.robust import robust_weights
@@ -131,7 +131,7 @@ def test_original_pruning_throws_data_away_and_is_worse(data):
     def refit(alpha):
         problem = _problem_of(original.expansion_.centres, X, y)
         kernel = original.expansion_.kernel
-        model = Exact().model(kernel, problem, n_alphas=1, need="coefficients")
+        model = Exact().start(problem, [kernel], Workload()).model(kernel)
         return model.expansion(alpha).coef
 
     assert any(np.allclose(original.expansion_.coef, refit(a), atol=1e-8) for a in (0.01, 0.3))

@@ -234,7 +234,7 @@ class TestAveragedDiagonals:
         assert 0 < found.approximation_["mean_standard_error"] < 0.2
 
     def test_large_sets_keep_the_approximation(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("onefold.approximations.toeplitz.model._EXACT_REFIT", 50)
+        monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_UNASKED", 50)
         X, labels = make_moons(60, noise=0.2, random_state=0)
         found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)
         assert found.approximation_["fitted_with"]["name"] == "toeplitz"

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Approximation, Circulant, Exact, Nystroem
+from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Run
 from onefold.trust_check import Draw, TrustCheck
 
 GAMMAS = 2.0 ** np.arange(-7, 8, 2)
@@ -25,13 +25,12 @@ class Distorted(Approximation):
     factor: float = 1.0
     refit_as: str = "exact"
     name = "distorted"
-    refit = "exact"
 
-    def refit_for(self, problem: Any) -> Any:
-        return self.refit_as
+    def prefers_exact_refit(self, problem: Any) -> bool:
+        return self.refit_as == "exact"
 
-    def model(self, kernel: Any, problem: Any, **settings: Any) -> Any:
-        return Exact().model(kernel.scaled(self.factor), problem, **settings)
+    def model(self, kernel: Any, problem: Any, load: Any, shared: Any) -> Any:
+        return Exact().model(kernel.scaled(self.factor), problem, load, shared)
 
 
 def wave(n: int, noise: float = 0.3, seed: int = 0) -> tuple[Any, Any]:
@@ -81,8 +80,8 @@ def test_a_model_trained_with_a_bad_approximation_is_judged_on_fresh_rows() -> N
     class Shrunk(Distorted):
         """Selects exactly, but its expansion is worthless."""
 
-        def model(self, kernel: Any, problem: Any, **settings: Any) -> Any:
-            model = Exact().model(kernel, problem, **settings)
+        def model(self, kernel: Any, problem: Any, load: Any, shared: Any) -> Any:
+            model = Exact().model(kernel, problem, load, shared)
             honest = model.expansion
 
             def worthless(alpha: Any) -> Any:
@@ -247,16 +246,16 @@ def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
             shares.append(share)
             return super().for_subsample(share)
 
-        def prepare(self, kernel: Any, problem: Any, load: Any) -> Approximation:
+        def start(self, problem: Any, kernels: Any, load: Any) -> Run:
             sizes.append(self.n_components)
-            return super().prepare(kernel, problem, load)
+            return super().start(problem, kernels, load)
 
     X, y = wave(600)
     chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation=Watched(80, rank=40))
     found = onefold.trust(chooser, X, y, size=150, random_state=0)
     assert found.typical.rows == 150
     assert shares == [150 / 600]
-    assert sizes == [20]
+    assert sizes == [80, 20]  # the run that would take place, and the subsample's
     assert Nystroem(80, rank=40).for_subsample(150 / 600) == Nystroem(20, rank=10)
     assert Nystroem(2, rank=1).for_subsample(0.01) == Nystroem(1, rank=1)
     assert Nystroem(X[:9]).for_subsample(1 / 3) == Nystroem(X[:9])

@@ -1,8 +1,9 @@
 r"""What an approximation is, and what every fitted model can be asked.
 
-An approximation turns a kernel and a problem into a *model*: one kernel, every ridge value. A model
-answers two questions, whatever is inside: the predictions of rows held out of training, and the
-expansion to predict with. Search and estimators know nothing more.
+An approximation is started on a problem once (:mod:`onefold.approximations.run`); the run turns a kernel
+into a *model*: one kernel, every ridge value. A model answers two questions, whatever is inside: the
+predictions of rows held out of training, and the expansion to predict with. Search and estimators know
+nothing more.
 """
 
 from __future__ import annotations
@@ -11,10 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
+from onefold.approximations.footprint import models_at_once
+from onefold.approximations.registry import registered
+from onefold.approximations.run import Run
+from onefold.approximations.true_kernel import true_kernel
+from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
@@ -22,7 +28,6 @@ from onefold.machine.memory import require_memory
 from onefold.machine.speed import Speed
 from onefold.rows import Rows, rows_of
 from onefold.smoothers import Smoother
-from onefold.smoothers.route import Need
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,16 @@ class Problem:
     def n(self) -> int:
         """Number of rows."""
         return int(self.Y.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, features and targets."""
+        return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the work is done elsewhere than in host memory."""
+        return self.device is not None or is_foreign(self.Y)
 
     def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
@@ -118,26 +133,6 @@ class Problem:
             return predictions
         root = self.root_weight if rows is None else take_rows(self.root_weight, rows)
         return predictions / root[None, :, None]
-
-
-@dataclass(frozen=True)
-class Workload:
-    """How much a fit asks of an approximation.
-
-    Attributes
-    ----------
-    kernels, alphas : int
-        Kernels, and ridges for each.
-    folds : int
-        0 for none, 1 for leave-one-out.
-    predictions : bool
-        Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
-    """
-
-    kernels: int = 1
-    alphas: int = 1
-    folds: int = 0
-    predictions: bool = True
 
 
 class Model(ABC):
@@ -191,48 +186,56 @@ class Approximation(ABC):
     """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings."""
 
     name: ClassVar[str]
-    refit: ClassVar[Literal["exact", "same"]]
-    """Whether the final model is best trained exactly, or with the approximation itself."""
-
+    exact: ClassVar[bool] = False
+    """Whether its models have the true kernel."""
+    selects: ClassVar[bool] = True
+    """Whether its models make held-out predictions."""
     supports_weights: ClassVar[bool] = True
+    seed_setting: ClassVar[str | None] = None
+    """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
     """What helps where memory is short."""
 
-    def settle(self, problem: Problem) -> Approximation:
-        """What would run on this problem; differs from itself where the choice is left open."""
-        return self
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+        """Decide, check and prepare once what every kernel shares; raise before any long work.
 
-    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        """The approximation with the work done that every kernel shares; called once per fit.
-
-        `kernel` is the first of those to come. Raises if the fit would not find the memory.
+        What cannot be fitted at the end is refused now.
         """
+        for kernel in kernels:
+            self.check(kernel, problem, load)
         self.require_memory(problem, load)
-        return self
+        auto = load.refit == "auto" and self.prefers_exact_refit(problem)
+        refit = None
+        if (auto or load.refit == "exact") and not self.exact:
+            final = true_kernel(kernels[0], problem)
+            refit = final.start(problem, kernels[:1], load.of_final_fit())
+        return Run(self, problem, load, shared=self.share(problem, kernels), refit=refit)
 
-    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
-        """Estimated time of a whole fit; None where there is no estimate."""
+    @abstractmethod
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
+        """Solve the problem with one kernel for the μ of the workload; `shared` is from `share`."""
+
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        """Raise if this approximation cannot serve."""
+        if problem.root_weight is not None and not self.supports_weights:
+            names = ", ".join(
+                f'"{name}"' for name, kind in registered().items() if kind.supports_weights
+            )
+            raise ValueError(
+                f"a {self.name} matrix has no place for sample or class weights; leave them out, or use "
+                f"an approximation that supports them: {names}."
+            )
+
+    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Any:
+        """What the models of all kernels share; None where each stands alone."""
         return None
 
-    def memory(self, n: int, d: int, targets: int, load: Workload) -> int | None:
-        """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
-        return None
+    def prefers_exact_refit(self, problem: Problem) -> bool:
+        """Whether the final model is best trained with the true kernel."""
+        return False
 
-    def require_memory(self, problem: Problem, load: Workload) -> None:
-        """Raise MemoryError if a fit of this size would not find what it needs."""
-        needed = self.memory(problem.n, problem.X.shape[1], problem.Y.shape[1], load)
-        if needed is not None and not is_foreign(problem.Y):
-            what = "a search" if load.folds else "a fit"
-            require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)
-
-    def check(self, kernel: Kernel, problem: Problem) -> None:
-        """Raise, before any long work, if this approximation cannot serve."""
-
-    def variants(self, problem: Problem, parts: Sequence[Any] | None) -> Sequence[Approximation]:
-        """The approximations that a search tries with every kernel: itself, settings settled.
-
-        `parts` are the rows left out together in turn; None where nothing is held out.
-        """
+    def variants(self, problem: Problem, load: Workload) -> Sequence[Approximation]:
+        """The approximations that a search tries with every kernel: itself, settings settled."""
         return [self]
 
     @property
@@ -240,17 +243,16 @@ class Approximation(ABC):
         """What tells one variant from another, for the table of a search."""
         return {}
 
-    @abstractmethod
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
-        """Solve the problem with one kernel for `n_alphas` values of μ."""
-
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """What is worth knowing of the chosen approximation, and too dear for every candidate."""
         return {}
 
-    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
-        """What ``refit="auto"`` means for this problem."""
-        return self.refit
+    def seeded(self, seed: int) -> Approximation:
+        """The same with its random choices seeded."""
+        if self.seed_setting is None:
+            return self
+        settings: dict[str, Any] = {self.seed_setting: seed}
+        return replace(self, **settings)  # type: ignore[type-var]
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """Rows for the trust check to look at; None where any rows will do.
@@ -263,11 +265,25 @@ class Approximation(ABC):
         """The approximation that treats `share` of the rows as this one treats all of them."""
         return self
 
-    def memory_per_model(self, n: int) -> int:
-        """Bytes that one model needs at its peak; decides how many run side by side."""
-        return 0
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
+        """Estimated time of a whole fit; None where there is no estimate."""
+        return None
 
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int | None:
+        """Estimated peak of a fit beyond the data, with some models side by side; None for unknown."""
+        return None
 
-def names_with_weights() -> list[str]:
-    """Names of the approximations that take sample weights."""
-    return sorted(kind.name for kind in Approximation.__subclasses__() if kind.supports_weights)
+    def at_once(self, n: int, d: int, targets: int, load: Workload) -> int:
+        """How many models run side by side in what is free."""
+        return models_at_once(self.peak_bytes(n, d, targets, load.of_one_kernel(), 1))
+
+    def memory(self, n: int, d: int, targets: int, load: Workload) -> int | None:
+        """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
+        return self.peak_bytes(n, d, targets, load, self.at_once(n, d, targets, load))
+
+    def require_memory(self, problem: Problem, load: Workload) -> None:
+        """Raise MemoryError if a fit of this size would not find what it needs."""
+        needed = None if problem.on_device else self.memory(*problem.shape, load)
+        if needed is not None:
+            what = "a search" if load.folds else "a fit"
+            require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)

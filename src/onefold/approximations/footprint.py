@@ -8,7 +8,7 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 
 from __future__ import annotations
 
-from onefold.approximations.base import Approximation, Workload
+from onefold.approximations.workload import Workload
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import thread_budget
 from onefold.smoothers.route import LARGE, choose_route
@@ -26,14 +26,20 @@ _GROUP_BYTES = 2**30  # above, groups are not held side by side
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
-TYPICAL = Workload(kernels=1, alphas=11, folds=5)  # for one kernel of a search
+_TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
+_CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
+# WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
+# each of some folds and their training parts. How many points there are, the kernel's width decides;
+# there is no forecast, but so much is reckoned with for models that run side by side.
+GRID_MODEL = 2**29
 
 
-def models_at_once(approximation: Approximation, n: int) -> int:
-    """How many models of a search run side by side: within 1.5 GiB and half of the free memory."""
-    free = available_memory()
+def models_at_once(each: int | None) -> int:
+    """How many models of so many bytes run side by side: within 1.5 GiB and half of what is free."""
+    threads = thread_budget()
+    free = available_memory() if threads > 1 else None
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
-    return max(1, min(thread_budget(), budget // max(1, approximation.memory_per_model(n))))
+    return max(1, min(threads, budget // max(1, each or 0)))
 
 
 def uses_factors(n: int, m: int) -> bool:
@@ -60,7 +66,7 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
 
 def _factorised(n: int, load: Workload) -> float:
     """Arrays of n × n at the peak of the factorisation."""
-    route = choose_route(n, load.alphas, "heldout" if load.folds else "coefficients")
+    route = choose_route(n, load.alphas, load.need)
     if route.name == "eigen":
         return _EIGEN["large" if n > LARGE else "small"]
     if not load.folds:
@@ -124,3 +130,20 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     if load.folds == 1:  # leave-one-out looks at the features of every row
         return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
     return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width
+
+
+def toeplitz_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
+    """Of a fit or a search with a Toeplitz matrix: vectors to solve with, predictions of all ridges."""
+    return _structured(_TOEPLITZ_VECTORS, n, targets, load, at_once)
+
+
+def circulant_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
+    """Of a fit or a search with a circulant matrix, as for a Toeplitz one."""
+    return _structured(_CIRCULANT_VECTORS, n, targets, load, at_once)
+
+
+def _structured(vectors: int, n: int, targets: int, load: Workload, at_once: int) -> int:
+    at_once = min(at_once, load.kernels)
+    workers = thread_budget() if at_once == 1 else 1
+    columns = load.alphas * targets * _PREDICTION_COPIES
+    return int(at_once * (8.0 * n * (vectors + columns) + workers * _TILE) + _LIBRARIES)

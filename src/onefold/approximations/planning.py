@@ -7,20 +7,24 @@ with as many landmarks as they allow. Times come from operation counts and the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model, Problem, Workload
+from onefold.approximations.base import Approximation, Model, Problem
 from onefold.approximations.exact import Exact
+from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
+from onefold.approximations.registry import register
+from onefold.approximations.run import Run
+from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.memory import available_memory
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import use_threads
-from onefold.smoothers.route import Need
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
@@ -137,6 +141,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+@register
 @dataclass(frozen=True)
 class Auto(Approximation):
     """The exact machine where time and memory allow, a basis model beyond.
@@ -153,55 +158,25 @@ class Auto(Approximation):
     random_state: int = 0
 
     name = "auto"
-    refit = "same"
+    seed_setting = "random_state"
 
-    def settle(self, problem: Problem) -> Approximation:
-        return self._plan(problem, Workload(13, 11, 5)).approximation
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+        """The run of what is chosen; the reports of its models say why."""
+        chosen, reason = self._choice(problem, kernels, load)
+        run = chosen.start(problem, kernels, load)
+        return replace(run, reason=reason, report={"chosen": reason})
 
-    def _plan(self, problem: Problem, load: Workload) -> Plan:
-        d, targets = problem.X.shape[1], problem.Y.shape[1]
-        return make_plan(self, problem.n, d, targets, load, seconds=self.seconds, asked=False)
+    def _choice(
+        self, problem: Problem, kernels: Sequence[Kernel], load: Workload
+    ) -> tuple[Approximation, str]:
+        if any(isinstance(kernel, Precomputed) for kernel in kernels):
+            return Exact(), "a kernel matrix is given: exact"
+        found = make_plan(self, *problem.shape, load, seconds=self.seconds, asked=False)
+        return found.approximation, found.reason
 
-    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        if isinstance(kernel, Precomputed):
-            return Exact().prepare(kernel, problem, load)
-        plan = self._plan(problem, load)
-        plan.approximation.check(kernel, problem)
-        chosen = plan.approximation.prepare(kernel, problem, load)
-        return Planned(self.seconds, self.random_state, chosen, plan.reason)
-
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
-        load = Workload(1, n_alphas, 5 if need == "heldout" else 0)
-        chosen = self.prepare(kernel, problem, load)
-        return chosen.model(kernel, problem, n_alphas=n_alphas, need=need)
-
-
-@dataclass(frozen=True)
-class Planned(Auto):
-    """The approximation that a plan chose; its models say why."""
-
-    chosen: Approximation = field(default_factory=Exact)
-    reason: str = ""
-
-    def settle(self, problem: Problem) -> Approximation:
-        return self.chosen
-
-    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        return self
-
-    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
-        return self.chosen.refit_for(problem)
-
-    def check(self, kernel: Kernel, problem: Problem) -> None:
-        self.chosen.check(kernel, problem)
-
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
-        model = self.chosen.model(kernel, problem, n_alphas=n_alphas, need=need)
-        model.report["chosen"] = self.reason
-        return model
-
-    def memory_per_model(self, n: int) -> int:
-        return self.chosen.memory_per_model(n)
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
+        """The model of what is chosen for this kernel alone."""
+        return self.start(problem, [kernel], load).model(kernel)
 
 
 def plan(
@@ -245,8 +220,6 @@ def plan(
     >>> plan((1000, 20)).approximation
     Exact()
     """
-    from onefold.approximations import resolve_approximation
-
     n, d = _shape_of(X)
     chosen = resolve_approximation(approximation)
     least = {"rows": (n, 1), "features": (d, 1), "n_gammas": (n_gammas, 1), "n_alphas": (n_alphas, 1)}

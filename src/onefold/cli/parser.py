@@ -101,9 +101,8 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add("--class-weight", choices=["balanced"], help=weight)
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
-    kinds = ["auto", "exact", "nystroem", "circulant", "toeplitz", "grid"]
     of = "of the kernel matrix (default: auto)"
-    add("--approximation", choices=kinds, default="auto", help=of)
+    add("--approximation", choices=values.Approximations(), default="auto", help=of)
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
@@ -142,7 +141,7 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     budget = "time budget of the automatic choice (default: 300)"
     add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)
-    add("--approximation", choices=["auto", "exact", "nystroem"], default="auto")
+    add("--approximation", choices=values.Approximations(), default="auto")
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
 

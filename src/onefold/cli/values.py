@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+
+
+class Approximations:
+    """The names of the approximations that can choose a model, looked up when they are asked for."""
+
+    def __iter__(self) -> Iterator[str]:
+        from onefold.approximations import registered
+
+        return (name for name, kind in registered().items() if kind.selects)
+
+    def __contains__(self, name: object) -> bool:
+        return name in list(self)
 
 
 def grid(text: str) -> list[float]:

@@ -37,6 +37,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.machine.threads import count_workers, limit_blas, use_threads
+from onefold.rows import to_device
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
@@ -48,6 +49,7 @@ class KernelMachine(BaseEstimator):
 
     expansion_: Expansion
     kernel: Any
+    device: Any
     n_jobs: int | None
 
     def _kernel_for_tags(self) -> Kernel | None:
@@ -76,7 +78,8 @@ class KernelMachine(BaseEstimator):
         task = replace(task, sample_weight=weight)
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
-        problem = Problem(X, like(targets, X), None, self._fit_intercept)
+        X = to_device(X, self.device)
+        problem = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
         if weight is not None:
             if not np.all(weight > 0):
                 precomputed = isinstance(kernel, Precomputed)
@@ -91,8 +94,7 @@ class KernelMachine(BaseEstimator):
         return (problem if task.classes is not None else problem.about_its_mean()), task
 
     def _finished(self, expansion: Expansion, problem: Problem, n: int) -> Expansion:
-        """The fitted expansion in the user's units, for a table of `n` rows."""
-        expansion = problem.restore(expansion)
+        """The fitted expansion for a table of `n` rows; raise if it is not finite."""
         if not all_finite(expansion.coef) or not all_finite(expansion.intercept):
             raise ValueError(
                 "the coefficients are not finite: the kernel or the targets overflow; scale the "

@@ -10,8 +10,13 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
+from onefold.estimators.chosen import Chosen
+from onefold.estimators.random import seed_of
+from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.validation import check_alphas, check_kernel_matrix
 from onefold.kernels import resolve_gamma, resolve_kernel
+
+_AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
 
 class _Given(KernelMachine):
@@ -26,6 +31,8 @@ class _Given(KernelMachine):
         degree: float = 3,
         coef0: float = 1.0,
         approximation: Any = "exact",
+        device: Any = None,
+        random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -34,12 +41,14 @@ class _Given(KernelMachine):
         self.degree = degree
         self.coef0 = coef0
         self.approximation = approximation
+        self.device = device
+        self.random_state = random_state
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve the least-squares problem.
 
-        O(n³/3) time and one n × n array.
+        O(n³/3) time and one n × n array with the exact kernel matrix.
 
         Parameters
         ----------
@@ -49,7 +58,9 @@ class _Given(KernelMachine):
             v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
         alpha = check_alphas(self.alpha, "alpha")
-        approximation = resolve_approximation(self.approximation)
+        approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
+        if seed is not None:
+            approximation = approximation.seeded(seed)
         problem, _ = self._problem(X, y, sample_weight)
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
@@ -60,19 +71,25 @@ class _Given(KernelMachine):
                 f"alpha must be one number, or in regression one per target ({targets}); "
                 f"got {alpha.size} values."
             )
-        approximation.check(kernel, problem)
-        load = Workload(1, np.unique(alpha).size)
         with self._threads(problem):
-            model = approximation.prepare(kernel, problem, load).model(
-                kernel,
-                problem,
-                n_alphas=np.unique(alpha).size,
-                need="coefficients",
-            )
-            expansion = model.expansion(problem.ridge(alpha))
+            run = approximation.start(problem, [kernel], Workload(alphas=np.unique(alpha).size))
+            expansion, report = run.final(kernel, alpha)
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
-        self.approximation_ = model.report | approximation.diagnose(kernel, problem)
+        self.approximation_ = report | run.diagnose(kernel)
         return self
+
+    def as_chooser(self, X: Any) -> Chosen:
+        """An estimator that chooses from a grid around what is given, for the trust check."""
+        kind = _CHOOSERS.get(type(self))
+        if kind is None:
+            known = ", ".join(c.__name__ for c in (*_CHOOSERS, *_CHOOSERS.values()))
+            raise ValueError(f"the trust check does not know {type(self).__name__}; use one of {known}.")
+        given = self.get_params(deep=False)
+        gamma, alpha = given.pop("gamma"), given.pop("alpha")
+        gamma = resolve_gamma(gamma, X) if gamma is None or isinstance(gamma, str) else gamma
+        kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
+        gammas = list(_AROUND) if kernel.has_width else None
+        return kind(kernel, gammas=gammas, alphas=np.unique(np.outer(alpha, _AROUND)), **given)
 
 
 class LSSVC(KernelClassifier, _Given):
@@ -96,6 +113,12 @@ class LSSVC(KernelClassifier, _Given):
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
+    device : str, torch device or None, default=None
+        Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
+        as NumPy arrays. None computes where X is.
+    random_state : int, RandomState, Generator or None, default=None
+        Of landmarks and other random choices of the approximation; None leaves them to its own settings,
+        which are fixed too.
     n_jobs : int or None, default=None
         Threads; None and -1 use every core. The last digits of a dense factorisation of more than 1000
         rows depend on it, nothing else does.
@@ -128,6 +151,8 @@ class LSSVC(KernelClassifier, _Given):
         coef0: float = 1.0,
         approximation: Any = "exact",
         class_weight: Any = None,
+        device: Any = None,
+        random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(
@@ -137,6 +162,8 @@ class LSSVC(KernelClassifier, _Given):
             degree=degree,
             coef0=coef0,
             approximation=approximation,
+            device=device,
+            random_state=random_state,
             n_jobs=n_jobs,
         )
         self.class_weight = class_weight
@@ -149,7 +176,7 @@ class LSSVR(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, n_jobs
+    kernel, gamma, degree, coef0, approximation, device, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -168,7 +195,7 @@ class KernelRidge(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, n_jobs
+    kernel, gamma, degree, coef0, approximation, device, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -180,3 +207,6 @@ class KernelRidge(KernelRegressor, _Given):
     """
 
     _fit_intercept = False
+
+
+_CHOOSERS: dict[type, type[Chosen]] = {LSSVC: LSSVCCV, LSSVR: LSSVRCV, KernelRidge: KernelRidgeCV}

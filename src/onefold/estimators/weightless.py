@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Approximation, Problem
+from onefold.approximations import Problem, Run
 from onefold.criteria import Task
 from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
@@ -30,20 +30,13 @@ def without_weightless(
     return left, task, weight[rows]
 
 
-def heldout_of_weightless(
-    approximation: Approximation,
-    kernel: Kernel,
-    ridge: float,
-    problem: Problem,
-    splits: Splits,
-    X: Any,
-) -> Any:
+def heldout_of_weightless(run: Run, kernel: Kernel, ridge: float, splits: Splits, X: Any) -> Any:
     """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others.
 
     One fit per split that tests such rows: each is predicted by the models that a row of its fold is
     predicted by, their mean where several splits test it.
     """
-    n, precomputed = X.shape[0], isinstance(kernel, Precomputed)
+    problem, n, precomputed = run.problem, X.shape[0], isinstance(kernel, Precomputed)
     total, count = np.zeros((n, problem.Y.shape[1])), np.zeros(n)
     aside, left_out = splits.aside, splits.left_out
     if splits.leave_one_out:  # no other row is left out with it
@@ -53,7 +46,7 @@ def heldout_of_weightless(
             continue
         train = np.delete(np.arange(problem.n), out)
         part = problem.rows(train, precomputed=precomputed).about_its_mean()
-        model = approximation.model(kernel, part, n_alphas=1, need="coefficients")
+        model = run.on(part).model(kernel)
         block = take_rows(X, rows)
         if precomputed:
             block = take_rows(block.T, part.kept).T

@@ -2,6 +2,15 @@
 
 from onefold.heldout.gap import GapKFold
 from onefold.heldout.predictions import Block, gather, heldout_blocks, whole_parts
-from onefold.heldout.splits import Splits, make_splits
+from onefold.heldout.splits import Splits, check_folds, make_splits
 
-__all__ = ["Block", "GapKFold", "Splits", "gather", "heldout_blocks", "make_splits", "whole_parts"]
+__all__ = [
+    "Block",
+    "GapKFold",
+    "Splits",
+    "check_folds",
+    "gather",
+    "heldout_blocks",
+    "make_splits",
+    "whole_parts",
+]

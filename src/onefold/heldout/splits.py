@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import LeaveOneOut, check_cv
+
+from onefold.machine.warning import warn_user
 
 
 @dataclass(frozen=True)
@@ -85,20 +86,25 @@ def make_splits(
         Numbers of the rows that the problem keeps, of the `n` that the splitter sees: the splits are
         those of all rows, with the others taken out.
     """
+    check_folds(cv, n)
     size = n if kept is None else kept.size
     if isinstance(cv, str):
-        if cv != "loo":
-            raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
         return _leave_one_out(size, labels, pooled=True)
+    splitter = check_cv(cv, y, classifier=labels is not None)
+    if isinstance(splitter, LeaveOneOut):
+        return _leave_one_out(size, labels, pooled=False)
+    return _gathered(splitter.split(X, y, groups), n, labels, kept)
+
+
+def check_folds(cv: Any, n: int) -> None:
+    """Raise for a word or a number of folds that means nothing for `n` rows."""
+    if isinstance(cv, str) and cv != "loo":
+        raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
             f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
             'use fewer folds or cv="loo".'
         )
-    splitter = check_cv(cv, y, classifier=labels is not None)
-    if isinstance(splitter, LeaveOneOut):
-        return _leave_one_out(size, labels, pooled=False)
-    return _gathered(splitter.split(X, y, groups), n, labels, kept)
 
 
 def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept: Any | None) -> Splits:
@@ -125,11 +131,9 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
     if not tests:
         raise ValueError("the cross-validation gave no split with rows to test.")
     if empty:
-        warnings.warn(
+        warn_user(
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
-            "the mean is that of the other splits.",
-            UserWarning,
-            stacklevel=4,
+            "the mean is that of the other splits."
         )
     return Splits(n if kept is None else kept.size, tests, left_out, aside=[] if kept is None else aside)
 

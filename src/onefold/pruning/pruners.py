@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onefold.approximations import Exact, Problem
+from onefold.approximations import Problem, Run
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
@@ -134,10 +134,11 @@ class ImprovedPruner:
 class SuykensPruner:
     """The original: data are thrown away, and what is left is trained and tuned anew.
 
-    `tune` is a function row numbers → (kernel, ridge) for training on these rows.
+    `run` is the exact one on all rows; `tune` a function row numbers → (kernel, ridge) for training on
+    these rows.
     """
 
-    problem: Problem
+    run: Run
     tune: Callable[[Any], tuple[Kernel, float]]
 
     def _fits(self, rows: Any, sizes: list[int]) -> list[Expansion]:
@@ -154,26 +155,21 @@ class SuykensPruner:
 
     def _fit(self, rows: Any) -> Expansion:
         kernel, alpha = self.tune(rows)
-        model = Exact().model(
-            kernel,
-            self.problem.rows(rows),
-            n_alphas=1,
-            need="coefficients",
-        )
-        return model.expansion(self.problem.ridge(alpha))
+        problem = self.run.problem
+        return self.run.on(problem.rows(rows)).model(kernel).expansion(problem.ridge(alpha))
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:
-        return self._fits(np.arange(self.problem.n), sizes)
+        return self._fits(np.arange(self.run.problem.n), sizes)
 
     def most_centres(self, splits: Splits) -> int:
-        return self.problem.n
+        return self.run.problem.n
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """Each training part keeps the same share of its rows as a size is of all rows."""
-        found, n = [], self.problem.n
+        found, n = [], self.run.problem.n
         for left_out, test in zip(splits.left_out, splits.tests):
             train = np.delete(np.arange(n), left_out)
             models = self._fits(train, [max(1, round(size * train.size / n)) for size in sizes])
-            rows = take_rows(self.problem.X, test)
+            rows = take_rows(self.run.problem.X, test)
             found.append(np.array([to_numpy(m.predict(rows)) for m in models]))
         return found

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from sklearn.base import BaseEstimator
 
+from onefold.approximations import registered
 from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
 from onefold.saving.rules import State
 from onefold.saving.transformers import TRANSFORMERS
@@ -21,7 +22,6 @@ Class = TypeVar("Class", bound=type)
 _KERNELS = (
     "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
 )  # fmt: skip
-_APPROXIMATIONS = ("Auto", "Circulant", "ConjugateGradients", "Exact", "Grid", "Nystroem", "Toeplitz")
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.expansions": EXPANSIONS,
@@ -69,8 +69,7 @@ def find(name: str) -> type | None:
 
 
 def _approximations() -> dict[str, type]:
-    module = import_module("onefold.approximations")
-    return {name: getattr(module, name) for name in _APPROXIMATIONS}
+    return {cls.__name__: cls for cls in registered().values()}
 
 
 def name_of(value: object) -> str | None:

@@ -10,12 +10,7 @@ from typing import Any
 from onefold.approximations import Model
 from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
-from onefold.search.candidates import (
-    Candidate,
-    diagnose,
-    make_model,
-    models_side_by_side,
-)
+from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.evaluate import Solved, evaluate, solve
 from onefold.search.ledger import Entry, Ledger
 from onefold.search.strategies import Proposal, Strategy
@@ -81,11 +76,11 @@ def run_search(
 
     def solved(proposal: Proposal) -> tuple[Proposal, Solved]:
         candidate, tried = strategy.candidates[proposal.candidate], ridges[proposal.ridges]
-        return proposal, solve(lambda: make_model(candidate, problem, len(tried)), scoring, tried)
+        return proposal, solve(lambda: candidate.model(len(tried)), scoring, tried)
 
     while proposals := strategy.propose(ledger):
         ledger.admit([c.params for c in strategy.candidates[len(ledger.params) :]])
-        at_most = min(len(proposals), models_side_by_side(strategy.candidates, problem))
+        at_most = min(len(proposals), models_side_by_side(strategy.candidates))
         for proposal, found in map_threads(solved, proposals, at_most):
             leader = _recorded(proposal, found, scoring, ledger) or leader
             del found  # and its predictions, before the next model makes its own
@@ -111,13 +106,13 @@ def _chosen(
     """The best cell with its held-out predictions: those at hand, or made again."""
     index, ridge = ledger.best()
     candidate, problem = strategy.candidates[index], scoring.problem
-    report = ledger.report(index) | diagnose(candidate, problem)
+    report = ledger.report(index) | candidate.diagnose()
     model, heldout = None, None
     if leader is not None and leader.cell[0] == index:
         model = leader.model
         heldout = leader.heldout if leader.cell[1] == ridge else None
     if heldout is None and scoring.splits is not None:
-        predicting = make_model(candidate, problem, 1) if model is None else model
+        predicting = candidate.model(1) if model is None else model
         heldout = scoring.heldout_at(predicting, float(problem.ridge(ledger.alphas[ridge])))
     return SearchResult(ledger, index, ridge, candidate, heldout, report, model)
 

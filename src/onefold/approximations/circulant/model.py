@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Problem, SmoothingModel
 from onefold.approximations.circulant.row import first_row
 from onefold.approximations.circulant.shape import choose_shape
@@ -124,16 +125,13 @@ class CirculantModel(SmoothingModel):
     def expansion(self, alpha: Any) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
         Y = self.problem.Y
-        xp = namespace(Y)
-        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
-        values, which = np.unique(per_target, return_inverse=True)
+        ridges = target_ridges(alpha, Y.shape[1])
         ordered = Y if self._order is None else take_rows(Y, self._order)
-        dual, intercepts = self._cells.coefficients(ordered, values)
-        coef = xp.stack([dual[int(i), :, t] for t, i in enumerate(which)], axis=1)
+        dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)
+        coef = ridges.own(dual)
         if self._order is not None:
             coef = take_rows(coef, np.argsort(self._order))
-        intercept = xp.stack([intercepts[int(i), t] for t, i in enumerate(which)])
-        return Expansion(self._kernel, self.problem.X, coef, intercept)
+        return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
 
 
 def _what_was_done(spectrum: CirculantSpectrum) -> str:

@@ -11,14 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem, names_with_weights
+from onefold.approximations.base import Approximation, Problem
 from onefold.approximations.circulant.diagnosis import relative_error
 from onefold.approximations.circulant.model import CirculantModel, Layout
 from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
 from onefold.approximations.circulant.shape import choose_shape, fold_shape
+from onefold.approximations.footprint import circulant_bytes
+from onefold.approximations.registry import register
+from onefold.approximations.true_kernel import fits_unasked
+from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel
 from onefold.smoothers.circulant import Negative
-from onefold.smoothers.route import Need
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ORDERS,
@@ -26,10 +29,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "negative": ("raise", "clip"),
 }
 _SCALES = (1 / 3, 1.0, 3.0)  # of the data's own spacing: what a search tries along each level
-_LARGEST_EXACT = 20_000  # rows: an exact final model takes 3.2 GB and some minutes
 _LARGEST_PRODUCT = 30  # above this many combinations, all levels share one scale
 
 
+@register
 @dataclass(frozen=True)
 class Circulant(Approximation):
     r"""The kernel matrix as a multilevel circulant one: O(n log n) time, O(n) memory.
@@ -76,8 +79,8 @@ class Circulant(Approximation):
     seed: int = 0
 
     name = "circulant"
-    refit = "exact"
     supports_weights = False
+    seed_setting = "seed"
 
     def __post_init__(self) -> None:
         for setting, allowed in _CHOICES.items():
@@ -99,13 +102,8 @@ class Circulant(Approximation):
                 f'spacing must be "search", "data" or positive numbers; got {self.spacing!r}.'
             )
 
-    def check(self, kernel: Kernel, problem: Problem) -> None:
-        if problem.root_weight is not None:
-            names = ", ".join(f'"{name}"' for name in names_with_weights())
-            raise ValueError(
-                "sample and class weights break the circulant structure; leave them out, or use an "
-                f"approximation that supports them: {names}."
-            )
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        super().check(kernel, problem, load)
         if not kernel.stationary or not kernel.one_width:
             raise ValueError(
                 f"a circulant matrix needs a kernel of the distance alone with one width for all "
@@ -118,11 +116,11 @@ class Circulant(Approximation):
                 "rows; give a larger one, or shape=None."
             )
 
-    def variants(self, problem: Problem, parts: Sequence[Any] | None) -> list[Circulant]:
+    def variants(self, problem: Problem, load: Workload) -> list[Circulant]:
         """One approximation per spacing to try, all of the shape that suits the folds."""
         settled = self
-        if self.shape is None and self.validate == "matrix" and parts is not None:
-            settled = replace(self, shape=self._shape_for(parts, problem.n))
+        if self.shape is None and self.validate == "matrix" and load.parts is not None:
+            settled = replace(self, shape=self._shape_for(load.parts, problem.n))
         if not isinstance(self.spacing, str):
             return [settled]
         base = settled.layout(problem).spacing
@@ -159,7 +157,7 @@ class Circulant(Approximation):
             spacing = data_spacing(X, order, shape)
         return Layout(shape, order, spacing)
 
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> CirculantModel:
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> CirculantModel:
         layout = self.layout(problem)
         settled = self if self.spacing == layout.spacing else replace(self, spacing=layout.spacing)
         return CirculantModel(kernel, problem, settled, layout)
@@ -168,11 +166,11 @@ class Circulant(Approximation):
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
         return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
 
-    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
-        return "exact" if problem.n <= _LARGEST_EXACT else "same"
+    def prefers_exact_refit(self, problem: Problem) -> bool:
+        return fits_unasked(problem.n)
 
-    def memory_per_model(self, n: int) -> int:
-        return 8 * 8 * n
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+        return circulant_bytes(n, targets, load, at_once)
 
 
 def _check_spacing(spacing: Any, levels: int) -> tuple[float, ...]:

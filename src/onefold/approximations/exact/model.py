@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Problem, SmoothingModel
 from onefold.approximations.exact.matrix import check_matrix, recentred, rounding_of
 from onefold.expansions import Expansion
@@ -181,10 +182,9 @@ class ExactModel(SmoothingModel):
         r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
         problem, Y = self.problem, self.problem.scaled_targets()
         xp = namespace(Y)
-        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
-        values, which = np.unique(per_target, return_inverse=True)
-        duals = self.smoother.duals(Y, values)
-        dual = xp.stack([duals[int(i), :, t] for t, i in enumerate(which)], axis=1)
+        ridges = target_ridges(alpha, Y.shape[1])
+        values = ridges.distinct
+        dual = ridges.own(self.smoother.duals(Y, values))
         below = self.smoother.below_rounding(values)
         if below.any():
             self.report["below_rounding"] = (

@@ -8,15 +8,18 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Approximation, Problem
+from onefold.approximations.footprint import GRID_MODEL, models_at_once
 from onefold.approximations.grid.model import GridModel
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
 from onefold.expansions.lattice import LARGEST_DIMENSION, make_lattice
 from onefold.kernels import Kernel
 from onefold.linalg.arrays import is_sparse, to_numpy
-from onefold.smoothers.route import Need
 
 __all__ = ["Grid", "GridModel"]
 
 
+@register
 @dataclass(frozen=True)
 class Grid(Approximation):
     """Interpolate the kernel on a regular grid: any number of rows, one to four features.
@@ -38,7 +41,6 @@ class Grid(Approximation):
     tolerance: float = 1e-6
 
     name = "grid"
-    refit = "same"
 
     def __post_init__(self) -> None:
         if self.points is not None:
@@ -51,7 +53,7 @@ class Grid(Approximation):
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
-    def check(self, kernel: Kernel, problem: Problem) -> None:
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if is_sparse(problem.X):
             raise ValueError("a grid needs dense rows; convert X with X.toarray().")
         d = problem.X.shape[1]
@@ -68,11 +70,10 @@ class Grid(Approximation):
         if np.ndim(self.points) == 1 and len(self.points) != d:
             raise ValueError(f"points holds {len(self.points)} numbers but X has {d} features.")
 
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> GridModel:
-        self.check(kernel, problem)
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> GridModel:
         X = to_numpy(problem.X)
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
         return GridModel(kernel, problem, lattice, self.tolerance)
 
-    def memory_per_model(self, n: int) -> int:
-        return 2**29
+    def at_once(self, n: int, d: int, targets: int, load: Workload) -> int:
+        return models_at_once(GRID_MODEL)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Model, Problem
 from onefold.approximations.grid.lowrank import low_rank_factor
 from onefold.approximations.grid.shifted import solve_shifted
@@ -87,19 +88,18 @@ class GridModel(Model):
     def expansion(self, alpha: Any) -> GridExpansion:  # type: ignore[override]
         """The model on all rows; c = WᵀV(y − f)/μ for rows off the grid."""
         t = self._Y.shape[1]
-        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
-        alphas, which = np.unique(per_target, return_inverse=True)
+        ridges = target_ridges(alpha, t)
         rows = self._sums(slice(None))
-        solution = self._solve([rows], rows, alphas)[0]
-        values = solution.values[which, np.arange(t)]
-        intercept = solution.intercept[which, np.arange(t)]
+        solution = self._solve([rows], rows, ridges.distinct)[0]
+        values = solution.values[ridges.which, np.arange(t)]
+        intercept = ridges.own(solution.intercept)
         misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
         return GridExpansion(
             self._kernel,
             self._lattice.lower,
             self._lattice.step,
             self._lattice.counts,
-            (misfit / per_target[:, None]).T.copy(),
+            (misfit / ridges.each[:, None]).T.copy(),
             values.T.copy(),
             intercept,
         )

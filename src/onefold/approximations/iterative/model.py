@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Approximation, Model, Problem
 from onefold.approximations.iterative.operator import KernelOperator
 from onefold.approximations.iterative.preconditioner import LowRankPreconditioner, solve_refined
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, Basis
 from onefold.linalg import Array, is_foreign, is_sparse, like
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import limit_blas
-from onefold.smoothers.route import Need
 from onefold.statistics import Design
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
@@ -32,6 +34,7 @@ _SINGLE_LARGEST = 1e15  # features above leave float32's range when they are squ
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 
 
+@register
 @dataclass(frozen=True)
 class ConjugateGradients(Approximation):
     """The exact machine by preconditioned conjugate gradients; for fitting, not for selection.
@@ -53,21 +56,24 @@ class ConjugateGradients(Approximation):
     random_state: int = 0
 
     name = "cg"
-    refit = "same"
+    exact = True
+    selects = False
+    seed_setting = "random_state"
 
-    def check(self, kernel: Kernel, problem: Problem) -> None:
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):
             raise ValueError(
                 "conjugate gradients compute the kernel from dense NumPy rows; use "
                 'approximation="exact" for a precomputed matrix, sparse rows or another library.'
             )
 
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> IterativeModel:
-        if need == "heldout":
+        if load.folds:
             raise ValueError(
                 "conjugate gradients fit one model; select with an approximation such as Nystroem and "
                 'refit="exact".'
             )
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
         m = min(self.n_components, max(1, problem.n // 4))
         rng = np.random.default_rng(self.random_state)
         with limit_blas(1):  # the same digits whatever the number of threads
@@ -104,12 +110,12 @@ class IterativeModel(Model):
     def expansion(self, alpha: Any) -> Expansion:
         problem = self._problem
         t = problem.Y.shape[1]
-        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
+        ridges = target_ridges(alpha, t)
         dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
         solves = []
         with limit_blas(1):
-            for value in np.unique(mu):
-                own = np.flatnonzero(mu == value)
+            for i, value in enumerate(ridges.distinct):
+                own = np.flatnonzero(ridges.which == i)
                 dual[:, own], intercept[own], outcome = self._solve(float(value), own)
                 solves.append(outcome)
         self.report["solves"] = solves

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Model, Problem
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error
 from onefold.approximations.nystroem.coordinates import Coordinates
@@ -111,13 +112,10 @@ class BasisModel(Model):
     def solve_each(self, alpha: Any) -> tuple[Any, Any, Any]:
         """β (m, t), b (t,), and μ (t,), for one μ or one per target."""
         t = self.problem.Y.shape[1]
-        mu = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), t)
-        values, which = np.unique(mu, return_inverse=True)
-        beta, intercept = self.solve(values)
-        xp = namespace(beta)
-        pick = [(int(i), target) for target, i in enumerate(which)]
-        coef = xp.stack([beta[:, i, target] for i, target in pick], axis=1)
-        return coef, xp.stack([intercept[i, target] for i, target in pick]), mu
+        ridges = target_ridges(alpha, t)
+        beta, intercept = self.solve(ridges.distinct)
+        coef = ridges.own(namespace(beta).permute_dims(beta, (1, 0, 2)))
+        return coef, ridges.own(intercept), ridges.each
 
 
 def landmark_coefficients(design: Design, T: Any, theta: Any) -> Any:

@@ -9,25 +9,28 @@ The kernel matrix is replaced by K̃ = C W⁺ Cᵀ, C the columns of the landmar
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model, Problem, Workload
-from onefold.approximations.footprint import TYPICAL, basis_bytes, models_at_once, uses_factors
+from onefold.approximations.base import Approximation, Model, Problem
+from onefold.approximations.footprint import basis_bytes, uses_factors
 from onefold.approximations.nystroem.coordinates import choose_coordinates
 from onefold.approximations.nystroem.factored import FactoredModel
 from onefold.approximations.nystroem.rows import RowsModel
 from onefold.approximations.nystroem.summed import SummedModel
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas
-from onefold.smoothers.route import Need
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Nystroem(Approximation):
     """A basis of landmark rows; one pass over the rows serves every fold and every ridge.
@@ -55,7 +58,7 @@ class Nystroem(Approximation):
     random_state: int = 0
 
     name = "nystroem"
-    refit = "same"
+    seed_setting = "random_state"
     remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:
@@ -92,24 +95,18 @@ class Nystroem(Approximation):
     def _key(self) -> tuple[Any, ...]:
         return self.method, self.rank, self.predict, self.random_state
 
-    def check(self, kernel: Kernel, problem: Problem) -> None:
-        self.require_memory(problem, Workload())
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed):
             raise ValueError(
                 "Nystroem needs rows to compare with its landmarks, but a precomputed kernel matrix "
                 'has none; use approximation="exact".'
             )
 
-    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        self.require_memory(problem, load)
+    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
+        """The landmarks, where their choice does not depend on the kernel."""
         if not self._counts or self._method(problem) not in KERNEL_FREE:
-            return self
-        with limit_blas(1):  # the same landmarks whatever the number of threads
-            basis = self._basis(kernel, problem)
-        return _Placed(
-            self.n_components, self.method, self.rank, self.predict, self.random_state,
-            basis=basis,
-        )  # fmt: skip
+            return None
+        return self._basis(kernels[0], problem)
 
     def _method(self, problem: Problem) -> str:
         if self.method != "auto":
@@ -120,12 +117,12 @@ class Nystroem(Approximation):
         if not self._counts:
             return given_rows(self.n_components, problem.X)
         m, rng = min(int(self.n_components), problem.n), np.random.default_rng(self.random_state)
-        return BASES[self._method(problem)](kernel, problem.X, m, rng)
-
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> Model:
         with limit_blas(1):  # the same landmarks whatever the number of threads
-            basis = self._basis(kernel, problem)
-        # Not with a rank, nor with ding2012's prediction, nor the user's own rows: those are orders.
+            return BASES[self._method(problem)](kernel, problem.X, m, rng)
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
+        basis = self._basis(kernel, problem) if shared is None else shared
+        # A rank, ding2012's prediction and the user's own rows are to be taken as they are given.
         thin = self._counts and self.rank is None and self.predict == "landmarks"
         coordinates = choose_coordinates(kernel, problem, basis, rank=self.rank, thin=thin)
         kind = FactoredModel if coordinates.training == "factors" else SummedModel
@@ -142,11 +139,7 @@ class Nystroem(Approximation):
     def _size(self, n: int) -> int:
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
 
-    def memory_per_model(self, n: int) -> int:
-        return basis_bytes(n, 1, 1, self._size(n), TYPICAL, at_once=1)
-
-    def memory(self, n: int, d: int, targets: int, load: Workload) -> int:
-        at_once = models_at_once(self, n)
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
         return basis_bytes(n, d, targets, self._size(n), load, at_once)
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
@@ -166,13 +159,3 @@ class Nystroem(Approximation):
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
         return float(load.kernels * (tiles + gram + small + predict))
-
-
-@dataclass(frozen=True, eq=False)
-class _Placed(Nystroem):
-    """Nystroem with landmarks that are already chosen, for a search over many kernels."""
-
-    basis: Basis | None = None
-
-    def _basis(self, kernel: Kernel, problem: Problem) -> Basis:
-        return super()._basis(kernel, problem) if self.basis is None else self.basis

@@ -8,14 +8,16 @@ it is only as good as :func:`onefold.trust` says.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem, SmoothingModel, Workload
+from onefold.approximations.alphas import target_ridges
+from onefold.approximations.base import Approximation, Problem, SmoothingModel
+from onefold.approximations.footprint import toeplitz_bytes
+from onefold.approximations.registry import register
 from onefold.approximations.toeplitz.diagonals import (
     UniformSeries,
     diagonal_means,
@@ -23,22 +25,24 @@ from onefold.approximations.toeplitz.diagonals import (
     unexplained_by_lag,
     uniform_series,
 )
+from onefold.approximations.true_kernel import fits_unasked
+from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, like, to_numpy
+from onefold.machine.warning import warn_user
 from onefold.smoothers import Smoother
 from onefold.smoothers.reordered import Reordered
-from onefold.smoothers.route import Need
 from onefold.smoothers.toeplitz import ToeplitzSmoother
 from onefold.smoothers.toeplitz.solve import SolverName
 
-_EXACT_REFIT = 20_000  # rows up to which an exact refit is the better default
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
 _SOLVERS = ("auto", "levinson", "pcg", "minres")
 
 
+@register
 @dataclass(frozen=True)
 class Toeplitz(Approximation):
     """Exact for uniform series; for other rows the nearest Toeplitz matrix.
@@ -63,8 +67,8 @@ class Toeplitz(Approximation):
     tolerance: float = 1e-10
 
     name = "toeplitz"
-    refit = "exact"
     supports_weights = False
+    seed_setting = "seed"
 
     def __post_init__(self) -> None:
         if self.solver not in _SOLVERS:
@@ -75,31 +79,20 @@ class Toeplitz(Approximation):
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
-    def check(self, kernel: Kernel, problem: Problem) -> None:
-        if problem.root_weight is not None:
-            raise ValueError(
-                "a Toeplitz matrix has no place for sample or class weights; leave them out, or use "
-                "the exact kernel matrix."
-            )
-
-    def prepare(self, kernel: Kernel, problem: Problem, load: Workload) -> Approximation:
-        """Itself; a warning, once per fit, for rows that are no series of any kind."""
+    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> None:
+        """Nothing; a warning, once per fit, for rows that are no series of any kind."""
         X = to_numpy(problem.X)
         # A uniform series may come in any order.
-        series = kernel.stationary and uniform_series(X) is not None
-        if not series and unexplained_by_lag(kernel, X) > _NO_SERIES:
-            warnings.warn(
+        series = kernels[0].stationary and uniform_series(X) is not None
+        if not series and unexplained_by_lag(kernels[0], X) > _NO_SERIES:
+            warn_user(
                 "the rows are no series: how alike two rows are has little to do with their places, so "
                 "that a Toeplitz matrix is far from their kernel matrix and its scores mean little; use "
-                'the approximation "exact", for many rows "nystroem", or sort the rows along a curve.',
-                UserWarning,
-                stacklevel=3,
+                'the approximation "exact", for many rows "nystroem", or sort the rows along a curve.'
             )
-        return self
 
-    def refit_for(self, problem: Problem) -> Literal["exact", "same"]:
-        small = problem.n <= _EXACT_REFIT
-        return "exact" if small and uniform_series(to_numpy(problem.X)) is None else "same"
+    def prefers_exact_refit(self, problem: Problem) -> bool:
+        return fits_unasked(problem.n) and uniform_series(to_numpy(problem.X)) is None
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """A window of a uniform series, which is uniform again."""
@@ -109,18 +102,17 @@ class Toeplitz(Approximation):
         start = generator.randint(0, series.order.size - size + 1)
         return series.order[start : start + size]
 
-    def model(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> ToeplitzModel:
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ToeplitzModel:
         return ToeplitzModel(self, kernel, problem)
 
-    def memory_per_model(self, n: int) -> int:
-        return 8 * 40 * n
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+        return toeplitz_bytes(n, targets, load, at_once)
 
 
 class ToeplitzModel(SmoothingModel):
     """T for one kernel, solved for every μ; rows of a uniform series are sorted on the way in."""
 
     def __init__(self, settings: Toeplitz, kernel: Kernel, problem: Problem) -> None:
-        settings.check(kernel, problem)
         self.problem, self._kernel = problem, kernel
         X = to_numpy(problem.X)
         series = uniform_series(X) if kernel.stationary else None
@@ -152,16 +144,14 @@ class ToeplitzModel(SmoothingModel):
     def expansion(self, alpha: Any) -> Expansion:
         r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
         Y = self._Y
-        per_target = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), Y.shape[1])
-        values, which = np.unique(per_target, return_inverse=True)
-        residuals = self.smoother.residuals(Y, values)
-        dual = np.stack([residuals[i, :, t] / values[i] for t, i in enumerate(which)], axis=1)
+        ridges = target_ridges(alpha, Y.shape[1])
+        dual = ridges.own(self.smoother.residuals(Y, ridges.distinct)) / ridges.each
         intercept = np.zeros(Y.shape[1])
         if self.problem.fit_intercept:
             ordered = dual if self._order is None else dual[self._order]
             # Every row of y = Tα + b + μα says b; their mean has the fewest roundings.
             fitted = self._sorted.toeplitz.product(np.ascontiguousarray(ordered.T))
-            intercept = Y.mean(axis=0) - fitted.mean(axis=1) - per_target * dual.mean(axis=0)
+            intercept = Y.mean(axis=0) - fitted.mean(axis=1) - ridges.each * dual.mean(axis=0)
         centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
         return Expansion(self._kernel, centres, self._beside(dual), self._beside(intercept))
 

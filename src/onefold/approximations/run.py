@@ -1,0 +1,112 @@
+r"""A run: an approximation on one problem, with everything decided that does not depend on the kernel.
+
+run = approximation.start(problem, kernels, load)   # decided, checked, landmarks placed: once
+model = run.model(kernel)                           # one kernel, every μ
+expansion, report = run.final(kernel, alpha)        # the true kernel, or the same approximation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onefold.approximations.workload import Workload
+from onefold.expansions import Expansion
+from onefold.kernels import Kernel
+
+if TYPE_CHECKING:
+    from onefold.approximations.base import Approximation, Model, Problem
+
+
+@dataclass(frozen=True)
+class Run:
+    """What will take place, and why.
+
+    Attributes
+    ----------
+    approximation : Approximation
+        The one that runs; nothing about it is open but what differs between `variants`.
+    problem : Problem
+    load : Workload
+    reason : str
+        Why this approximation.
+    report : dict
+        What the reports of its models say of the choice.
+    shared : object
+        What the models of all kernels share: landmarks, say.
+    refit : Run or None
+        The run with the true kernel that makes the final model; None where this one does.
+    params : dict
+        What tells this run from the other variants, for the table of a search.
+    """
+
+    approximation: Approximation
+    problem: Problem
+    load: Workload
+    reason: str = "as asked for"
+    report: dict[str, Any] = field(default_factory=dict)
+    shared: Any = None
+    refit: Run | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether its models have the true kernel."""
+        return self.approximation.exact
+
+    @property
+    def refits_exactly(self) -> bool:
+        """Whether the final model has the true kernel."""
+        return self.exact or self.refit is not None
+
+    @property
+    def at_once(self) -> int:
+        """How many of its models may run side by side: one on a device, which has its own threads."""
+        if self.problem.on_device:
+            return 1
+        n, d, targets = self.problem.shape
+        return self.approximation.at_once(n, d, targets, self.load)
+
+    def variants(self) -> Sequence[Run]:
+        """The runs that a search tries with every kernel: itself, or one for each choice left open."""
+        found = self.approximation.variants(self.problem, self.load)
+        if len(found) == 1:
+            return [replace(self, approximation=found[0])]
+        return [replace(self, approximation=variant, params=variant.variant_params) for variant in found]
+
+    def with_ridges(self, count: int) -> Run:
+        """The same where so many μ are asked of each model."""
+        return replace(self, load=replace(self.load, alphas=count))
+
+    def on(self, part: Problem, load: Workload | None = None) -> Run:
+        """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
+        return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
+
+    def model(self, kernel: Kernel) -> Model:
+        """The problem with one kernel, for every μ of the workload."""
+        model = self.approximation.model(kernel, self.problem, self.load, self.shared)
+        model.report |= self.report
+        return model
+
+    def final(
+        self, kernel: Kernel, alpha: Any, model: Model | None = None
+    ) -> tuple[Expansion, dict[str, Any]]:
+        """The fitted expansion of the user's targets at the user's alpha, and what fitted it.
+
+        `model` is this run's own of the same kernel where a search has kept it; it is used where the
+        final model is of the same approximation.
+        """
+        ridges = self.problem.ridge(alpha)
+        if self.refit is not None or model is None:
+            run = self if self.refit is None else self.refit
+            load = self.load.of_final_fit(np.unique(ridges).size)
+            model = replace(run, load=load).model(kernel)
+        expansion = self.problem.restore(model.expansion(ridges))
+        return expansion, model.report
+
+    def diagnose(self, kernel: Kernel) -> dict[str, Any]:
+        """What is worth knowing of the chosen kernel's model, and too dear for every candidate."""
+        return self.approximation.diagnose(kernel, self.problem)

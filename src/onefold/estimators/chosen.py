@@ -1,0 +1,164 @@
+"""What the estimators that choose their own hyper-parameters share: set up, search, fit, record."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar, Self
+
+from onefold.estimators.base import KernelMachine
+from onefold.estimators.setting_up import set_up
+from onefold.estimators.validation import check_rows
+from onefold.estimators.weightless import heldout_of_weightless
+from onefold.machine.warning import warn_user
+from onefold.search import (
+    Callback,
+    Grid,
+    GridEdgeWarning,
+    SearchResult,
+    edges,
+    make_candidates,
+    run_search,
+)
+from onefold.search.setup import Setup
+from onefold.trust_check import check_setup
+
+
+class Chosen(KernelMachine):
+    """Search the grid in closed form, then fit with what it chose."""
+
+    _default_criterion: ClassVar[str]
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: Any = None,
+        alphas: Any = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: Any = "auto",
+        cv: Any = 5,
+        criterion: Any = None,
+        refit: str = "auto",
+        check: bool = False,
+        device: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gammas = gammas
+        self.alphas = alphas
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.cv = cv
+        self.criterion = criterion
+        self.refit = refit
+        self.check = check
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    @property
+    def _criterion_name(self) -> Any:
+        """The criterion as it was given, or the default."""
+        return self._default_criterion if self.criterion is None else self.criterion
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose gamma and alpha by cross-validation, then fit with them on all rows.
+
+        One factorisation per gamma serves every alpha and every fold: O(12 n³) per gamma for the exact
+        machine.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
+        y : array (n,) or, for regression, (n, targets)
+        sample_weight : array (n,), optional
+            Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
+            Rows of weight 0 are left out: they are neither trained on nor scored, but predicted.
+        groups : array (n,), optional
+            For grouped splitters.
+        """
+        setup = set_up(self, X, y, sample_weight, groups)
+        trust = self._trust(setup) if self.check else None
+        with self._threads(setup.problem):
+            candidates = make_candidates(setup.run, setup.kernels, setup.widths)
+            found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
+            chosen = found.chosen
+            expansion, fitted = chosen.run.final(chosen.kernel, found.alpha, found.model)
+            self.expansion_ = self._finished(expansion, setup.problem, setup.rows)
+            self._record(found)
+            self.heldout_prediction_ = self._all_heldout(found, setup)
+        self.approximation_ = {"selected_with": found.report, "fitted_with": fitted}
+        if trust is not None:
+            self.approximation_["trust"] = trust
+        self._warn_of_edges()
+        return self
+
+    def as_chooser(self, X: Any) -> Chosen:
+        """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
+        silent = {"callback": None, "check": False, "verbose": 0}
+        return type(self)(**self.get_params(deep=False) | silent)
+
+    def set_up(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
+        """The search that `fit` would make of the same data."""
+        return set_up(self, X, y, sample_weight, groups)
+
+    def _record(self, found: SearchResult) -> None:
+        """The choice and the table of the search, in GridSearchCV's words."""
+        self.gamma_, self.alpha_ = found.chosen.width, found.alpha
+        self.cv_results_ = found.ledger.cv_results()
+        self.best_index_ = found.ridge * len(found.ledger.params) + found.index
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.history_ = found.ledger.history
+
+    def _warn_of_edges(self) -> None:
+        """The grid ends where the scores still rise: say so."""
+        at_edge = edges(self.cv_results_, self.best_index_)
+        if at_edge:
+            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
+            warn_user(
+                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
+                f"rise there; wider {names} may find better.",
+                GridEdgeWarning,
+            )
+
+    def _all_heldout(self, found: SearchResult, setup: Setup) -> Any | None:
+        """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
+        heldout, chosen, problem = found.heldout, found.chosen, setup.problem
+        splits = setup.scoring.splits
+        if heldout is None or splits is None:
+            return None
+        if problem.kept is not None:
+            sparse = chosen.kernel.accepts_sparse
+            X = check_rows(self, setup.table, sparse=sparse, fitting=False)
+            ridge = float(problem.ridge(self.alpha_))
+            heldout = heldout_of_weightless(chosen.run, chosen.kernel, ridge, splits, X)
+            heldout[problem.kept] = found.heldout
+        single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
+        return heldout[:, 0] if single else heldout
+
+    def _trust(self, setup: Setup) -> dict[str, Any]:
+        """The trust check's findings; a warning before the long work if they are bad."""
+        found = check_setup(self.as_chooser(setup.table), setup, random_state=setup.seed or 0)
+        if found.verdict == "does not apply":
+            warn_user(
+                f"the approximation cannot be trusted with this selection; {found} Use another "
+                "approximation, or select exactly on a subsample."
+            )
+        return found.as_dict()
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        """Progress, to whoever wants it."""
+        if self.verbose:
+            best = "none yet" if event["best_score"] is None else f"{event['best_score']:.6g}"
+            line = f"{event['done']}/{event['total']} kernels, best score {best} {event['best_params']}"
+            sys.stderr.write(f"[{type(self).__name__}] {line}\n")
+        if self.callback is not None:
+            self.callback(event)

@@ -1,0 +1,67 @@
+"""A search that is about to take place: everything it needs, decided and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.utils.validation import _num_samples
+
+from onefold.approximations import Problem, Run
+from onefold.criteria import Scoring, Task
+from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import take_rows
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A search that is about to take place.
+
+    Attributes
+    ----------
+    table : as the user gave it
+        The rows.
+    task : Task
+    scoring : Scoring
+        The criterion at work; its splits are None where nothing is held out.
+    cv
+        As the user gave it, an iterator as a list.
+    groups
+        As the user gave them.
+    kernels, widths, alphas
+        The grid: kernels with the number that names each, and ridges.
+    run : Run
+    seed : int or None
+        Of everything random; None leaves it to the approximation's own settings.
+    """
+
+    table: Any
+    task: Task
+    scoring: Scoring
+    cv: Any
+    groups: Any
+    kernels: list[Kernel]
+    widths: list[float | None]
+    alphas: Any
+    run: Run
+    seed: int | None
+
+    @property
+    def problem(self) -> Problem:
+        """What is solved."""
+        return self.run.problem
+
+    @property
+    def rows(self) -> int:
+        """How many rows the user gave; the problem may have fewer."""
+        return int(_num_samples(self.table))
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the rows are those of a kernel matrix."""
+        return isinstance(self.kernels[0], Precomputed)
+
+    def rows_of(self, rows: Any, centres: Any) -> Any:
+        """Rows of X, and only the columns of the training rows where X is a kernel matrix."""
+        part = take_rows(self.problem.X, rows)
+        return take_rows(part.T, centres).T if self.precomputed else part

@@ -1,0 +1,171 @@
+"""What is decided once, when a run starts, and who looks at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onefold
+from onefold import LSSVR, LSSVRCV
+from onefold.approximations import (
+    Approximation,
+    Auto,
+    Circulant,
+    ConjugateGradients,
+    Exact,
+    Nystroem,
+    Problem,
+    Toeplitz,
+    Workload,
+)
+from onefold.approximations.alphas import target_ridges
+from onefold.kernels import RBF, Precomputed
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((80, 2))
+Y = np.sin(X).sum(axis=1)
+PROBLEM = Problem(X, Y[:, None], None, True)
+GRID: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "cv": 4}
+
+
+def started(approximation: Approximation, **settings: Any) -> Any:
+    return approximation.start(PROBLEM, [RBF(0.5)], Workload(2, 3, 4, **settings))
+
+
+@pytest.mark.parametrize("refit", ["auto", "exact", "same"])
+def test_refit_means_the_same_under_every_name_of_the_exact_machine(refit):
+    for approximation in (Exact(), Auto()):
+        run = started(approximation, refit=refit)
+        assert run.approximation == Exact()
+        assert run.exact
+        assert run.refits_exactly
+        assert run.refit is None
+
+
+def test_refits_of_an_approximation(monkeypatch):
+    assert not started(Nystroem(9), refit="auto").refits_exactly
+    assert started(Nystroem(9), refit="exact").refit.approximation == Exact()
+    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_DENSE", 50)
+    assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
+    for structured in (Circulant(negative="clip"), Toeplitz()):
+        with pytest.warns(UserWarning, match="no series") if structured.name == "toeplitz" else _quiet():
+            assert started(structured, refit="auto").refits_exactly
+    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_UNASKED", 50)
+    assert not started(Circulant(), refit="auto").refits_exactly
+
+
+def _quiet() -> Any:
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+def test_the_final_model_is_the_one_that_selected_where_it_may_be():
+    run = started(Nystroem(9))
+    model = run.model(RBF(0.5))
+    assert run.final(RBF(0.5), 0.1, model)[1] is model.report
+    exactly = started(Nystroem(9), refit="exact")
+    assert exactly.final(RBF(0.5), 0.1, model)[1]["name"] == "exact"
+
+
+def test_alpha_and_targets_of_the_final_model_are_the_users():
+    weight = RNG.uniform(10, 20, 80)
+    fitted = LSSVR(gamma=0.5, alpha=3.0).fit(X, Y + 100, sample_weight=weight)
+    problem, _ = LSSVR()._problem(X, Y + 100, weight)
+    run = Exact().start(problem, [RBF(0.5)], Workload())
+    expansion, _ = run.final(RBF(0.5), 3.0)
+    np.testing.assert_allclose(expansion.predict(X)[:, 0], fitted.predict(X), rtol=1e-12)
+
+
+def test_memory_is_asked_for_before_anything_else(monkeypatch):
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 1000)
+    for approximation in (Exact(), Nystroem(9), Toeplitz(), Circulant()):
+        with pytest.raises(MemoryError, match="a search with"):
+            started(approximation)
+    with pytest.raises(MemoryError, match=r"Exact\(\)"):  # also for a matrix that is given
+        Auto().start(Problem(X @ X.T, Y[:, None], None, True), [Precomputed()], Workload())
+    with pytest.raises(MemoryError, match=r"Exact\(\)"):
+        LSSVRCV("precomputed", alphas=[1.0]).fit(X @ X.T, Y)
+
+
+def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
+    needed = Exact().memory(80, 2, 1, Workload())
+    monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda: 10**9)
+    small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4))
+    monkeypatch.setattr("onefold.approximations.exact.settings.exact_bytes", lambda *_: 10 * small)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2 * small)
+    assert needed > 0
+    started(Nystroem(2))
+    with pytest.raises(MemoryError, match=r"a fit with Exact\(\)"):
+        started(Nystroem(2), refit="exact")
+
+
+def test_landmarks_are_placed_once_where_the_kernel_has_no_say():
+    run = started(Nystroem(9, method="uniform"))
+    first, second = (run.model(RBF(g)).expansion(1.0).centres for g in (0.1, 1.0))
+    np.testing.assert_array_equal(first, second)
+    assert run.shared is not None
+    assert started(Nystroem(9, method="rpcholesky")).shared is None
+
+
+@dataclass(frozen=True)
+class Watched(Exact):
+    """Notes what is asked of it."""
+
+    loads: tuple[Any, ...] = ()
+    name = "watched"
+
+    def start(self, problem: Any, kernels: Any, load: Any) -> Any:
+        LOADS.append((problem.n, load))
+        return super().start(problem, kernels, load)
+
+
+LOADS: list[tuple[int, Workload]] = []
+
+
+def test_the_trust_check_starts_the_run_that_would_take_place():
+    LOADS.clear()
+    chooser = LSSVRCV(**GRID, approximation=Watched(), criterion="mse")
+    onefold.trust(chooser, X, Y, size=40, random_state=0)
+    n, load = LOADS[0]
+    assert n == 80
+    assert load == Workload(2, 2, 4, predictions=False, refit="auto")
+    LOADS.clear()
+    chooser.set_params(check=True).fit(X, Y)
+    assert [n for n, _ in LOADS].count(80) == 2  # the fit's own, and that of a subsample of all rows
+
+
+def test_criteria_that_hold_nothing_out_build_no_splits(monkeypatch):
+    class Splitter:
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 2
+
+        def split(self, X, y=None, groups=None):
+            raise AssertionError("nobody needs these")
+
+    for criterion in ("gcv", "press", "evidence", "cost"):
+        settings = {"gammas": [0.5], "alphas": [0.1], "criterion": criterion}
+        found = LSSVRCV(**settings, cv=Splitter()).fit(X, Y)
+        assert found.heldout_prediction_ is None
+        for cv in ("five", 1, 1000):
+            with pytest.raises(ValueError, match="cv"):
+                LSSVRCV(**settings, cv=cv).fit(X, Y)
+
+
+def test_auto_says_what_it_chose_for_a_given_matrix():
+    found = LSSVRCV("precomputed", alphas=[1.0]).fit(X @ X.T, Y)
+    assert "given" in found.approximation_["selected_with"]["chosen"]
+
+
+@pytest.mark.parametrize("alpha", [0.5, [0.5], [0.5, 0.1, 0.5]])
+def test_one_ridge_or_one_for_each_target(alpha):
+    ridges = target_ridges(alpha, 3)
+    each = np.broadcast_to(alpha, 3)
+    np.testing.assert_array_equal(ridges.each, each)
+    solutions = RNG.standard_normal((ridges.distinct.size, 7, 3))
+    for target in range(3):
+        position = list(ridges.distinct).index(each[target])
+        np.testing.assert_array_equal(ridges.own(solutions)[:, target], solutions[position, :, target])
