@@ -1,7 +1,7 @@
 """The classes that a model file may name, with the state of each, and nothing else.
 
-A file names a class by its bare name; only names found here, and registered approximations, are ever
-built, so a file cannot reach any other code. Classes are imported when they are first asked for.
+A file names a class by its bare name; only names found here are ever built, so a file cannot
+reach any other code. Classes are imported when they are first asked for.
 """
 
 from __future__ import annotations
