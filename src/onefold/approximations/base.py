@@ -23,8 +23,8 @@ from onefold.approximations.true_kernel import true_kernel
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel
-from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
-from onefold.machine.memory import require_memory
+from onefold.linalg import Array, free_memory_beside, is_foreign, like, take_rows, to_numpy
+from onefold.machine.memory import require_memory, require_of
 from onefold.machine.speed import Speed
 from onefold.rows import Rows, rows_of
 from onefold.smoothers import Smoother
@@ -84,6 +84,11 @@ class Problem:
     def on_device(self) -> bool:
         """Whether the work is done elsewhere than in host memory."""
         return self.device is not None or is_foreign(self.Y)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether rows in host memory travel to the device block by block."""
+        return self.device is not None and not is_foreign(self.X)
 
     def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
@@ -191,6 +196,8 @@ class Approximation(ABC):
     selects: ClassVar[bool] = True
     """Whether its models make held-out predictions."""
     supports_weights: ClassVar[bool] = True
+    streams: ClassVar[bool] = False
+    """Whether its models read rows by blocks alone, so that a device need not hold them all."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
@@ -201,6 +208,11 @@ class Approximation(ABC):
 
         What cannot be fitted at the end is refused now.
         """
+        if problem.streamed and not self.streams:
+            raise ValueError(
+                f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
+                'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
+            )
         for kernel in kernels:
             self.check(kernel, problem, load)
         self.require_memory(problem, load)
@@ -283,7 +295,12 @@ class Approximation(ABC):
 
     def require_memory(self, problem: Problem, load: Workload) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
-        needed = None if problem.on_device else self.memory(*problem.shape, load)
+        what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
+        if problem.on_device:  # one model at a time, in the memory of the device
+            there = free_memory_beside(problem.source.reference)
+            needed = self.peak_bytes(*problem.shape, load, 1)
+            require_of(there, needed or 0, f"{what}, on the device,", self.remedy)
+            return
+        needed = self.memory(*problem.shape, load)
         if needed is not None:
-            what = "a search" if load.folds else "a fit"
-            require_memory(needed, f"{what} with {self!r} on {problem.n} rows", self.remedy)
+            require_memory(needed, what, self.remedy)

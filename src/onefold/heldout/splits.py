@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.model_selection import KFold, LeaveOneOut, check_cv
 
 from onefold.machine.warning import warn_user
 
@@ -93,6 +93,12 @@ def make_splits(
     splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
         return _leave_one_out(size, labels, pooled=False)
+    plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
+    if (
+        plain and splitter.n_splits <= n
+    ):  # the folds are known: long tables need no lists of what is left
+        folds = np.array_split(np.arange(n), splitter.n_splits)
+        return Splits(n, folds, folds)
     return _gathered(splitter.split(X, y, groups), n, labels, kept)
 
 

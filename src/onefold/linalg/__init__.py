@@ -42,7 +42,13 @@ from onefold.linalg.inplace import (
     root_in_place,
     zero_diagonal,
 )
-from onefold.linalg.transfer import Uploader, free_device_memory, is_out_of_memory, on_device
+from onefold.linalg.transfer import (
+    Uploader,
+    free_device_memory,
+    free_memory_beside,
+    is_out_of_memory,
+    on_device,
+)
 
 __all__ = [
     "Array",
@@ -58,6 +64,7 @@ __all__ = [
     "double",
     "exp_in_place",
     "free_device_memory",
+    "free_memory_beside",
     "inverse_real_fft",
     "invert_lower",
     "is_foreign",

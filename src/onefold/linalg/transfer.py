@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_torch_array
 
 from onefold.linalg.arrays import Array
 
@@ -51,6 +52,11 @@ def free_device_memory(device: Any) -> int | None:
         return None
     free, _ = _torch().cuda.mem_get_info(found)
     return int(free)
+
+
+def free_memory_beside(x: Array) -> int | None:
+    """Bytes free on the accelerator that `x` lies on; None on the host, or where nothing says."""
+    return free_device_memory(x.device) if is_torch_array(x) else None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

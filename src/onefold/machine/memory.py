@@ -33,7 +33,11 @@ def available_memory() -> int | None:
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
     """Raise MemoryError, with the remedy, if `needed` bytes cannot be had."""
-    there = available_memory()
+    require_of(available_memory(), needed, what, remedy)
+
+
+def require_of(there: int | None, needed: int, what: str, remedy: str) -> None:
+    """Raise MemoryError, with the remedy, if more is `needed` than is `there`; None is unknown."""
     if there is not None and needed > there:
         raise MemoryError(
             f"{what} needs {needed / 2**30:.1f} GiB but {there / 2**30:.1f} GiB are free; {remedy}."

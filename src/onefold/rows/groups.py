@@ -68,7 +68,9 @@ def _distinct(sets: Sequence[Any]) -> tuple[list[Any], list[int]]:
     which = []
     for rows in sets:
         alike = found.setdefault((len(rows), *(int(rows[i]) for i in (0, -1) if len(rows))), [])
-        same = next((i for i in alike if np.array_equal(distinct[i], rows)), len(distinct))
+        same = next(
+            (i for i in alike if distinct[i] is rows or np.array_equal(distinct[i], rows)), len(distinct)
+        )
         if same == len(distinct):
             distinct.append(rows)
             alike.append(same)

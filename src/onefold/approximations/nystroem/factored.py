@@ -17,15 +17,14 @@ import numpy as np
 from onefold.approximations.base import Problem
 from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
 from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.linalg import is_sparse, like, to_numpy
+from onefold.linalg import like, to_numpy
 from onefold.machine.spans import spans
-from onefold.machine.threads import limit_blas, map_all, map_threads
-from onefold.rows import Groups
+from onefold.machine.threads import limit_blas, map_all
+from onefold.rows import Block, Groups
 from onefold.smoothers.thin import ThinSmoother
 from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
 from onefold.statistics.finite import finite_kernel
 
-_BLOCK = 2048  # rows whose features are computed at a time
 _CHUNKS = 8  # pieces of the rows that are factorised side by side
 _REFIT_WORK = 10**11  # multiply-adds that literal refits may take
 _SMALL_RESIDUAL = 1e-7  # of (R_b)_ii: below it, its rounding errors reach the tenth digit
@@ -46,14 +45,14 @@ class FactoredModel(BasisModel):
     def _features(self) -> Any:
         """V of all rows, (n, r). O(n m r) time, once."""
         if self._V is None:
-            X, T, design = self.problem.X, self._T, self.design
+            T, design = self._T, self.design
             V = np.empty((self.problem.n, T.shape[1]))
 
-            def fill(part: slice) -> None:
-                V[part] = to_numpy(design.features(X[part] if is_sparse(X) else X[part, :])) @ T
+            def whitened(block: Block) -> Any:
+                return to_numpy(design.features(block.X)) @ T
 
-            for _ in map_threads(fill, spans(self.problem.n, _BLOCK), design.threads):
-                pass
+            for _, rows, values in self.source.map(whitened, at_most=design.threads):
+                V[rows] = values
             self._V = finite_kernel(V)
         return self._V
 

@@ -59,6 +59,7 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     seed_setting = "random_state"
+    streams = True
     remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:
