@@ -1,11 +1,6 @@
 """Approximations: how the kernel matrix is represented. One file or folder each, found by `register`."""
 
-from onefold.approximations.base import (
-    Approximation,
-    Model,
-    Problem,
-    SmoothingModel,
-)
+from onefold.approximations.base import Approximation, Model, SmoothingModel
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
@@ -13,6 +8,7 @@ from onefold.approximations.iterative.model import ConjugateGradients
 from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan, plan
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register, registered
 from onefold.approximations.run import Run
 from onefold.approximations.toeplitz.model import Toeplitz

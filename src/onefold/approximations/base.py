@@ -10,134 +10,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onefold.approximations.footprint import models_at_once
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import registered
 from onefold.approximations.run import Run
 from onefold.approximations.true_kernel import true_kernel
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel
-from onefold.linalg import Array, free_memory_beside, is_foreign, like, take_rows, to_numpy
+from onefold.linalg import Array, free_memory_beside
 from onefold.machine.memory import require_memory, require_of
 from onefold.machine.speed import Speed
-from onefold.rows import Rows, rows_of
 from onefold.smoothers import Smoother
-
-
-@dataclass(frozen=True)
-class Problem:
-    r"""min ½‖w‖² + (1/2μ) Σ v_i ‖y_i − f(x_i)‖², with or without an intercept.
-
-    The problem is stated in units of its own, in which nothing depends on the scale of the weights or
-    on where the targets lie; `ridge` and `restore` lead from the user's units and back.
-
-    Attributes
-    ----------
-    X : array or CSR matrix (n, d)
-        Rows, or the kernel matrix where the kernel is precomputed.
-    Y : array (n, targets)
-        float64, in X's library; about `offset`.
-    root_weight : array (n,) or None
-        √v_i, all positive; None for equal weights.
-    fit_intercept : bool
-    offset : NumPy array (targets,) or None
-        What was subtracted from the user's targets.
-    alpha_unit : float
-        What the user's weights, and with them the ridge, were divided by.
-    kept : NumPy array (n,) or None
-        Numbers of the rows among the user's, where some had weight 0 and left the problem.
-    device : optional
-        Where rows in host memory, too many for it, are streamed to.
-    """
-
-    X: Any
-    Y: Any
-    root_weight: Any
-    fit_intercept: bool
-    offset: Any = None
-    alpha_unit: float = 1.0
-    kept: Any = None
-    device: Any = None
-
-    @cached_property
-    def source(self) -> Rows:
-        """The rows as a source of blocks, shared by all models of the problem."""
-        return rows_of(self.X, self.Y, self.root_weight, self.device)
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.Y.shape[0])
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, features and targets."""
-        return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
-
-    @property
-    def on_device(self) -> bool:
-        """Whether the work is done elsewhere than in host memory."""
-        return self.device is not None or is_foreign(self.Y)
-
-    @property
-    def streamed(self) -> bool:
-        """Whether rows in host memory travel to the device block by block."""
-        return self.device is not None and not is_foreign(self.X)
-
-    def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
-        """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
-        root = None if self.root_weight is None else take_rows(self.root_weight, rows)
-        kept = np.asarray(rows) if self.kept is None else self.kept[rows]
-        X = take_rows(self.X, rows)
-        if precomputed:
-            X = take_rows(X.T, rows).T
-        return replace(self, X=X, Y=take_rows(self.Y, rows), root_weight=root, kept=kept)
-
-    def about_its_mean(self) -> Problem:
-        """The same problem with targets about their weighted mean, where the intercept allows it."""
-        if not self.fit_intercept:
-            return self
-        Y = to_numpy(self.Y)
-        weight = np.ones(self.n) if self.root_weight is None else to_numpy(self.root_weight) ** 2
-        mean = (weight / weight.sum()) @ Y
-        mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
-        offset = mean if self.offset is None else self.offset + mean
-        return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=offset)
-
-    def ridge(self, alpha: Any) -> Any:
-        """The problem's μ behind the user's alpha."""
-        with np.errstate(over="ignore", under="ignore"):
-            mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
-        if not np.all(np.isfinite(mu) & (mu > 0)):
-            raise ValueError(
-                f"alpha over the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
-                "multiply all weights by a constant."
-            )
-        return mu
-
-    def restore(self, expansion: Expansion) -> Expansion:
-        """The expansion of this problem as one of the user's targets."""
-        if self.offset is None:
-            return expansion
-        intercept = expansion.intercept + like(self.offset, expansion.intercept)
-        return replace(expansion, intercept=intercept)
-
-    def scaled_targets(self) -> Array:
-        """S Y: the targets of the equivalent problem with equal weights."""
-        return self.Y if self.root_weight is None else self.root_weight[:, None] * self.Y
-
-    def unscale(self, predictions: Array, rows: Any | None = None) -> Array:
-        """Predictions (μ, rows, targets) of the equivalent problem, back in the targets' units."""
-        if self.root_weight is None:
-            return predictions
-        root = self.root_weight if rows is None else take_rows(self.root_weight, rows)
-        return predictions / root[None, :, None]
 
 
 class Model(ABC):

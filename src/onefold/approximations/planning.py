@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model, Problem
+from onefold.approximations.base import Approximation, Model
 from onefold.approximations.exact import Exact
 from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.run import Run
 from onefold.approximations.workload import Workload

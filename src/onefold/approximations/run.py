@@ -18,7 +18,8 @@ from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 
 if TYPE_CHECKING:
-    from onefold.approximations.base import Approximation, Model, Problem
+    from onefold.approximations.base import Approximation, Model
+    from onefold.approximations.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import is_foreign, is_sparse
 
 if TYPE_CHECKING:
-    from onefold.approximations.base import Approximation, Problem
+    from onefold.approximations.base import Approximation
+    from onefold.approximations.problem import Problem
 
 LARGEST_DENSE = 10_000
 LARGEST_UNASKED = 20_000

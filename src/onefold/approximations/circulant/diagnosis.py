@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from onefold.approximations.base import Problem
 from onefold.approximations.circulant.model import Layout
 from onefold.approximations.circulant.row import first_row
+from onefold.approximations.problem import Problem
 from onefold.kernels import Kernel
 from onefold.linalg import double, is_sparse, namespace, take_rows, to_numpy
 

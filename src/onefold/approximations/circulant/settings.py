@@ -11,12 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem
+from onefold.approximations.base import Approximation
 from onefold.approximations.circulant.diagnosis import relative_error
 from onefold.approximations.circulant.model import CirculantModel, Layout
 from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
 from onefold.approximations.circulant.shape import choose_shape, fold_shape
 from onefold.approximations.footprint import circulant_bytes
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.true_kernel import fits_unasked
 from onefold.approximations.workload import Workload

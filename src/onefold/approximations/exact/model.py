@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.alphas import target_ridges
-from onefold.approximations.base import Problem, SmoothingModel
+from onefold.approximations.base import SmoothingModel
 from onefold.approximations.exact.matrix import check_matrix, recentred, rounding_of
+from onefold.approximations.problem import Problem
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product

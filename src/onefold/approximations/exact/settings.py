@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onefold.approximations.base import Approximation, Problem
+from onefold.approximations.base import Approximation
 from onefold.approximations.exact.model import ExactModel
 from onefold.approximations.footprint import exact_bytes
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel

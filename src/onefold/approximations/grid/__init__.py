@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Problem
+from onefold.approximations.base import Approximation
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
 from onefold.approximations.grid.model import GridModel
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.expansions.lattice import LARGEST_DIMENSION, make_lattice

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.alphas import target_ridges
-from onefold.approximations.base import Model, Problem
+from onefold.approximations.base import Model
 from onefold.approximations.grid.lowrank import low_rank_factor
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.sums import GridSums, grid_sums
+from onefold.approximations.problem import Problem
 from onefold.expansions import GridExpansion
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel

@@ -16,9 +16,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.alphas import target_ridges
-from onefold.approximations.base import Approximation, Model, Problem
+from onefold.approximations.base import Approximation, Model
 from onefold.approximations.iterative.operator import KernelOperator
 from onefold.approximations.iterative.preconditioner import LowRankPreconditioner, solve_refined
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Problem
 from onefold.approximations.footprint import uses_factors
+from onefold.approximations.problem import Problem
 from onefold.kernels import Kernel
 from onefold.landmarks import Basis
 from onefold.linalg import is_single, like, submatrix

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Problem
 from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark_coefficients
 from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.approximations.problem import Problem
 from onefold.linalg import like, to_numpy
 from onefold.machine.spans import spans
 from onefold.machine.threads import limit_blas, map_all

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model, Problem
+from onefold.approximations.base import Approximation, Model
 from onefold.approximations.footprint import basis_bytes, uses_factors
 from onefold.approximations.nystroem.coordinates import choose_coordinates
 from onefold.approximations.nystroem.factored import FactoredModel
 from onefold.approximations.nystroem.rows import RowsModel
 from onefold.approximations.nystroem.summed import SummedModel
+from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed

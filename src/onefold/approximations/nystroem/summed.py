@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Problem
 from onefold.approximations.nystroem.basis import (
     BasisModel,
     Solution,
@@ -23,6 +22,7 @@ from onefold.approximations.nystroem.basis import (
     landmark_coefficients,
 )
 from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.approximations.problem import Problem
 from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
 from onefold.machine.threads import limit_blas
 from onefold.rows import Block, Groups
