@@ -30,7 +30,6 @@ def many_pieces_and_blas_threads(monkeypatch):
     monkeypatch.setattr(sys.modules["onefold.rows.host"], "_TASK_ROWS", 32)
     monkeypatch.setattr("onefold.approximations.iterative.operator._SIDE", 150)
     monkeypatch.setattr("onefold.approximations.iterative.preconditioner._RUN", 1)
-    monkeypatch.setattr("onefold.approximations.nystroem.factored._BLOCK", 150)
     with threadpool_limits(2, "blas"):
         yield
 

@@ -54,7 +54,9 @@ class Splits:
         if self.leave_one_out:
             return [np.ones(self.n, dtype=np.intp)]
         return [
-            np.bincount(np.searchsorted(rows, test), minlength=len(rows))
+            np.ones(len(rows), dtype=np.intp)
+            if test is rows
+            else np.bincount(np.searchsorted(rows, test), minlength=len(rows))
             for rows, test in zip(self.left_out, self.tests)
         ]
 
@@ -94,9 +96,7 @@ def make_splits(
     if isinstance(splitter, LeaveOneOut):
         return _leave_one_out(size, labels, pooled=False)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
-    if (
-        plain and splitter.n_splits <= n
-    ):  # the folds are known: long tables need no lists of what is left
+    if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)
         return Splits(n, folds, folds)
     return _gathered(splitter.split(X, y, groups), n, labels, kept)

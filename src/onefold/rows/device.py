@@ -60,19 +60,11 @@ class DeviceRows(Rows):
     def _in_order(self, groups: Groups) -> tuple[Any, tuple[Any, ...]]:
         """The numbers of the rows in the order of their groups (None if they are), and the arrays so."""
         if self._arranged is None or self._arranged[0] is not groups:
-            order, arrays = None, self._arrays
-            if np.any(groups.label[1:] < groups.label[:-1]):
-                order = group_order(groups)
+            order, arrays = groups.order, self._arrays
+            if order is not None:
                 arrays = tuple(None if a is None else take_rows(a, order) for a in arrays)
             self._arranged = groups, order, arrays
         return self._arranged[1:]
-
-
-def group_order(groups: Groups) -> Any:
-    """Row numbers sorted by group, rows of a group in their own order."""
-    label = groups.label
-    # Small integers are sorted by counting.
-    return np.argsort(label.astype(np.int16) if groups.count < 2**15 else label, kind="stable")
 
 
 def group_runs(n: int, groups: Groups | None) -> Iterator[tuple[int, int, int]]:
@@ -80,9 +72,8 @@ def group_runs(n: int, groups: Groups | None) -> Iterator[tuple[int, int, int]]:
     if groups is None:
         yield 0, 0, n
         return
-    sizes = np.bincount(groups.label, minlength=groups.count)
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    for group, size in enumerate(sizes):
+    starts = np.concatenate([[0], np.cumsum(groups.sizes)])
+    for group, size in enumerate(groups.sizes):
         if size:
             yield group, int(starts[group]), int(size)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,21 @@ class Groups:
     members: list[Any]
     count: int
     repeats: bool = False
+
+    @cached_property
+    def sizes(self) -> Any:
+        """Number of rows of each group."""
+        return np.bincount(self.label, minlength=self.count)
+
+    @cached_property
+    def order(self) -> Any | None:
+        """Row numbers sorted by group, rows of a group in their own order; None where they are so."""
+        if not np.any(self.label[1:] < self.label[:-1]):
+            return None
+        # Small integers are sorted by counting.
+        return np.argsort(
+            self.label.astype(np.int16) if self.count < 2**15 else self.label, kind="stable"
+        )
 
 
 def group_rows(n: int, sets: Sequence[Any]) -> Groups:

@@ -12,7 +12,7 @@ from onefold.linalg import Array, Uploader, on_device
 from onefold.machine.spans import even_spans
 from onefold.machine.threads import check_stop
 from onefold.rows.base import Block, Rows, take_part
-from onefold.rows.device import BLOCK_ROWS, divided, group_order, group_runs
+from onefold.rows.device import BLOCK_ROWS, divided, group_runs
 from onefold.rows.groups import Groups
 
 _AHEAD = 2  # blocks on their way
@@ -27,7 +27,6 @@ class StreamedRows(Rows):
         super().__init__(int(X.shape[0]), 0 if Y is None else int(Y.shape[1]))
         self._arrays, self._device = (X, Y, root), device
         self._reference = on_device(np.empty((0, X.shape[1]), dtype=X.dtype), device)
-        self._order: tuple[Groups, Any] | None = None
 
     @property
     def reference(self) -> Array:
@@ -90,15 +89,9 @@ class StreamedRows(Rows):
     def _pieces(
         self, groups: Groups | None, wanted: Collection[int] | None
     ) -> Iterator[tuple[int, Any]]:
-        order = None if groups is None else self._sorted(groups)
+        order = None if groups is None else groups.order
         for group, start, size in group_runs(self.n, groups):
             if wanted is None or group in wanted:
                 for run in even_spans(size, BLOCK_ROWS):
                     places = slice(start + run.start, start + run.stop)
                     yield group, places if order is None else order[places]
-
-    def _sorted(self, groups: Groups) -> Any:
-        if self._order is None or self._order[0] is not groups:
-            apart = bool(np.any(groups.label[1:] < groups.label[:-1]))
-            self._order = groups, group_order(groups) if apart else None
-        return self._order[1]

@@ -95,8 +95,9 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> Draw:
     cv = same_splits(setup, rows)
     same = not run.refits_exactly
     smaller = run.approximation.for_subsample(len(rows) / problem.n)
-    # The approximation that runs has its seed already.
-    exact = clone(chooser).set_params(approximation=Exact(), cv=cv, refit="same", random_state=None)
+    # Not a clone: an iterator of splits cannot be copied. The approximation that runs has its seed.
+    other_settings = {"approximation": Exact(), "cv": cv, "refit": "same", "random_state": None}
+    exact = type(chooser)(**chooser.get_params(deep=False) | other_settings)
     other = clone(exact).set_params(approximation=smaller, refit="same" if same else "exact")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)  # the fit itself will say so

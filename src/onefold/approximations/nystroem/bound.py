@@ -41,7 +41,7 @@ def kernel_error(design: Design, T: Any, source: Rows, *, seed: int) -> dict[str
     def subtract(part: slice) -> None:
         difference[part, :] -= features[part, :] @ features.T
 
-    for _ in map_threads(subtract, spans(size, _STRIP)):
+    for _ in map_threads(subtract, spans(size, _STRIP), design.threads):
         pass
     norm = (n / size) * largest_eigenvalue(difference, rng)
     return {"kernel_error": norm, "kernel_error_rows": size, "largest_diagonal": largest}
