@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from onefold.approximations import Model, Problem
-from onefold.heldout import Block, Splits, gather, heldout_blocks
+from onefold.heldout import HeldoutBlock, Splits, gather, heldout_blocks
 from onefold.linalg import Array, namespace
 
 
@@ -80,12 +80,12 @@ class Answers(ABC):
     ----------
     finite : bool array (μ,)
         Where all of it is finite; elsewhere there is no score.
-    blocks : list of Block
+    blocks : list of HeldoutBlock
         The held-out predictions, where they were made and held; empty otherwise.
     """
 
     finite: Any
-    blocks: list[Block]
+    blocks: list[HeldoutBlock]
 
     @abstractmethod
     def scores(self) -> tuple[Any, str | None]:
@@ -129,7 +129,7 @@ class Scoring(ABC):
     def answers(self, model: Model, alphas: Any) -> Answers:
         """What a model has to say; runs in any thread."""
 
-    def heldout(self, blocks: list[Block], number: int = 0) -> Any | None:
+    def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> Any | None:
         """Held-out predictions (rows, targets) in the user's units at one of the blocks' μ."""
         if self.splits is None or not blocks:
             return None

@@ -23,7 +23,7 @@ from onefold.criteria.base import (
     Scoring,
     Task,
 )
-from onefold.heldout import Block, Splits, heldout_blocks
+from onefold.heldout import HeldoutBlock, Splits, heldout_blocks
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
 
@@ -92,7 +92,7 @@ class SumScoring(Scoring):
         scores = self._criterion.from_model(model, self.splits, alphas)
         if scores is not None:
             return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
-        held: list[Block] = []
+        held: list[HeldoutBlock] = []
         # What a model that is let go has predicted cannot be had again.
         hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
         with np.errstate(over="ignore", invalid="ignore"):
@@ -100,7 +100,7 @@ class SumScoring(Scoring):
             scores = self._criterion.from_means(means)
         return ScoredAnswers(finite, held, scores)
 
-    def _means(self, model: Model, alphas: Any, held: list[Block] | None) -> tuple[Any, Any]:
+    def _means(self, model: Model, alphas: Any, held: list[HeldoutBlock] | None) -> tuple[Any, Any]:
         """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""
         totals: list[Any] = [None] * len(self._weights)
         for block in heldout_blocks(model, self.splits, alphas):
@@ -131,7 +131,7 @@ class SumScoring(Scoring):
     def _joined(self, one: Array, two: Array) -> Array:
         return namespace(one).concat([one, two], axis=1) if self._each_row else one + two
 
-    def _pieces(self, block: Block) -> Iterator[tuple[Array, Array, Array]]:
+    def _pieces(self, block: HeldoutBlock) -> Iterator[tuple[Array, Array, Array]]:
         """Predictions, truth and weights of a block, some rows at a time; untested ones are 0."""
         part, positions, values = block
         truth, weight, tested = self._beside(values)[part]

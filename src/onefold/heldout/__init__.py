@@ -1,12 +1,12 @@
 """Held-out predictions for any splitter, without refitting."""
 
 from onefold.heldout.gap import GapKFold
-from onefold.heldout.predictions import Block, gather, heldout_blocks, whole_parts
+from onefold.heldout.predictions import HeldoutBlock, gather, heldout_blocks, whole_parts
 from onefold.heldout.splits import Splits, check_folds, make_splits
 
 __all__ = [
-    "Block",
     "GapKFold",
+    "HeldoutBlock",
     "Splits",
     "check_folds",
     "gather",

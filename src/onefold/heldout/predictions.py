@@ -11,12 +11,12 @@ from onefold.approximations import Model
 from onefold.heldout.splits import Splits
 from onefold.linalg import to_numpy
 
-Block = tuple[int, Any, Any]
+HeldoutBlock = tuple[int, Any, Any]
 """Number of an array of ``splits.predicted``, positions in it (slice or whole numbers), and the
 values (μ, rows, targets) there."""
 
 
-def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[Block]:
+def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[HeldoutBlock]:
     """f(x) for the rows of ``splits.predicted``, from models that were not trained on them.
 
     In the problem's units, in the model's array library, in an order that is always the same.
@@ -26,7 +26,7 @@ def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[Block]
     return model.heldout_blocks(splits.left_out, alphas)
 
 
-def whole_parts(blocks: Iterable[Block], splits: Splits) -> list[Any]:
+def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[Any]:
     """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
     found: list[Any] = [None] * len(splits.predicted)
     for part, positions, values in blocks:
@@ -40,7 +40,7 @@ def whole_parts(blocks: Iterable[Block], splits: Splits) -> list[Any]:
     return found
 
 
-def gather(blocks: Iterable[Block], splits: Splits, number: int = 0) -> Any:
+def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> Any:
     """One held-out prediction per row (rows, targets): the mean over splits, NaN where never tested.
 
     `number` is that of the μ among those of the blocks.
