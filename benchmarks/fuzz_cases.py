@@ -40,7 +40,7 @@ from onefold import (
 )
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Toeplitz
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from onefold.tables import Rows, TableModel, learn_preparation
+from onefold.tables import TableModel, TableRows, learn_preparation
 
 N = 30
 SMALL: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1], "cv": 3}
@@ -211,7 +211,7 @@ def table(missing: Any) -> Callable[[], Case]:
         rows["colour"] = rows["colour"].fillna("none")
         if missing == "error":
             rows["length"] = rows["length"].fillna(0.0)
-        prepared = learn_preparation(Rows(pa.table(rows)), missing=missing)
+        prepared = learn_preparation(TableRows(pa.table(rows)), missing=missing)
         X = prepared.transform(Rows(pa.table(rows)))
         best = LSSVRCV(**SMALL).fit(X, rows["width"].to_numpy())
         report = {"rows": N, "candidates": 4, "cv": "3 folds", "task": "regression", "best_score": -0.5}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from onefold import LSSVC
 from onefold.tables import (
-    Rows,
     TableError,
     TableModel,
+    TableRows,
     learn_preparation,
     learn_target,
     load_table_model,
@@ -26,13 +26,13 @@ from onefold.tables.target import read_target, target_of_numbers
 SIDES = [-1.0, 1.0] * 15
 
 
-def text_table(tmp_path, labels) -> Rows:
+def text_table(tmp_path, labels) -> TableRows:
     lines = [f'{side * (1 + i / 40)},"{labels[side > 0]}"' for i, side in enumerate(SIDES)]
     (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
     return open_table(tmp_path / "t.csv").read()
 
 
-def model_of(rows: Rows) -> TableModel:
+def model_of(rows: TableRows) -> TableModel:
     target = learn_target(rows, "y", "classification")
     preparation = learn_preparation(rows, exclude=["y"])
     estimator = LSSVC().fit(preparation.transform(rows), target.values)
@@ -152,7 +152,7 @@ def test_further_labels_are_matched_however_they_are_spelled():
     big = np.array([2**60, 2**60 + 1])
     assert known_labels([str(2**60 + 1)], big).tolist() == [2**60 + 1]
     with pytest.warns(UserWarning, match="does not know count as wrong"):
-        read_target(Rows(pa.table({"y": ["1.7"]})), "y", "classification", np.array([0, 1]))
+        read_target(TableRows(pa.table({"y": ["1.7"]})), "y", "classification", np.array([0, 1]))
 
 
 @settings(max_examples=100, deadline=None)

@@ -14,9 +14,9 @@ import onefold
 from onefold import LSSVC, LSSVR
 from onefold.tables import (
     Reading,
-    Rows,
     TableError,
     TableModel,
+    TableRows,
     learn_preparation,
     learn_target,
     load_table_model,
@@ -38,7 +38,7 @@ FRAME = pa.table(
 
 @pytest.fixture(scope="module")
 def model() -> TableModel:
-    rows = Rows(FRAME)
+    rows = TableRows(FRAME)
     preparation = learn_preparation(rows, exclude=["y"])
     estimator = LSSVC(gamma=0.5, alpha=0.1).fit(
         preparation.transform(rows), learn_target(rows, "y").values
@@ -56,7 +56,7 @@ def test_saved_with_its_preparation(model, tmp_path):
     # onefold.load gives the same, from Python.
     loaded = onefold.load(path)
     np.testing.assert_array_equal(loaded.predict(FRAME.to_pandas()), model.predict(FRAME))
-    X = loaded.preparation.transform(Rows(FRAME))
+    X = loaded.preparation.transform(TableRows(FRAME))
     np.testing.assert_array_equal(loaded.estimator.predict(X), model.predict(FRAME))
     onefold.save(loaded, tmp_path / "again.onefold")
     assert (tmp_path / "again.onefold").read_bytes() == path.read_bytes()
@@ -75,7 +75,7 @@ def test_every_kind_of_table_gives_the_same_predictions(model, tmp_path):
     FRAME.to_pandas().to_csv(csv, index=False)
     pa.parquet.write_table(FRAME, parquet)
     tables = [csv, str(csv), parquet, open_table(csv), FRAME.to_pandas(), pl.from_arrow(FRAME)]
-    for table in [*tables, Rows(FRAME)]:
+    for table in [*tables, TableRows(FRAME)]:
         np.testing.assert_array_equal(model.predict(table), expected)
     assert isinstance(FRAME.to_pandas(), pd.DataFrame)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from onefold.tables import Reading, Rows, TableError, learn_preparation, open_table, rows_on_disk
+from onefold.tables import Reading, TableError, TableRows, learn_preparation, open_table, rows_on_disk
 from onefold.tables.suspects import column_notes, row_number_columns
 
 N = 30
@@ -18,7 +18,7 @@ X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
 Y = [f"{0.1 * i:.1f}" for i in range(N)]
 
 
-def table(tmp_path, columns: dict[str, list], name: str = "t.csv") -> Rows:
+def table(tmp_path, columns: dict[str, list], name: str = "t.csv") -> TableRows:
     names = list(columns)
     lines = [",".join(f'"{n}"' for n in names)]
     lines += [",".join(f'"{columns[n][i]}"' for n in names) for i in range(len(columns[names[0]]))]
@@ -26,7 +26,7 @@ def table(tmp_path, columns: dict[str, list], name: str = "t.csv") -> Rows:
     return open_table(tmp_path / name).read()
 
 
-def notes(rows: Rows, preparation) -> str:
+def notes(rows: TableRows, preparation) -> str:
     return "\n".join(column_notes(rows, preparation.columns, (), ()))
 
 
@@ -83,12 +83,12 @@ def test_integer_codes_are_categories_in_every_format(tmp_path):
     texts = table(tmp_path, {"code": codes, "x": X})
     expected = learn_preparation(texts, categorical=["code"])
     assert expected.categories == (("10", "8", "9"),)
-    for rows in (open_table(tmp_path / "t.parquet").read(), Rows(gaps)):
+    for rows in (open_table(tmp_path / "t.parquet").read(), TableRows(gaps)):
         preparation = learn_preparation(rows, categorical=["code"])
         assert preparation.categories == expected.categories
         np.testing.assert_array_equal(preparation.transform(rows), expected.transform(texts))
     with pytest.raises(TableError, match="'x' is used as text or codes and holds numbers with frac"):
-        learn_preparation(Rows(gaps), categorical=["x"])
+        learn_preparation(TableRows(gaps), categorical=["x"])
     zeros = table(tmp_path, {"code": [f"00{c}" for c in codes], "x": X})
     assert learn_preparation(zeros, categorical=["code"]).categories == (("0010", "008", "009"),)
 
@@ -343,7 +343,7 @@ def test_arrays_of_every_other_type(tmp_path, kind):
 def test_spreads_that_would_over_and_underflow(tmp_path):
     base = np.arange(N) - 11.0
     for power in (1e-200, 1e-308, 1e200, 1e300):
-        rows = Rows(pa.table({"a": base * power, "y": base}))
+        rows = TableRows(pa.table({"a": base * power, "y": base}))
         preparation = learn_preparation(rows, exclude=["y"])
         expected = (base - base.mean()) / base.std()
         np.testing.assert_allclose(preparation.transform(rows)[:, 0], expected, rtol=1e-12)

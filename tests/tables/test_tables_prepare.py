@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from onefold.tables import Preparation, Rows, TableError, learn_preparation, rows_of_frame
+from onefold.tables import Preparation, TableError, TableRows, learn_preparation, rows_of_frame
 
 
-def rows(**columns) -> Rows:
-    return Rows(pa.table(columns))
+def rows(**columns) -> TableRows:
+    return TableRows(pa.table(columns))
 
 
 def test_numbers_are_standardised_and_text_becomes_indicators():
@@ -206,7 +206,7 @@ def test_text_where_numbers_belong():
     preparation = learn_preparation(rows(a=[1.0, 3.0]))
     parsed = preparation.transform(rows(a=[" 2", "3.0 "]))
     np.testing.assert_array_equal(parsed, [[0.0], [1.0]])
-    later = Rows(pa.table({"a": ["1", "two", "x"]}), start=100)
+    later = TableRows(pa.table({"a": ["1", "two", "x"]}), start=100)
     with pytest.raises(TableError, match="'a' should hold numbers but has 'two' in data row 102"):
         preparation.transform(later)
 
@@ -229,21 +229,21 @@ def test_booleans_may_be_written_in_several_ways(texts):
 def test_sparse_features_are_scaled_and_matched_by_number():
     X = csr_matrix(np.array([[0, 0, 2.0, -8.0], [0, 1.0, 0, 4.0], [0, 0, 1.0, 0]]))
     target = pa.table({"target": [0, 1, 0]})
-    preparation = learn_preparation(Rows(target, sparse=X))
+    preparation = learn_preparation(TableRows(target, sparse=X))
     assert preparation.sparse_kept.tolist() == [1, 2, 3]
     expected = [[0, 1.0, -1.0], [1.0, 0, 0.5], [0, 0.5, 0]]
-    np.testing.assert_array_equal(preparation.transform(Rows(target, sparse=X)).toarray(), expected)
+    np.testing.assert_array_equal(preparation.transform(TableRows(target, sparse=X)).toarray(), expected)
     # Narrower and wider files: absent numbers are zero, new ones are ignored with a warning.
-    narrow = Rows(target.slice(0, 1), sparse=csr_matrix([[0, 3.0]]))
+    narrow = TableRows(target.slice(0, 1), sparse=csr_matrix([[0, 3.0]]))
     np.testing.assert_array_equal(preparation.transform(narrow).toarray(), [[3.0, 0, 0]])
-    wide = Rows(target.slice(0, 1), sparse=csr_matrix([[9.0, 3.0, 0, 0, 5.0]]))
+    wide = TableRows(target.slice(0, 1), sparse=csr_matrix([[9.0, 3.0, 0, 0, 5.0]]))
     with pytest.warns(UserWarning, match="2 in 'feature numbers'"):
         found = preparation.transform(wide)
     np.testing.assert_array_equal(found.toarray(), [[3.0, 0, 0]])
     with pytest.raises(TableError, match="tuned on an svmlight table"):
         preparation.transform(rows(a=[1]))
     with pytest.raises(TableError, match="infinite"):
-        preparation.transform(Rows(target.slice(0, 1), sparse=csr_matrix([[0, np.inf]])))
+        preparation.transform(TableRows(target.slice(0, 1), sparse=csr_matrix([[0, np.inf]])))
 
 
 def test_plain_form_round_trip():

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from onefold.tables import Rows, TableError, learn_target
+from onefold.tables import TableError, TableRows, learn_target
 from onefold.tables.target import read_target
 
 
 def target(values, task=None):
-    return learn_target(Rows(pa.table({"y": values})), "y", task)
+    return learn_target(TableRows(pa.table({"y": values})), "y", task)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_refused(values, task, message):
 
 
 def test_unknown_column_suggests_the_nearest():
-    rows = Rows(pa.table({"Species": ["a", "b"], "width": [1, 2]}))
+    rows = TableRows(pa.table({"Species": ["a", "b"], "width": [1, 2]}))
     with pytest.raises(TableError, match=r"no target column 'species'; did you mean 'Species'\?"):
         learn_target(rows, "species")
 
 
 def test_further_rows_are_read_in_the_form_of_the_classes():
     def read(values, task, like):
-        return read_target(Rows(pa.table({"y": values})), "y", task, like).tolist()
+        return read_target(TableRows(pa.table({"y": values})), "y", task, like).tolist()
 
     assert read(["1", "0"], "classification", np.array([0, 1])) == [1, 0]
     assert read(["true", "False"], "classification", np.array([False, True])) == [True, False]

@@ -23,7 +23,7 @@ from onefold.cli.report import aligned, parameter_lines
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Settings, prepare_job, run_job
-from onefold.tables import Rows, TableModel
+from onefold.tables import TableModel, TableRows
 
 _TARGET = "digit"
 _HOLDOUT = 0.3
@@ -52,19 +52,19 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"Look at the model with: {command_line('inspect', str(directory / MODEL_NAME))}")
 
 
-def _digits() -> tuple[Rows, Rows]:
+def _digits() -> tuple[TableRows, TableRows]:
     """Rows to tune on, and rows to test on that tuning never sees."""
     data: Any = load_digits()
     columns = {str(name): data.data[:, j] for j, name in enumerate(data.feature_names)}
     columns[_TARGET] = data.target.astype(np.str_)
-    rows = Rows(pa.table(columns))
+    rows = TableRows(pa.table(columns))
     train, test = train_test_split(
         np.arange(len(rows)), test_size=_HOLDOUT, stratify=data.target, random_state=_SEED
     )
     return rows.take(np.sort(train)), rows.take(np.sort(test))
 
 
-def _text(model: TableModel, train: Rows, test: Rows) -> str:
+def _text(model: TableModel, train: TableRows, test: TableRows) -> str:
     report = model.report
     facts = [
         ("tuned on", f"{report['rows']} rows, {report['features']} features"),
@@ -87,7 +87,7 @@ def _text(model: TableModel, train: Rows, test: Rows) -> str:
     )
 
 
-def _test_accuracies(model: TableModel, train: Rows, test: Rows) -> list[tuple[str, float]]:
+def _test_accuracies(model: TableModel, train: TableRows, test: TableRows) -> list[tuple[str, float]]:
     X, X_test = (model.preparation.transform(rows) for rows in (train, test))
     y, y_test = (np.asarray(rows.column(_TARGET).to_pylist()) for rows in (train, test))
     plain = {

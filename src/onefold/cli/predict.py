@@ -15,7 +15,7 @@ from onefold.cli.files import model_file, refuse_existing, replaced_file
 from onefold.cli.scoring import RunningScore
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.tablewriters import CsvWriter, ParquetWriter, Writer
-from onefold.tables import Rows, TableModel, TableSource, load_table_model
+from onefold.tables import TableModel, TableRows, TableSource, load_table_model
 from onefold.tables.target import read_target
 
 
@@ -68,7 +68,7 @@ def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str
     return model.id_column
 
 
-def _output_columns(rows: Rows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
+def _output_columns(rows: TableRows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
     if id_column is None:
         return {"prediction": predicted}
     if id_column == "prediction":

@@ -15,8 +15,8 @@ from onefold.kernels import resolve_kernel
 from onefold.tables import (
     Preparation,
     Reading,
-    Rows,
     TableError,
+    TableRows,
     Target,
     learn_preparation,
     learn_target,
@@ -55,7 +55,7 @@ class Job:
         return [np.asarray(test) for _, test in splits]
 
 
-def prepare_job(rows: Rows, settings: Settings) -> Job:
+def prepare_job(rows: TableRows, settings: Settings) -> Job:
     """Check everything that can be wrong with the rows, and prepare them."""
     check_kernel(settings, sparse=rows.sparse is not None)
     target = learn_target(rows, settings.target, settings.task)
@@ -105,7 +105,7 @@ def check_target(settings: Settings, target: Target) -> None:
         check_criterion(settings.criterion, target, settings.approximation)
 
 
-def _weights(rows: Rows, name: str) -> np.ndarray:
+def _weights(rows: TableRows, name: str) -> np.ndarray:
     values = as_numbers(rows.column(name, role="weight column"), name)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
@@ -116,7 +116,7 @@ def _weights(rows: Rows, name: str) -> np.ndarray:
     return values
 
 
-def _groups(rows: Rows, name: str) -> np.ndarray:
+def _groups(rows: TableRows, name: str) -> np.ndarray:
     column = rows.column(name, role="groups column")
     if kind_of(column) == "numeric":
         absent = int(np.isnan(as_numbers(column, name)).sum())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from onefold.tables import Rows, TableSource
-from onefold.tables.target import Task
+from onefold.tables import TableRows, TableSource
+from onefold.tables.target import TargetKind
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Settings:
     """What to tune and how; the options of ``onefold tune`` under the same names."""
 
     target: str
-    task: Task | None = None
+    task: TargetKind | None = None
     drop: Sequence[str] = ()
     categorical: Sequence[str] = ()
     id: str | None = None
@@ -49,7 +49,7 @@ class Settings:
         """The columns that are named for another purpose than to learn from them."""
         return {*self.named_columns().values(), *self.drop}
 
-    def check_columns(self, table: TableSource | Rows) -> None:
+    def check_columns(self, table: TableSource | TableRows) -> None:
         """Refuse columns that the table does not have, or that two options name."""
         named = [*self.named_columns().items(), *(("--drop", name) for name in self.drop)]
         for option, name in named:

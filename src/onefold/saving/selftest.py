@@ -150,8 +150,8 @@ def _frame(rows: dict[str, Any]) -> Any:
 def _table(rows: Any) -> Any:
     import pyarrow
 
-    from onefold.tables.rows import Rows
+    from onefold.tables.rows import TableRows
 
     if is_sparse(rows):
-        return Rows(pyarrow.table({}), sparse=rows)
-    return Rows(pyarrow.table(dict(zip(rows["names"], rows["columns"]))))
+        return TableRows(pyarrow.table({}), sparse=rows)
+    return TableRows(pyarrow.table(dict(zip(rows["names"], rows["columns"]))))

@@ -12,17 +12,17 @@ from onefold.tables.learn import learn_preparation
 from onefold.tables.model import TableModel, load_table_model
 from onefold.tables.prepare import Preparation
 from onefold.tables.reading import Reading
-from onefold.tables.rows import Rows, rows_of_frame
+from onefold.tables.rows import TableRows, rows_of_frame
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [
     "Preparation",
     "Reading",
-    "Rows",
     "RowsOnDisk",
     "TableError",
     "TableModel",
+    "TableRows",
     "TableSource",
     "Target",
     "learn_preparation",

@@ -13,7 +13,7 @@ import pyarrow.csv
 from onefold.tables.errors import TableError
 from onefold.tables.interpret import interpreted, without_missing
 from onefold.tables.reading import Reading
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.sniff import encoding_of, header_of
 from onefold.tables.source import TableSource, rechunk
 
@@ -57,7 +57,7 @@ class DelimitedSource(TableSource):
         """More than for other formats: the text stays beside what is made of it."""
         return 4 * super().bytes_in_memory() // 3
 
-    def read(self) -> Rows:
+    def read(self) -> TableRows:
         with self._plain_errors():
             try:
                 table = self._table(threads=True)
@@ -69,7 +69,7 @@ class DelimitedSource(TableSource):
         text = without_missing(table.rename_columns(list(self.names)), self.reading)
         return interpreted(text, self.reading, self.delimiter)
 
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted = self.names if columns is None else columns
         raw_name = dict(zip(self.names, self._raw_names))
         raw = [raw_name[name] for name in wanted]
@@ -78,7 +78,7 @@ class DelimitedSource(TableSource):
             reader = pyarrow.csv.open_csv(stream, **self._options(raw, threads=False))
             for table in rechunk(reader, rows):
                 text = without_missing(table.rename_columns(list(wanted)), self.reading)
-                yield Rows(text, start=start, reading=self.reading)
+                yield TableRows(text, start=start, reading=self.reading)
                 start += table.num_rows
 
     def require(self, name: str, option: str = "") -> None:

@@ -20,7 +20,7 @@ from onefold.machine.replacing import replacing
 from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
 from onefold.tables.errors import TableError, listing
 from onefold.tables.learn import ROUNDING, too_large
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, open_table
 
 _BLOCK = 65_536
@@ -124,7 +124,7 @@ class _Labels:
         self.kind: np.dtype | None = None
         self._too_many = False
 
-    def add(self, column: pa.ChunkedArray, rows: Rows, name: str) -> None:
+    def add(self, column: pa.ChunkedArray, rows: TableRows, name: str) -> None:
         if kind_of(column) != "text":
             stored = pc.drop_null(column).slice(0, 1).to_numpy(zero_copy_only=False)
             self.kind = stored.dtype if stored.dtype.kind in "biuf" else None
@@ -172,7 +172,7 @@ def _moments(
     return mean * unit, np.where(varies, deviation * unit, 0.0), n
 
 
-def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:
+def _matrix(rows: TableRows, columns: tuple[str, ...]) -> Any:
     for name in columns:
         position = inexact_as_number(rows.column(name))
         if position is not None:
@@ -193,7 +193,7 @@ def _matrix(rows: Rows, columns: tuple[str, ...]) -> Any:
     return matrix
 
 
-def _target(rows: Rows, name: str) -> Any:
+def _target(rows: TableRows, name: str) -> Any:
     values = rows.numbers(name, "target column")
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])

@@ -11,7 +11,7 @@ from onefold.tables.columns import trimmed
 from onefold.tables.errors import TableError
 from onefold.tables.number_formats import NumberFormat, find_format, parse
 from onefold.tables.reading import Reading
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 
 # What programs write for a missing value; `Reading.na_values` come on top.
 _MISSING = (
@@ -33,7 +33,7 @@ def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:
+def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> TableRows:
     """All rows of a table of text, with types, the text itself, and notes on what was assumed."""
     columns: dict[str, pa.ChunkedArray] = {}
     formats: dict[str, NumberFormat] = {}
@@ -57,7 +57,7 @@ def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> Rows:
         if note is not None:
             notes[name] = note
     found = replace(reading, formats=formats)
-    return Rows(pa.table(columns), reading=found, written=text, notes=notes, problems=problems)
+    return TableRows(pa.table(columns), reading=found, written=text, notes=notes, problems=problems)
 
 
 def _typed(

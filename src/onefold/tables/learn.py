@@ -21,7 +21,7 @@ from onefold.tables.dates import holds_dates
 from onefold.tables.errors import TableError, listing, na_option
 from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import Preparation, refuse_missing
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.suspects import unnamed
 
 _MANY_CATEGORIES = 50
@@ -51,7 +51,7 @@ class _Findings:
 
 
 def learn_preparation(
-    rows: Rows,
+    rows: TableRows,
     exclude: Collection[str] = (),
     missing: Literal["error", "impute"] = "error",
     categorical: Collection[str] = (),
@@ -139,7 +139,7 @@ def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str
     )
 
 
-def _refuse_unusable(rows: Rows, names: list[str]) -> None:
+def _refuse_unusable(rows: TableRows, names: list[str]) -> None:
     for name in [name for name in names if name in rows.problems]:
         raise TableError(f"{rows.problems[name]}, or --categorical {name} if the values are codes")
     kinds = {name: kind_of(rows.column(name)) for name in names}
@@ -171,7 +171,7 @@ def _refuse_unusable(rows: Rows, names: list[str]) -> None:
         )
 
 
-def too_large(rows: Rows, name: str, position: int) -> str:
+def too_large(rows: TableRows, name: str, position: int) -> str:
     """The sentence about a whole number that float64 can't hold."""
     return (
         f"column '{name}' has {rows.column(name)[position].as_py()} in data row "
@@ -238,7 +238,7 @@ def _refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
         )
 
 
-def _learn_sparse(rows: Rows) -> Preparation:
+def _learn_sparse(rows: TableRows) -> Preparation:
     X = csc_matrix(rows.sparse)
     if not np.isfinite(X.data).all():
         raise TableError("the table has missing or infinite feature values; remove them")

@@ -15,9 +15,9 @@ from onefold import saving
 from onefold.tables.errors import TableError
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
-from onefold.tables.rows import Rows, rows_of_frame
+from onefold.tables.rows import TableRows, rows_of_frame
 from onefold.tables.source import TableSource, open_table
-from onefold.tables.target import Task
+from onefold.tables.target import TargetKind
 
 _EXTRA = "table"
 _BLOCK_NUMBERS = 1 << 22
@@ -48,7 +48,7 @@ class TableModel:
     estimator: Any
     preparation: Preparation
     target: str
-    task: Task
+    task: TargetKind
     id_column: str | None = None
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
     reading: Reading = dataclasses.field(default_factory=Reading)
@@ -62,7 +62,7 @@ class TableModel:
 
     def predict_blocks(
         self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
-    ) -> Iterator[tuple[Rows, np.ndarray]]:
+    ) -> Iterator[tuple[TableRows, np.ndarray]]:
         """Blocks of rows with their predictions, in the order of the table.
 
         Never holds more than a block in memory if the table can be read in blocks. Values that
@@ -82,7 +82,7 @@ class TableModel:
 
     def matrix_blocks(
         self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
-    ) -> Iterator[tuple[Rows, Any]]:
+    ) -> Iterator[tuple[TableRows, Any]]:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         size = batch_rows or self._batch_rows()
         unknown: Counter[str] = Counter()

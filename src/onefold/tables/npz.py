@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from onefold.tables.errors import TableError
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource
 
 
@@ -38,15 +38,15 @@ class NpzSource(TableSource):
                 f"{path.name} has both a feature and an array named '{both[0]}'; rename one of them"
             )
 
-    def read(self) -> Rows:
+    def read(self) -> TableRows:
         columns = {name: pa.array(_plain(a)) for name, a in (self._features | self._others).items()}
         auxiliary = frozenset(self._others) if self._features else frozenset[str]()
-        return Rows(pa.table(columns), auxiliary=auxiliary)
+        return TableRows(pa.table(columns), auxiliary=auxiliary)
 
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         everything = self.read()
         wanted = list(self.names if columns is None else columns)
-        chosen = Rows(everything.columns.select(wanted), auxiliary=everything.auxiliary)
+        chosen = TableRows(everything.columns.select(wanted), auxiliary=everything.auxiliary)
         yield from chosen.slices(rows)
 
 

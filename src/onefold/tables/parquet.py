@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from onefold.tables.errors import TableError
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, rechunk
 
 
@@ -28,16 +28,16 @@ class ParquetSource(TableSource):
             rows = pyarrow.parquet.read_metadata(self.path).num_rows
         return 3 * 8 * int(rows) * len(self.names)
 
-    def read(self) -> Rows:
+    def read(self) -> TableRows:
         with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
-            return Rows(file.read())
+            return TableRows(file.read())
 
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted = list(self.names if columns is None else columns)
         start = 0
         with self._plain_errors(), pyarrow.parquet.ParquetFile(self.path) as file:
             for table in rechunk(file.iter_batches(batch_size=rows, columns=wanted), rows):
-                yield Rows(table.select(wanted), start=start)
+                yield TableRows(table.select(wanted), start=start)
                 start += table.num_rows
 
     @contextmanager

@@ -20,7 +20,7 @@ from scipy.sparse import csr_matrix, diags
 
 from onefold.tables.columns import as_text
 from onefold.tables.errors import TableError, did_you_mean, listing
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Preparation:
                 f"the columns are {listing(names)}"
             )
 
-    def transform(self, rows: Rows, unknown: Counter[str] | None = None) -> np.ndarray | csr_matrix:
+    def transform(self, rows: TableRows, unknown: Counter[str] | None = None) -> np.ndarray | csr_matrix:
         """The matrix of these rows.
 
         Parameters
@@ -142,7 +142,7 @@ class Preparation:
             unknown.update(seen)
         return matrix
 
-    def _dense_features(self, rows: Rows, unknown: Counter[str]) -> np.ndarray:
+    def _dense_features(self, rows: TableRows, unknown: Counter[str]) -> np.ndarray:
         # Column-major while it is filled column by column.
         matrix = np.zeros((len(rows), len(self.feature_names)), order="F")
         gaps: dict[str, int] = {}
@@ -172,7 +172,7 @@ class Preparation:
             refuse_missing(gaps, len(rows), remedy="fill them in; the model was tuned without any")
         return np.ascontiguousarray(matrix)
 
-    def _codes(self, rows: Rows, j: int) -> tuple[np.ndarray, int, int]:
+    def _codes(self, rows: TableRows, j: int) -> tuple[np.ndarray, int, int]:
         """Category numbers of one column (-1: none), how many were missing, how many unknown."""
         name, categories = self.categorical[j], self.categories[j]
         text = as_text(rows.text(name), name, self.boolean[j])

@@ -17,7 +17,7 @@ from onefold.tables.reading import Reading
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Consecutive rows of a table.
 
     Parameters
@@ -77,7 +77,7 @@ class Rows:
         """A column as it was written, where that is known, else the column."""
         return (self.columns if self.written is None else self.written).column(name)
 
-    def slices(self, rows: int) -> Iterator[Rows]:
+    def slices(self, rows: int) -> Iterator[TableRows]:
         """The same rows in blocks of at most `rows`."""
         for begin in range(0, len(self), rows):
             yield replace(
@@ -88,7 +88,7 @@ class Rows:
                 start=self.start + begin,
             )
 
-    def take(self, indices: Sequence[int] | Any) -> Rows:
+    def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
         return replace(
             self,
@@ -99,18 +99,18 @@ class Rows:
         )
 
 
-def rows_of_frame(frame: Any) -> Rows:
+def rows_of_frame(frame: Any) -> TableRows:
     """Rows of a pandas, polars or Arrow table (anything with the Arrow stream interface)."""
-    if isinstance(frame, Rows):
+    if isinstance(frame, TableRows):
         return frame
     if isinstance(frame, pa.Table):
-        return Rows(frame)
+        return TableRows(frame)
     if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__dataframe__"):
         raise TableError(
             f"a table is a path or a pandas, polars or pyarrow table, not {type(frame).__name__}"
         )
     try:
-        return Rows(pa.table(frame))
+        return TableRows(pa.table(frame))
     except pa.ArrowException as error:
         found = re.search("for column (.+) with type", str(error))
         which = f"column '{found[1]}'" if found else "a column"

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from onefold.tables.errors import TableError, did_you_mean, listing
 from onefold.tables.reading import Reading
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.sniff import first_bytes, refuse_disguise
 
 FORMATS = ".csv, .tsv (also .gz), .parquet, .npz, .libsvm, .svm or .txt (svmlight)"
@@ -43,11 +43,11 @@ class TableSource(ABC):
     sparse: bool = False
 
     @abstractmethod
-    def read(self) -> Rows:
+    def read(self) -> TableRows:
         """All rows, with column types inferred over the whole table."""
 
     @abstractmethod
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows in file order, holding only `columns` if given.
 
         Delimited text comes as text, whatever it looks like: the types of a first block say

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
 from onefold.tables.number_formats import is_number
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 
 # How pandas and this package call a column without a name.
 _UNNAMED = re.compile(r"unnamed_\d+|Unnamed: ?\d+(_level_\d+)?")
@@ -24,7 +24,7 @@ def unnamed(name: str) -> bool:
     return bool(_UNNAMED.fullmatch(name))
 
 
-def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
+def row_number_columns(rows: TableRows, keep: Collection[str] = ()) -> list[str]:
     """Columns without a name that hold nothing, row numbers or row names: left out by themselves.
 
     Programs write such a column for the index of a data frame, and for a delimiter at the end of
@@ -35,7 +35,7 @@ def row_number_columns(rows: Rows, keep: Collection[str] = ()) -> list[str]:
 
 
 def column_notes(
-    rows: Rows, features: Collection[str], others: Collection[str], left_out: Collection[str]
+    rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
 ) -> tuple[str, ...]:
     """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
     notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
@@ -51,14 +51,14 @@ def column_notes(
     return tuple(notes)
 
 
-def _empty_or_distinct(rows: Rows, name: str) -> bool:
+def _empty_or_distinct(rows: TableRows, name: str) -> bool:
     column = rows.columns.column(name)
     if kind_of(column) == "empty":
         return True
     return column.null_count == 0 and pc.count_distinct(column).as_py() == len(column)
 
 
-def _identifies(rows: Rows, name: str) -> str | None:
+def _identifies(rows: TableRows, name: str) -> str | None:
     column = rows.columns.column(name)
     if len(column) < _FEWEST or column.null_count:
         return None

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from onefold.tables.errors import TableError
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource
 
 
@@ -36,21 +36,21 @@ class SvmlightSource(TableSource):
         self.names = ("target", "qid") if b" qid:" in first else ("target",)
         self._parse([first], start=0)
 
-    def read(self) -> Rows:
+    def read(self) -> TableRows:
         with self.path.open("rb") as file:
             return self._parse(file, start=0)
 
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted = list(self.names if columns is None else columns)
         start = 0
         with self.path.open("rb") as file:
             lines = filter(_has_data, file)
             while block := list(itertools.islice(lines, rows)):
                 parsed = self._parse(block, start=start)
-                yield Rows(parsed.columns.select(wanted), sparse=parsed.sparse, start=start)
+                yield TableRows(parsed.columns.select(wanted), sparse=parsed.sparse, start=start)
                 start += len(parsed)
 
-    def _parse(self, lines: Iterable[bytes], start: int) -> Rows:
+    def _parse(self, lines: Iterable[bytes], start: int) -> TableRows:
         try:
             loaded = load_svmlight_file(
                 BytesIO(b"".join(lines)), zero_based=True, query_id="qid" in self.names
@@ -65,7 +65,7 @@ class SvmlightSource(TableSource):
         labels = loaded[1]
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
             columns["target"] = labels.astype(np.int64)  # written +1, -1
-        return Rows(pa.table(columns), sparse=X, start=start)
+        return TableRows(pa.table(columns), sparse=X, start=start)
 
 
 def _has_data(line: bytes) -> bool:

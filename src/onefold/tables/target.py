@@ -16,9 +16,9 @@ from onefold.tables.errors import TableError
 from onefold.tables.labels import as_written, known_labels
 from onefold.tables.learn import refuse_mangled_numbers
 from onefold.tables.prepare import refuse_missing
-from onefold.tables.rows import Rows
+from onefold.tables.rows import TableRows
 
-Task = Literal["classification", "regression"]
+TargetKind = Literal["classification", "regression"]
 
 _MOST_CLASSES = 20
 _ROWS_PER_CLASS = 10
@@ -39,12 +39,12 @@ class Target:
     """
 
     name: str
-    task: Task
+    task: TargetKind
     reason: str
     values: np.ndarray
 
 
-def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
+def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> Target:
     """Check a target column and find out its task, unless `task` says it.
 
     Text and booleans call for classification, numbers with fractions for regression. Whole
@@ -81,7 +81,7 @@ def learn_target(rows: Rows, name: str, task: Task | None = None) -> Target:
 def target_of_numbers(
     values: np.ndarray,
     name: str,
-    task: Task | None = None,
+    task: TargetKind | None = None,
     spelled: Mapping[str, float] | None = None,
     kind: np.dtype | None = None,
 ) -> Target:
@@ -112,7 +112,7 @@ def target_of_numbers(
     return Target(name, "classification", reason, _checked_classes(labels, name))
 
 
-def read_target(rows: Rows, name: str, task: Task, like: np.ndarray | None) -> np.ndarray:
+def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
     """The target of further rows, in the form of the classes `like` (None for regression)."""
     column = rows.column(name, role="target column")
     _refuse_gaps(column, name)
@@ -147,7 +147,7 @@ def _refuse_gaps(column: pa.ChunkedArray, name: str) -> None:
 
 def _task_of_numbers(
     values: np.ndarray, distinct: int, name: str, exact: bool = False
-) -> tuple[Task, str]:
+) -> tuple[TargetKind, str]:
     if (values != np.round(values)).any():
         return "regression", f"'{name}' holds numbers with fractions"
     if not exact and np.abs(values).max() >= 2.0**53:
@@ -158,7 +158,7 @@ def _task_of_numbers(
     return "regression", f"'{name}' holds {distinct} different whole numbers, {why}"
 
 
-def _classes(rows: Rows, name: str) -> np.ndarray:
+def _classes(rows: TableRows, name: str) -> np.ndarray:
     column = rows.column(name)
     kind = kind_of(column)
     if rows.written is not None:
