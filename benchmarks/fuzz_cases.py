@@ -212,7 +212,7 @@ def table(missing: Any) -> Callable[[], Case]:
         if missing == "error":
             rows["length"] = rows["length"].fillna(0.0)
         prepared = learn_preparation(TableRows(pa.table(rows)), missing=missing)
-        X = prepared.transform(Rows(pa.table(rows)))
+        X = prepared.transform(TableRows(pa.table(rows)))
         best = LSSVRCV(**SMALL).fit(X, rows["width"].to_numpy())
         report = {"rows": N, "candidates": 4, "cv": "3 folds", "task": "regression", "best_score": -0.5}
         report |= {
@@ -228,7 +228,7 @@ def table(missing: Any) -> Callable[[], Case]:
 def svmlight() -> Case:
     """What `onefold tune` writes for sparse rows."""
     X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
-    rows = Rows(pa.table({}), sparse=X)
+    rows = TableRows(pa.table({}), sparse=X)
     prepared = learn_preparation(rows)
     model = LSSVC("linear").fit(prepared.transform(rows), np.arange(N) % 2)
     return Case(TableModel(model, prepared, "y", "classification"), rows)
