@@ -132,7 +132,7 @@ def test_the_trust_check_starts_the_run_that_would_take_place():
     onefold.trust(chooser, X, Y, size=40, random_state=0)
     n, load = LOADS[0]
     assert n == 80
-    assert load == Workload(2, 2, 4, predictions=False, refit="auto")
+    assert load == Workload(2, 2, 4, predictions=False, whole=False, refit="auto")
     LOADS.clear()
     chooser.set_params(check=True).fit(X, Y)
     assert [n for n, _ in LOADS].count(80) == 2  # the fit's own, and that of a subsample of all rows

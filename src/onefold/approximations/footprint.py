@@ -17,6 +17,7 @@ _TILE = 8 * 1024**2  # of a float64 kernel tile, see onefold.kernels.tiles
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
 _EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies, SciPy's overwrites
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
+_HELD = 2**25  # bytes of predictions that a search holds rather than make them again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
@@ -127,6 +128,8 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     """Held-out predictions, and the blocks that they come from."""
     width = load.alphas * targets if load.predictions else targets
     predictions = 8.0 * _PREDICTION_COPIES * n * width
+    if load.folds > 1 and not load.whole:  # added up block by block; those of one ridge are made again
+        predictions = min(predictions, _HELD + 8.0 * _PREDICTION_COPIES * n * targets)
     if load.folds == 1:  # leave-one-out looks at the features of every row
         return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
     return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width

@@ -231,7 +231,7 @@ def plan(
     if not seconds > 0:
         raise ValueError(f"seconds must be greater than 0; got {seconds!r}.")
     folds = 1 if cv == "loo" else int(cv)
-    load = Workload(n_gammas, n_alphas, folds, predictions=classes > 0 or cv == "loo")
+    load = Workload(n_gammas, n_alphas, folds, predictions=classes > 0 or cv == "loo", whole=False)
     columns = classes if classes > 2 else targets
     with use_threads(n_jobs):
         return make_plan(chosen, int(n), int(d), int(columns), load, seconds=seconds, asked=True)

@@ -22,6 +22,8 @@ class Workload:
         0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole.
     predictions : bool
         Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
+    whole : bool
+        Whether they are looked at all together; sums over blocks of them need not hold them.
     parts : sequence of int arrays, or None
         The rows left out together, in turn; None where nothing is held out.
     refit : {"auto", "exact", "same"}
@@ -33,6 +35,7 @@ class Workload:
     alphas: int = 1
     folds: int = 0
     predictions: bool = True
+    whole: bool = True
     parts: Any = field(default=None, compare=False, repr=False)
     refit: Refit = "same"
 

@@ -68,6 +68,7 @@ def workload(
         alphas,
         folds=1 if alone else len(splits.left_out),
         predictions=alone or criterion.needs != "squares",
+        whole=alone or criterion.needs == "rows",
         parts=splits.left_out,
         refit=refit,
     )
