@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -89,3 +89,28 @@ def test_names_and_classes_mean_one_thing() -> None:
     for nothing in (object, RankOne()):
         with pytest.raises(TypeError, match="dataclass"):
             register(nothing)  # type: ignore[type-var]
+
+
+def test_only_what_can_be_asked_for_by_name_is_registered() -> None:
+    @dataclass(frozen=True)
+    class Stranger:
+        name = "stranger"
+
+    @dataclass(frozen=True)
+    class Unfinished(Approximation):
+        name = "unfinished"
+
+    @dataclass(frozen=True)
+    class Demanding(RankOne):
+        wanted: int = field(kw_only=True)
+
+        name = "demanding"
+
+    for cls, why in (
+        (Stranger, "derived from"),
+        (Unfinished, "define its model"),
+        (Demanding, "wanted"),
+    ):
+        with pytest.raises(TypeError, match=f"cannot be registered.*{why}"):
+            register(cls)
+        assert cls.name not in registered()

@@ -115,8 +115,8 @@ def test_classes_and_threads_count():
     assert plan((1500, 4), n_jobs=2).bytes > 1.5 * plan((1500, 4), n_jobs=1).bytes
     assert plan((1500, 4), cv="loo").bytes <= plan((1500, 4)).bytes
     basis = {"approximation": Nystroem(100), "n_jobs": 1}
-    regression, labels = (plan((400_000, 4), classes=c, **basis).bytes for c in (0, 2))
-    assert labels > regression  # squared errors need no predictions of every ridge
+    regression, labels = (plan((4_000_000, 4), classes=c, **basis).bytes for c in (0, 2))
+    assert labels > regression  # squared errors hold no predictions of every ridge, not even some
 
 
 def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
@@ -255,3 +255,14 @@ def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "300 rows, 2 features" in out
     assert "300 rows, 1 features" in out
+
+
+def test_a_plan_has_the_time_budget_of_the_approximation():
+    n = 6000
+    for seconds in (1e-3, 1e6):
+        found = plan((n, 3), approximation=Auto(seconds=seconds, random_state=4))
+        assert found == plan((n, 3), approximation=Auto(random_state=4), seconds=seconds)
+        assert isinstance(found.approximation, Exact) is (seconds > 1)
+    for wrong in (0, -1.0, float("nan"), "long"):
+        with pytest.raises(ValueError, match="seconds must be a number greater than 0"):
+            Auto(seconds=wrong)

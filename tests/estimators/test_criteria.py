@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Auto, Grid, Nystroem
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((35, 2))
@@ -164,3 +167,30 @@ def test_predictions_that_a_scorer_refuses_have_no_score() -> None:
     assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
     with pytest.raises(ValueError, match="constant predictions"):
         LSSVRCV(**grid | {"alphas": [1e6]}, criterion=positive).fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost"])
+@pytest.mark.parametrize("approximation", [Nystroem(5), Grid(), Auto(seconds=1e-9)], ids=repr)
+def test_criteria_of_the_smoother_are_refused_before_any_work(criterion, approximation, monkeypatch):
+    for kind in (Nystroem, Grid):
+        monkeypatch.setattr(kind, "share", pytest.fail)
+        monkeypatch.setattr(kind, "model", pytest.fail)
+    monkeypatch.setattr("onefold.approximations.planning._ALWAYS_EXACT", 2)
+    X = np.linspace(0, 1, 40)[:, None]
+    with pytest.raises(ValueError, match=r"needs the whole smoother, which (Nystroem|Grid)\("):
+        LSSVRCV(criterion=criterion, approximation=approximation).fit(X, np.sin(X[:, 0]))
+
+
+@pytest.mark.parametrize("criterion", [["r2", "mse"], {"r2": "r2"}, 3])
+def test_criteria_that_are_none_are_named(criterion):
+    with pytest.raises(ValueError, match="unknown criterion"):
+        LSSVRCV(criterion=criterion).fit(np.eye(8), np.arange(8.0))
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), KFold(8)])
+def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
+    with (
+        pytest.raises(ValueError, match=r"the criterion gives NaN .* as R² does for a single one"),
+        pytest.warns(UndefinedMetricWarning),
+    ):
+        LSSVRCV(criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))

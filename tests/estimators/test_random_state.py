@@ -76,6 +76,8 @@ def test_the_check_looks_at_the_rows_that_the_seed_chooses():
 def test_states_are_ints_generators_or_nothing(tmp_path):
     assert seed_of(None) is None
     assert seed_of(np.int64(4)) == 4
+    np.random.seed(0)  # noqa: NPY002 (scikit-learn takes the module for its generator)
+    assert seed_of(np.random) == np.random.RandomState(0).randint(2**31)
     with pytest.raises(ValueError, match="cannot be used to seed"):
         LSSVC(random_state="now").fit(X, Y > 0)
     model = LSSVR(gamma=0.5, approximation=FEW, random_state=7).fit(X, Y)

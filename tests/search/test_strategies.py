@@ -14,7 +14,7 @@ from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 from onefold.kernels import RBF
-from onefold.search import Candidate, Grid, Ledger, Proposal, make_candidates, run_search
+from onefold.search import Candidate, Entry, Grid, Ledger, Proposal, make_candidates, run_search
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((60, 2))
@@ -22,9 +22,9 @@ Y = np.sin(2 * X[:, :1]) + 0.1 * RNG.standard_normal((60, 1))
 ALPHAS = np.array([1e-3, 0.1, 2.0])
 
 
-def scoring(criterion: Any = "mse") -> Any:
+def scoring(criterion: Any = "mse", folds: int = 4) -> Any:
     problem, task = Problem(X, Y, None, True), Task(X, Y[:, 0], None)
-    splits = make_splits(KFold(4), X, Y, n=60)
+    splits = make_splits(KFold(folds), X, Y, n=60)
     return resolve_criterion(criterion, classifier=False).start(problem, task, splits)
 
 
@@ -128,3 +128,40 @@ def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run_search(Grid([candidate(1.0)], [0.1, 1.0]), scoring(sometimes))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"alphas": ALPHAS * 2},
+        {"alphas": ALPHAS[:2]},
+        {"gammas": [0.1, 0.6]},
+        {"gammas": [0.1]},
+        {"criterion": "gcv"},
+        {"folds": 5},
+    ],
+)
+def test_the_ledger_of_another_search_is_refused_before_any_work(change: Any) -> None:
+    first = {"alphas": ALPHAS, "gammas": [0.1, 0.5], "criterion": "mse", "folds": 4}
+    whole = run_search(Grid([candidate(g) for g in (0.1, 0.5)], ALPHAS), scoring())
+    now = first | change
+    score = scoring(now["criterion"], now["folds"])
+    grid = Grid([candidate(g) for g in now["gammas"]], now["alphas"])
+    events: list[Any] = []
+    with pytest.raises(ValueError, match="the ledger is that of another search"):
+        run_search(grid, score, events.append, whole.ledger)
+    assert not events
+
+
+def test_a_grid_fills_in_the_cells_that_a_ledger_lacks() -> None:
+    candidates = [candidate(g) for g in (0.1, 0.5)]
+    whole = run_search(Grid(candidates, ALPHAS), scoring())
+    ledger = Ledger([c.params for c in candidates], ALPHAS, 4)
+    known = next(entry for entry in whole.ledger.entries if entry.candidate == 1)
+    ledger.append(Entry(1, np.array([1]), known.scores[1:2], 0.0, None, {}))
+    again = run_search(Grid(candidates, ALPHAS), scoring(), None, ledger)
+    tried = {entry.candidate: entry.ridges.tolist() for entry in again.ledger.entries[1:]}
+    assert tried == {0: [0, 1, 2], 1: [0, 2]}
+    expected = whole.ledger.cv_results()["mean_test_score"]
+    assert_allclose(again.ledger.cv_results()["mean_test_score"], expected, rtol=1e-10)
+    assert again.index == whole.index

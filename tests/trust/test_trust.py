@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Run
 from onefold.trust_check import Draw, TrustCheck
 
@@ -268,3 +272,52 @@ def test_a_check_on_all_rows_checks_the_approximation_as_it_is() -> None:
     direct = chooser.fit(X, y)
     assert found.typical.rows == 90
     assert found.approximate == direct.best_params_
+
+
+def small_table() -> tuple[Any, Any]:
+    generator = np.random.default_rng(4)
+    X = generator.random((60, 2))
+    return X, np.sin(5 * X[:, 0]) + 0.1 * generator.standard_normal(60)
+
+
+FEW = {"gammas": [0.5, 2.0, 8.0], "alphas": [0.01, 0.1, 1.0], "approximation": Nystroem(10)}
+
+
+def test_generators_and_the_default_splits_serve_as_in_a_fit() -> None:
+    X, y = small_table()
+    one, two = (
+        onefold.trust(LSSVRCV(**FEW), X, y, size=30, random_state=np.random.default_rng(3))
+        for _ in range(2)
+    )
+    assert one == two
+    none, five = (
+        onefold.trust(LSSVRCV(**FEW, cv=cv), X, y, size=30, random_state=0) for cv in (None, 5)
+    )
+    assert none == five
+
+
+def test_given_hyper_parameters_are_fitted_with_the_approximation_and_judged_so() -> None:
+    X, y = small_table()
+    for approximation in (Circulant(negative="clip"), "toeplitz", Nystroem(10)):
+        found = onefold.trust(LSSVR(approximation=approximation), X, y, size=30, random_state=0)
+        assert found.typical.loss is not None
+
+
+@pytest.mark.parametrize("table", [list, pd.DataFrame, csr_matrix])
+@pytest.mark.parametrize("gamma", ["scale", None])
+def test_the_width_of_given_hyper_parameters_may_follow_any_table(table: Any, gamma: Any) -> None:
+    X, y = small_table()
+    machine = LSSVR(gamma=gamma, approximation=Exact())
+    plain = onefold.trust(machine, X, y, size=30, random_state=0)
+    assert onefold.trust(machine, table(X), y, size=30, random_state=0).exact == plain.exact
+    assert not hasattr(machine, "n_features_in_")
+
+
+def test_what_has_no_approximation_to_check_is_named() -> None:
+    X, y = small_table()
+    for machine in (SparseLSSVR(), make_pipeline(StandardScaler(), LSSVRCV())):
+        with pytest.raises(ValueError, match=f"does not know {type(machine).__name__}; give it one of"):
+            onefold.trust(machine, X, y)
+    for size in (2.5, "all"):
+        with pytest.raises(ValueError, match="size must be a whole number"):
+            onefold.trust(LSSVRCV(**FEW), X, y, size=size)

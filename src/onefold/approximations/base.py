@@ -84,6 +84,8 @@ class Approximation(ABC):
     """Whether its models have the true kernel."""
     selects: ClassVar[bool] = True
     """Whether its models make held-out predictions."""
+    smooths: ClassVar[bool] = False
+    """Whether its models are `SmoothingModel`: criteria of the whole smoother need them."""
     supports_weights: ClassVar[bool] = True
     streams: ClassVar[bool] = False
     """Whether its models read rows by blocks alone, so that a device need not hold them all."""
@@ -101,6 +103,11 @@ class Approximation(ABC):
             raise ValueError(
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
+            )
+        if load.smoother and not self.smooths:
+            raise ValueError(
+                f'the criterion needs the whole smoother, which {self!r} does not have; use "mse" or '
+                '"error".'
             )
         for kernel in kernels:
             self.check(kernel, problem, load)

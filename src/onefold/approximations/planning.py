@@ -83,7 +83,6 @@ def make_plan(
     targets: int,
     load: Workload,
     *,
-    seconds: float,
     asked: bool,
 ) -> Plan:
     """The price of an approximation; for `Auto`, the choice first.
@@ -91,6 +90,7 @@ def make_plan(
     Where nobody `asked` for the time, the machine is measured only if the choice depends on it.
     """
     free = available_memory()
+    seconds = approximation.seconds if isinstance(approximation, Auto) else Auto.seconds
 
     def price(what: Approximation, reason: str, timed: bool) -> Plan:
         time = what.duration(n, d, targets, load, _NOMINAL)
@@ -161,6 +161,10 @@ class Auto(Approximation):
     name = "auto"
     seed_setting = "random_state"
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.seconds, Real) or not self.seconds > 0:
+            raise ValueError(f"seconds must be a number greater than 0; got {self.seconds!r}.")
+
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         chosen, reason = self._choice(problem, kernels, load)
@@ -172,7 +176,7 @@ class Auto(Approximation):
     ) -> tuple[Approximation, str]:
         if any(isinstance(kernel, Precomputed) for kernel in kernels):
             return Exact(), "a kernel matrix is given: exact"
-        found = make_plan(self, *problem.shape, load, seconds=self.seconds, asked=False)
+        found = make_plan(self, *problem.shape, load, asked=False)
         return found.approximation, found.reason
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -190,7 +194,7 @@ def plan(
     targets: int = 1,
     classes: int = 0,
     n_jobs: int | None = None,
-    seconds: float = 300.0,
+    seconds: float | None = None,
 ) -> Plan:
     """Say what a search would run, the time and the memory it would take, without running it.
 
@@ -208,8 +212,8 @@ def plan(
         Number of classes where y holds labels: more than two are as many targets.
     n_jobs : int or None, default=None
         Threads; None and -1 use every core.
-    seconds : float, default=300
-        Time budget of ``"auto"``.
+    seconds : float, optional
+        Time budget of ``"auto"``, instead of its own.
 
     Returns
     -------
@@ -228,13 +232,13 @@ def plan(
     for name, (value, lowest) in least.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
             raise ValueError(f"{name} must be a whole number of at least {lowest}; got {value!r}.")
-    if not seconds > 0:
-        raise ValueError(f"seconds must be greater than 0; got {seconds!r}.")
+    if seconds is not None and isinstance(chosen, Auto):
+        chosen = replace(chosen, seconds=seconds)
     folds = 1 if cv == "loo" else int(cv)
     load = Workload(n_gammas, n_alphas, folds, predictions=classes > 0 or cv == "loo", whole=False)
     columns = classes if classes > 2 else targets
     with use_threads(n_jobs):
-        return make_plan(chosen, int(n), int(d), int(columns), load, seconds=seconds, asked=True)
+        return make_plan(chosen, int(n), int(d), int(columns), load, asked=True)
 
 
 def _shape_of(X: Any) -> tuple[Any, Any]:

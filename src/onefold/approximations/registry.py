@@ -19,11 +19,19 @@ def register(cls: Class) -> Class:
     Its settings are those of a dataclass, and all have defaults. It must be registered again before a
     file that names it is loaded.
     """
-    name = getattr(cls, "name", None)
-    if not isinstance(cls, type) or not is_dataclass(cls) or not isinstance(name, str):
+    from onefold.approximations.base import Approximation  # which reads the registry
+
+    name, derived = getattr(cls, "name", None), isinstance(cls, type) and issubclass(cls, Approximation)
+    if not derived or not is_dataclass(cls) or not isinstance(name, str):
         raise TypeError(
             f"{cls!r} cannot be registered: make it a dataclass derived from Approximation, with a name."
         )
+    try:
+        cls()
+    except TypeError as error:
+        raise TypeError(
+            f"{cls!r} cannot be registered ({error}); define its model, and give all settings defaults."
+        ) from error
     for other in _BY_NAME.values():
         same = (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
         if not same and (other.name == name or other.__name__ == cls.__name__):

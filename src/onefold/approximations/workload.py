@@ -24,6 +24,8 @@ class Workload:
         Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
     whole : bool
         Whether they are looked at all together; sums over blocks of them need not hold them.
+    smoother : bool
+        Whether R(μ) as a whole is looked at.
     parts : sequence of int arrays, or None
         The rows left out together, in turn; None where nothing is held out.
     refit : {"auto", "exact", "same"}
@@ -36,6 +38,7 @@ class Workload:
     folds: int = 0
     predictions: bool = True
     whole: bool = True
+    smoother: bool = False
     parts: Any = field(default=None, compare=False, repr=False)
     refit: Refit = "same"
 

@@ -59,7 +59,7 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
         return _scorer(criterion, criterion, classifier)
     own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
     own |= {} if classifier else {"mse": SquaredError}
-    if criterion in own:
+    if isinstance(criterion, str) and criterion in own:
         return own[criterion]()
     if criterion == "error":
         raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')

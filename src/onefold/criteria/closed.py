@@ -20,7 +20,7 @@ kernel.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -36,15 +36,6 @@ _NOISE_ROWS = 2000
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _smoothing(model: Model, name: str) -> SmoothingModel:
-    if not isinstance(model, SmoothingModel):
-        raise ValueError(
-            f'criterion="{name}" needs the whole smoother, which this approximation does not have; '
-            'use "mse" or "error".'
-        )
-    return model
-
-
 def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
     """yᵀR_b y of every target: (μ, targets)."""
     residuals = smoother.residuals(Y, alphas)
@@ -55,7 +46,7 @@ def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
 class ModelCriterion(Criterion):
     """A score of the model as a whole, which needs no splits."""
 
-    needs = "model"
+    needs: ClassVar[Literal["model", "smoother"]] = "model"
 
     @abstractmethod
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
@@ -90,21 +81,32 @@ class Press(ModelCriterion):
         return scores
 
 
-class GeneralisedCV(ModelCriterion):
-    """−(1/nt) ‖R_b y‖² / (tr R_b / n)²."""
+class SmootherCriterion(ModelCriterion):
+    """A score of R(μ), which not every model has."""
+
+    needs = "smoother"
+
+    @abstractmethod
+    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
+        """One score per μ."""
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        smoother = _smoothing(model, "gcv").smoother
+        return self.of_smoother(cast(SmoothingModel, model).smoother, problem, alphas)
+
+
+class GeneralisedCV(SmootherCriterion):
+    """−(1/nt) ‖R_b y‖² / (tr R_b / n)²."""
+
+    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
         residuals = smoother.residuals(problem.scaled_targets(), alphas)
         squares = to_numpy(namespace(residuals).mean(residuals**2, axis=(1, 2)))
         return -squares / (smoother.trace(alphas) / problem.n) ** 2
 
 
-class Cost(ModelCriterion):
+class Cost(SmootherCriterion):
     """−(1/nt) [yᵀR_b y + δ² tr R_b], summed over targets."""
 
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        smoother = _smoothing(model, "cost").smoother
+    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
         fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)
         noise = np.sum(noise_variance(problem)) * smoother.trace(alphas)
         return -(fit + noise) / (problem.n * problem.Y.shape[1])
@@ -129,11 +131,10 @@ def noise_variance(problem: Problem) -> Any:
     return np.mean((Y[rows] - Y[other]) ** 2, axis=0) / 2
 
 
-class Evidence(ModelCriterion):
+class Evidence(SmootherCriterion):
     """The profiled log marginal likelihood, summed over targets."""
 
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        smoother = _smoothing(model, "evidence").smoother
+    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
         Y = problem.scaled_targets()
         fit = _quadratic(smoother, Y, alphas)
         fit = fit / np.asarray(alphas, dtype=float)[:, None]

@@ -47,6 +47,11 @@ class Scorer(HeldoutCriterion):
                 scores[index] = self._scorer(stand_in(given, X, task), X, y, **extra)
             except ValueError as error:
                 refusal = f"the criterion refuses their predictions ({error})"
+        if refusal is None and np.isnan(scores).any():
+            refusal = (
+                "the criterion gives NaN for some held-out rows, as R² does for a single one; use "
+                "another criterion, or splits with more rows to test."
+            )
         return scores, refusal
 
 

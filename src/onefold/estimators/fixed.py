@@ -13,7 +13,7 @@ from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegre
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.estimators.validation import check_alphas, check_kernel_matrix
+from onefold.estimators.validation import check_alphas, check_kernel_matrix, check_rows
 from onefold.kernels import resolve_gamma, resolve_kernel
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
@@ -74,8 +74,9 @@ class _Given(KernelMachine):
         with self._threads(problem):
             run = approximation.start(problem, [kernel], Workload(alphas=np.unique(alpha).size))
             expansion, report = run.final(kernel, alpha)
+            report |= run.diagnose(kernel)
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
-        self.approximation_ = report | run.diagnose(kernel)
+        self.approximation_ = report
         return self
 
     def as_chooser(self, X: Any) -> Chosen:
@@ -86,10 +87,12 @@ class _Given(KernelMachine):
             raise ValueError(f"the trust check does not know {type(self).__name__}; use one of {known}.")
         given = self.get_params(deep=False)
         gamma, alpha = given.pop("gamma"), given.pop("alpha")
-        gamma = resolve_gamma(gamma, X) if gamma is None or isinstance(gamma, str) else gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
         kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
         gammas = list(_AROUND) if kernel.has_width else None
-        return kind(kernel, gammas=gammas, alphas=np.unique(np.outer(alpha, _AROUND)), **given)
+        alphas = np.unique(np.outer(alpha, _AROUND))
+        return kind(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
 
 
 class LSSVC(KernelClassifier, _Given):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -17,4 +18,5 @@ def seed_of(random_state: Any) -> int | None:
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(_SEEDS))
     generator = check_random_state(random_state)  # raises for anything else
-    return int(generator.randint(_SEEDS)) if generator is random_state else int(random_state)
+    given = isinstance(random_state, numbers.Integral)
+    return int(random_state) if given else int(generator.randint(_SEEDS))

@@ -38,7 +38,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if criterion.needs == "model":
+    if criterion.needs in ("model", "smoother"):
         check_folds(cv, _num_samples(X))
     else:
         splits = splits_of(cv, X, y, problem, task, groups)
@@ -61,7 +61,7 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     if splits is None:
-        return Workload(kernels, alphas, folds=1, refit=refit)
+        return Workload(kernels, alphas, folds=1, smoother=criterion.needs == "smoother", refit=refit)
     alone = splits.leave_one_out
     return Workload(
         kernels,

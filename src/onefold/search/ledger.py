@@ -100,10 +100,20 @@ class Ledger:
         self.entries.append(entry)
         self._means[entry.candidate, entry.ridges] = entry.means
 
-    @property
-    def evaluated(self) -> set[int]:
-        """Numbers of the candidates that have an entry."""
-        return {entry.candidate for entry in self.entries}
+    def untried(self, candidate: int) -> Any:
+        """Numbers of the ridges that a candidate has not been evaluated with."""
+        tried = [entry.ridges for entry in self.entries if entry.candidate == candidate]
+        return np.setdiff1d(np.arange(self.alphas.size), np.concatenate([[], *tried]))
+
+    def require_beginning_of(self, whole: Ledger) -> None:
+        """Raise unless its candidates, ridges and scores are the first ones of another ledger."""
+        scores, wanted = (self.n_scores, self.per_split), (whole.n_scores, whole.per_split)
+        same = scores == wanted and np.array_equal(self.alphas, whole.alphas)
+        if not same or self.params != whole.params[: len(self.params)]:
+            raise ValueError(
+                "the ledger is that of another search: its candidates, its ridges or its number of "
+                "scores are not those of this one; start without a ledger."
+            )
 
     @property
     def has_score(self) -> bool:

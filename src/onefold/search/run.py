@@ -70,8 +70,11 @@ def run_search(
     """
     problem, per_split = scoring.problem, scoring.splits is not None
     ridges = problem.ridge(strategy.alphas)
+    names = [candidate.params for candidate in strategy.candidates]
+    empty = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split)
     if ledger is None:
-        ledger = Ledger([], strategy.alphas, scoring.n_scores, per_split=per_split)
+        ledger = empty
+    ledger.require_beginning_of(empty)
     leader: _Leader | None = None
 
     def solved(proposal: Proposal) -> tuple[Proposal, Solved]:

@@ -43,5 +43,5 @@ class Grid:
         self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
-        ridges, done = np.arange(self.alphas.size), ledger.evaluated
-        return [Proposal(c, ridges) for c in range(len(self.candidates)) if c not in done]
+        found = [Proposal(c, ledger.untried(c)) for c in range(len(self.candidates))]
+        return [proposal for proposal in found if proposal.ridges.size]

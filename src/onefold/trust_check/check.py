@@ -15,6 +15,7 @@ would take place: the approximation that it settled on, and how it would train t
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -59,12 +60,17 @@ def trust(
         the rows where the final model is trained with the approximation, to be judged on the rest.
     repeats : int, default=1
         Number of subsamples.
-    random_state : int, Generator or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
 
     Returns
     -------
     TrustCheck
     """
+    if not hasattr(estimator, "as_chooser"):
+        raise ValueError(
+            f"the trust check does not know {type(estimator).__name__}; give it one of the six "
+            "estimators with an approximation, by itself, and rows prepared as for its fit."
+        )
     chooser = estimator.as_chooser(X)
     setup = chooser.set_up(X, y, sample_weight, groups)
     return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
@@ -74,8 +80,13 @@ def check_setup(
     chooser: Any, setup: Setup, *, size: int = 1000, repeats: int = 1, random_state: Any = None
 ) -> TrustCheck:
     """The check of a search that is about to take place; `chooser` makes copies of itself for it."""
-    if size < 2 or repeats < 1:
-        raise ValueError(f"size must be at least 2 and repeats at least 1; got {size} and {repeats}.")
+    if not all(isinstance(number, Integral) for number in (size, repeats)) or size < 2 or repeats < 1:
+        raise ValueError(
+            f"size must be a whole number of at least 2 and repeats of at least 1; got {size!r} and "
+            f"{repeats!r}."
+        )
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**31))
     generator, n = check_random_state(random_state), setup.problem.n
     if not setup.run.refits_exactly:
         size = min(size, max(2, 2 * n // 3))  # the rest is for judging the fitted models

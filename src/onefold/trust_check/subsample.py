@@ -39,7 +39,7 @@ def same_splits(setup: Setup, rows: Any) -> Any:
         return cv
     kept = setup.problem.kept  # the user's numbering counts rows of weight 0
     given = rows if kept is None else kept[rows]
-    if not isinstance(cv, numbers.Integral) and not hasattr(cv, "split"):
+    if cv is not None and not isinstance(cv, numbers.Integral) and not hasattr(cv, "split"):
         place = np.full(setup.rows, -1)
         place[given] = np.arange(given.size)
         parts = [[place[_row_numbers(part)] for part in split] for split in cv]

@@ -80,6 +80,7 @@ class Circulant(Approximation):
     seed: int = 0
 
     name = "circulant"
+    smooths = True
     supports_weights = False
     seed_setting = "seed"
 

@@ -68,6 +68,7 @@ class Toeplitz(Approximation):
     tolerance: float = 1e-10
 
     name = "toeplitz"
+    smooths = True
     supports_weights = False
     seed_setting = "seed"
 
