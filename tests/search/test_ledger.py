@@ -174,6 +174,17 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
         (b'"n_scores": 2', b'"n_scores": null'),
         (b'"params": [{', b'"params": [3, {'),
         (b'"fingerprint"', b'"fingerprints"'),
+        (b'"candidate": 0', b'"candidate": true'),
+        (b'"ridges": [0, 1]', b'"ridges": [0, 0]'),
+        (b'"ridges": [0, 1]', b'"ridges": [[0, 1]]'),
+        (b'[[0.1, {"float": "nan"}], [0.2, 0.3]]', b'[0.1, 0.2, 0.2, 0.3]'),
+        (b'[[0.1, {"float": "nan"}], [0.2, 0.3]]', b'[[0.1, "0.2"], [0.2, 0.3]]'),
+        (b'"n_scores": 2', b'"n_scores": -1'),
+        (b'"n_scores": 2', b'"n_scores": 2.5'),
+        (b'"alphas": [0.5, 2.0]', b'"alphas": [[0.5, 2.0]]'),
+        (b'"params": [{"gamma": 1.0}', b'"params": [{"width": 1.0}'),
+        (b'"params": [{"gamma": 1.0}', b'"params": [{"gamma": "1.0"}'),
+        (b'"per_split": true', b'"per_split": 1'),
     ],
 )  # fmt: skip
 def test_other_damage_is_one_sentence(before: bytes, after: bytes, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
@@ -14,7 +15,7 @@ from onefold.approximations import Exact, Nystroem, Workload
 from onefold.kernels import RBF
 from onefold.plots import pruning_path
 from onefold.pruning.robust import robust_weights
-from onefold.pruning.sizes import knee, within
+from onefold.pruning.sizes import best_size, knee, within
 from onefold.rows import rows_of
 from onefold.statistics import Design, collect
 from onefold.statistics.pruning import prune, prune_sizes
@@ -244,3 +245,31 @@ def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
     sizes = fitted.path_["n_centres"]
     assert sizes[0] == 40
     assert sizes[1] == 19
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"n_centres": 2.5}, {"n_centres": 0}, {"n_centres": True}, {"max_centres": 2.5},
+     {"max_centres": "all"}, {"drop": "a"}, {"drop": 1.0}, {"tolerance": float("nan")}, {"tolerance": -0.1}, {"tolerance": "a"}],
+    ids=str,
+)  # fmt: skip
+def test_settings_that_mean_nothing_are_named(settings):
+    name = next(iter(settings))
+    with pytest.raises(ValueError, match=f"{name} must be a"):
+        SparseLSSVR(**settings).fit(np.eye(8), np.arange(8.0))
+
+
+def test_sizes_without_a_score_are_not_chosen():
+    """As a scorer that refuses some predictions leaves them."""
+    scores = np.array([[-1.0, -0.5, -0.45, -0.5, np.nan, -2.0], [-1.1, -0.4, -0.6, -0.5, -0.5, -2.0]])
+    assert best_size(scores, None) == knee(scores[:, :4]) == 1
+    assert best_size(scores, 0.2) == within(scores[:, :4].mean(axis=0), 0.2) == 3
+    with pytest.raises(ValueError, match="no number of centres has a score"):
+        best_size(np.full((2, 3), np.nan), None)
+    rng = np.random.default_rng(0)
+    X, y = rng.random((12, 2)), rng.random(12)
+    with (
+        pytest.raises(ValueError, match="no number of centres has a score"),
+        pytest.warns(UndefinedMetricWarning),
+    ):
+        SparseLSSVR(gammas=[1.0], alphas=[0.1], criterion="r2", cv=12).fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from onefold.landmarks import BASES, Basis
 from onefold.linalg import like, take_rows, to_numpy
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
-from onefold.pruning.sizes import knee, within
+from onefold.pruning.sizes import best_size
 from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
 
@@ -125,14 +126,15 @@ class Pruned(KernelMachine):
             raise ValueError(f'weights must be None or "robust"; got {self.weights!r}.')
         if self.n_centres is not None and self.tolerance is not None:
             raise ValueError("give n_centres or tolerance, not both.")
-        if self.n_centres is not None and self.n_centres < 1:
-            raise ValueError(f"n_centres must be at least 1; got {self.n_centres!r}.")
-        if self.tolerance is not None and self.tolerance < 0:
-            raise ValueError(f"tolerance must not be negative; got {self.tolerance!r}.")
-        if not 0 < self.drop < 1:
-            raise ValueError(f"drop must lie between 0 and 1; got {self.drop!r}.")
-        if self.max_centres < 1:
-            raise ValueError(f"max_centres must be at least 1; got {self.max_centres!r}.")
+        asked = 1 if self.n_centres is None else self.n_centres
+        for name, count in (("n_centres", asked), ("max_centres", self.max_centres)):
+            if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+                raise ValueError(f"{name} must be a whole number and at least 1; got {count!r}.")
+        tolerance = 0.0 if self.tolerance is None else self.tolerance
+        if not isinstance(tolerance, Real) or not tolerance >= 0:
+            raise ValueError(f"tolerance must be a number and not negative; got {tolerance!r}.")
+        if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
+            raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
 
     def _tune(
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
@@ -244,11 +246,7 @@ class Pruned(KernelMachine):
             "std_test_score": deviation(scores, axis=0),
         } | {f"split{i}_test_score": row for i, row in enumerate(scores)}
         mean = self.path_["mean_test_score"]
-        chosen = len(sizes) - 1
-        if self.tolerance is not None:
-            chosen = within(mean, self.tolerance)
-        elif self.n_centres is None:
-            chosen = knee(scores)
+        chosen = len(sizes) - 1 if self.n_centres is not None else best_size(scores, self.tolerance)
         self.best_score_ = float(mean[chosen])
         self.n_centres_ = sizes[chosen]
         expansion = pruner.expansions(path[: judged[chosen] + 1])[-1]

@@ -9,6 +9,22 @@ import numpy as np
 from onefold.search import deviation
 
 
+def best_size(scores: Any, tolerance: float | None) -> int:
+    """Position of the size to keep in scores (folds, sizes): within the tolerance, or the knee.
+
+    Sizes that a fold has no score of are passed over.
+    """
+    scored = np.flatnonzero(np.isfinite(scores).all(axis=0))
+    if not scored.size:
+        raise ValueError(
+            "no number of centres has a score: the criterion refuses the held-out predictions, or is "
+            "not defined for them; use another criterion, or folds with more rows to test."
+        )
+    found = scores[:, scored]
+    place = knee(found) if tolerance is None else within(found.mean(axis=0), tolerance)
+    return int(scored[place])
+
+
 def within(scores: Any, tolerance: float) -> int:
     """Position of the smallest model whose score is at most a share `tolerance` below the best."""
     best = scores.max()

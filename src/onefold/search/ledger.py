@@ -190,13 +190,7 @@ class Ledger:
         """
         header, lines = journal.read(path)
         with journal.damage(path, 1):
-            ledger = cls(
-                header["params"],
-                header["alphas"],
-                int(header["n_scores"]),
-                per_split=header["per_split"] is True,
-                fingerprint=header["fingerprint"],
-            )
+            ledger = cls._with_header(**header)
         if fingerprint is not None and fingerprint != ledger.fingerprint:
             raise ValueError(f"{path} is the ledger of another search; delete it, or use another name.")
         for number, line in enumerate(lines, start=2):
@@ -204,13 +198,30 @@ class Ledger:
                 ledger.append(ledger._entry(**line))
         return ledger
 
+    @classmethod
+    def _with_header(
+        cls, params: Any, alphas: Any, n_scores: Any, per_split: Any, fingerprint: Any
+    ) -> Ledger:
+        """An empty ledger from what a file says of it; raise unless that makes sense."""
+        names = {frozenset(one) for one in params}
+        numbers = all(isinstance(one.get("gamma", 1.0), float | int) for one in params)
+        ledger = cls(params, alphas, n_scores, per_split=per_split, fingerprint=fingerprint)
+        if len(names) > 1 or not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
+            raise ValueError("no grid")
+        if type(n_scores) is not int or n_scores < 1 or type(per_split) is not bool:
+            raise ValueError("no scores")
+        return ledger
+
     def _entry(
         self, candidate: int, ridges: Any, scores: Any, seconds: float, why: Any, report: dict[str, Any]
     ) -> Entry:
         """An entry from what a file says of it; raise unless it fits this ledger."""
-        columns = np.asarray(ridges)
-        table = np.asarray(scores, dtype=np.float64).reshape(columns.size, self.n_scores)
+        columns, table = np.asarray(ridges), np.asarray(scores)
+        if type(candidate) is not int or candidate not in range(len(self.params)):
+            raise ValueError("no such candidate")
         known = columns.dtype.kind == "i" and np.isin(columns, range(self.alphas.size)).all()
-        if candidate not in range(len(self.params)) or not known or not isinstance(report, dict):
-            raise ValueError("no such cell")
-        return Entry(candidate, columns, table, float(seconds), why, report)
+        if not known or np.unique(columns).size != len(columns) or not isinstance(report, dict):
+            raise ValueError("no such cells")
+        if table.dtype.kind not in "fi" or table.shape != (len(columns), self.n_scores):
+            raise ValueError("no such scores")
+        return Entry(candidate, columns, table.astype(np.float64), float(seconds), why, report)
