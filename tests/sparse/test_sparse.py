@@ -250,7 +250,8 @@ def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
 @pytest.mark.parametrize(
     "settings",
     [{"n_centres": 2.5}, {"n_centres": 0}, {"n_centres": True}, {"max_centres": 2.5},
-     {"max_centres": "all"}, {"drop": "a"}, {"drop": 1.0}, {"tolerance": float("nan")}, {"tolerance": -0.1}, {"tolerance": "a"}],
+     {"max_centres": "all"}, {"drop": "a"}, {"drop": 1.0}, {"tolerance": float("nan")},
+     {"tolerance": -0.1}, {"tolerance": "a"}],
     ids=str,
 )  # fmt: skip
 def test_settings_that_mean_nothing_are_named(settings):
