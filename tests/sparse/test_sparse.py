@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Exact, Nystroem, Workload
@@ -274,3 +274,33 @@ def test_sizes_without_a_score_are_not_chosen():
         pytest.warns(UndefinedMetricWarning),
     ):
         SparseLSSVR(gammas=[1.0], alphas=[0.1], criterion="r2", cv=12).fit(X, y)
+
+
+def test_splits_of_many_groups_are_pruned_one_by_one(monkeypatch):
+    """Overlapping splits cut the rows into almost as many groups as there are rows."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.random((60, 2)), rng.random(60), rng.uniform(0.1, 2.0, 60)
+    machine = SparseLSSVR(gammas=[3.0], alphas=[0.1], cv=ShuffleSplit(6, test_size=0.3, random_state=0))
+    together = clone(machine).fit(X, y, sample_weight=weight)
+    held = []
+
+    def counted(design, source, groups=None):
+        held.append(1 if groups is None else groups.count)
+        return collect(design, source, groups)
+
+    monkeypatch.setattr("onefold.pruning.pruners.GROUP_BYTES", 2**16)
+    monkeypatch.setattr("onefold.pruning.pruners.collect", counted)
+    alone = clone(machine).fit(X, y, sample_weight=weight)
+    assert held == [2] * 6 + [1]
+    for key, values in together.path_.items():
+        np.testing.assert_allclose(alone.path_[key], values, rtol=1e-8, atol=1e-10)
+
+
+def test_memory_to_prune_with_is_asked_for_before_any_work(monkeypatch):
+    X = np.random.default_rng(0).random((500, 2))
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr(SparseLSSVR, "_tune", pytest.fail)
+    with pytest.raises(MemoryError, match="pruning from 500 centres needs"):
+        SparseLSSVR(gammas=[1.0], alphas=[0.1]).fit(X, X[:, 0])
+    with pytest.raises(MemoryError, match="on 500 rows needs"):
+        SparseLSSVR(max_centres=20, prune="suykens").fit(X, X[:, 0])

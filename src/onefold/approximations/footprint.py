@@ -22,8 +22,9 @@ _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
+_PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
 _BLOCK_ROWS = 8192  # that are predicted at once
-_GROUP_BYTES = 2**30  # above, groups are not held side by side
+GROUP_BYTES = 2**30  # above, groups are not held side by side
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
@@ -86,7 +87,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     """
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
-    folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= _GROUP_BYTES else 0
+    folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= GROUP_BYTES else 0
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
     model = (3 + 3 * folds) * square
     kept = model if load.kernels > 1 else 0.0
@@ -106,6 +107,12 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
     clustering = 12.0 * min(n, 20 * m) * d
     return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
+
+
+def pruning_bytes(m: int, groups: int) -> int:
+    """Of pruning from `m` centres, with the sums over so many groups of rows."""
+    held = groups if 8 * groups * m * m <= GROUP_BYTES else 2
+    return int(8.0 * m * m * (held + _PRUNING)) + _LIBRARIES
 
 
 def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> float:

@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Nystroem, Problem, Workload
+from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.random import seed_of
@@ -22,6 +23,7 @@ from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, Basis
 from onefold.linalg import like, take_rows, to_numpy
+from onefold.machine.memory import require_memory
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import best_size
@@ -106,6 +108,7 @@ class Pruned(KernelMachine):
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
         with self._threads(problem):
+            self._require_memory(problem, splits)
             kernel, alpha = self._tune(problem, task, criterion, splits, seed)
             basis, centre_of = self._first_basis(kernel, problem, seed)
             if self.weights == "robust":
@@ -135,6 +138,15 @@ class Pruned(KernelMachine):
             raise ValueError(f"tolerance must be a number and not negative; got {tolerance!r}.")
         if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
             raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
+
+    def _require_memory(self, problem: Problem, splits: Splits) -> None:
+        """Raise MemoryError if there is not enough to prune with, before anything is tuned."""
+        if self.prune == "suykens":
+            Exact().require_memory(problem, Workload())
+            return
+        centres, groups = min(problem.n, self.max_centres), problem.source.grouped_by(splits.left_out)
+        needed = pruning_bytes(centres, groups.count)
+        require_memory(needed, f"pruning from {centres} centres", "use a smaller max_centres")
 
     def _tune(
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int

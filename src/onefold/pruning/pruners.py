@@ -10,20 +10,21 @@ its centres stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from onefold.approximations import Problem, Run
+from onefold.approximations.footprint import GROUP_BYTES
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.landmarks import Basis
 from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
-from onefold.rows import Groups, rows_of
+from onefold.rows import Groups, group_rows, rows_of
 from onefold.statistics import Design, Statistics, collect, predict_groups
 from onefold.statistics.pruning import PruningPath, prune, strongest
 
@@ -93,23 +94,32 @@ class ImprovedPruner:
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
         """O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict."""
-        groups = self.problem.source.grouped_by(splits.left_out)
-        pieces, W = self._collect(groups), to_numpy(self._design().inner())
-        total = Statistics.total(pieces)
-        found = []
-        for split, test in enumerate(splits.tests):
-            rest = total
-            for group in groups.members[split]:
-                rest = rest - pieces[group]
-            candidates = self._candidates(splits.left_out[split])
-            path = self._prune(
-                rest.select(candidates),
-                W[np.ix_(candidates, candidates)],
-                rest.weight / total.weight,
-                sizes,
-            )
+        W, found = to_numpy(self._design().inner()), []
+        parts = zip(self._trained_on(splits), splits.left_out, splits.tests)
+        for (rest, share), left_out, test in parts:
+            candidates = self._candidates(left_out)
+            part = W[np.ix_(candidates, candidates)]
+            path = self._prune(rest.select(candidates), part, share, sizes)
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))
         return found
+
+    def _trained_on(self, splits: Splits) -> Iterator[tuple[Statistics, float]]:
+        """Statistics of each training part, and its share of the weight.
+
+        In one pass over the rows; in one for each split where they overlap so that their groups are
+        many.
+        """
+        groups = self.problem.source.grouped_by(splits.left_out)
+        together = 8 * groups.count * self.basis.size**2 <= GROUP_BYTES
+        alone = (group_rows(self.problem.n, [rows]) for rows in splits.left_out)
+        for these in [groups] if together else alone:
+            pieces = self._collect(these)
+            total = Statistics.total(pieces)
+            for members in these.members:
+                rest = total
+                for group in members:
+                    rest = rest - pieces[group]
+                yield rest, rest.weight / total.weight
 
     def _candidates(self, left_out: Any) -> Any:
         """The centres that a training part may use: none that only held-out rows equal."""
