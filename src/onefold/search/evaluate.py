@@ -13,7 +13,9 @@ from onefold.approximations import Model
 from onefold.criteria import Answers, Scoring
 from onefold.smoothers.base import UnsolvableError
 
-_NOT_FINITE = "their held-out predictions are not finite; use larger alphas, or scale the features."
+_NOT_FINITE = (
+    "their scores or held-out predictions are not finite; use larger alphas, or scale the features."
+)
 
 
 @dataclass(frozen=True)
