@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations.exact import model as exact
@@ -210,3 +211,28 @@ class TestAfterTheMatrix:
         for kind in REGRESSORS + CLASSIFIERS:
             model = kind().fit(rows, target(kind))
             assert np.isfinite(model.expansion_.coef).all()
+
+    @pytest.mark.parametrize("kind", CLASSIFIERS)
+    @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+    def test_weights_of_classes_that_are_none(self, kind, wrong) -> None:
+        labels = np.arange(20) % 3
+        with pytest.raises(ValueError, match="class_weight must hold finite numbers, none negative"):
+            kind(class_weight={0: 1.0, 1: 1.0, 2: wrong}).fit(X, labels)
+
+    def test_one_weight_for_all(self) -> None:
+        for kind in (LSSVR, LSSVRCV):
+            one, all_equal = (kind().fit(X, NUMBERS, sample_weight=w) for w in (2.0, np.full(20, 2.0)))
+            np.testing.assert_array_equal(one.predict(X), all_equal.predict(X))
+
+    def test_a_splitter_that_was_not_made(self) -> None:
+        with pytest.raises(ValueError, match="cv must be a number of folds"):
+            LSSVRCV(cv=KFold).fit(X, NUMBERS)
+
+    @pytest.mark.parametrize("criterion", ["mape", "cov", "mse"])
+    def test_small_integers_as_targets(self, criterion) -> None:
+        y = np.where(np.arange(20) % 3 == 0, -128, 100)
+        small, large = (
+            LSSVRCV(criterion=criterion).fit(X, y.astype(kind)).cv_results_["mean_test_score"]
+            for kind in (np.int8, np.int64)
+        )
+        np.testing.assert_array_equal(small, large)

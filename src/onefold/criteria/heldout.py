@@ -78,7 +78,8 @@ class PercentageError(SumCriterion):
     """−mean |y − f| / |y| over rows and targets, as scikit-learn counts it: [edwards2013]_'s MAPE."""
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        size = np.maximum(np.abs(task.y.reshape(problem.n, -1)), np.finfo(float).eps)
+        given = task.y.reshape(problem.n, -1).astype(np.float64)  # the size of an int8 may be none
+        size = np.maximum(np.abs(given), np.finfo(float).eps)
         return namespace(problem.Y).concat([problem.Y, like(size, problem.Y)], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:

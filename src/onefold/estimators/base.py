@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
@@ -24,6 +23,7 @@ from onefold.estimators.validation import (
     check_targets,
     check_weights,
     mean_weight,
+    weights_of_classes,
 )
 from onefold.estimators.weightless import without_weightless
 from onefold.expansions import Expansion
@@ -159,10 +159,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         else:
             targets = np.full((y.shape[0], self.classes_.size), -1.0)
             targets[np.arange(y.shape[0]), index] = 1.0
-        weight = None
-        if self.class_weight is not None:
-            weight = compute_sample_weight(self.class_weight, y)
-        return targets, Task(X, y, self.classes_), weight
+        return targets, Task(X, y, self.classes_), weights_of_classes(self.class_weight, y)
 
     def decision_function(self, X: Any) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""

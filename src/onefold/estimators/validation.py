@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from onefold.kernels import Kernel, Precomputed
@@ -121,9 +122,20 @@ def check_weights(sample_weight: Any, n: int) -> Any | None:
     """A NumPy vector of weights that are not negative (nor all 0, says scikit-learn)."""
     if sample_weight is None:
         return None
-    weight = _check_sample_weight(to_numpy(sample_weight), np.empty((n, 1)), dtype=np.float64)
+    given = to_numpy(sample_weight) if is_foreign(sample_weight) else sample_weight
+    weight = _check_sample_weight(given, np.empty((n, 1)), dtype=np.float64)
     if np.any(weight < 0):
         raise ValueError("sample_weight must not be negative.")
+    return weight
+
+
+def weights_of_classes(class_weight: Any, y: Any) -> Any | None:
+    """The weight of each row's class: finite and not negative."""
+    if class_weight is None:
+        return None
+    weight = compute_sample_weight(class_weight, y)
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError(f"class_weight must hold finite numbers, none negative; got {class_weight!r}.")
     return weight
 
 

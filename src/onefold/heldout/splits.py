@@ -104,7 +104,7 @@ def make_splits(
 
 def check_folds(cv: Any, n: int) -> None:
     """Raise for a word or a number of folds that means nothing for `n` rows."""
-    if isinstance(cv, str) and cv != "loo":
+    if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
         raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
         raise ValueError(
