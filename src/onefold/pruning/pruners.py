@@ -115,7 +115,7 @@ class ImprovedPruner:
         for these in [groups] if together else alone:
             pieces = self._collect(these)
             total = Statistics.total(pieces)
-            for members in these.members:
+            for members in these.members[: len(splits.left_out)]:  # of what else was grouped, nothing
                 rest = total
                 for group in members:
                     rest = rest - pieces[group]
