@@ -78,6 +78,17 @@ class TestUniformSeries:
             found.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"], rtol=1e-6
         )
 
+    def test_evidence_where_there_is_none_does_not_end_the_search(self) -> None:
+        X = np.random.default_rng(0).random((60, 2))  # no series: the averaged matrix is indefinite
+        with pytest.warns(UserWarning, match="have no score"):
+            found = LSSVRCV(
+                approximation="toeplitz",
+                criterion="evidence",
+                gammas=[0.1, 10.0],
+                alphas=[1e-4, 0.01, 100.0],
+            ).fit(X, X[:, 0])
+        assert 0 < np.isnan(found.cv_results_["mean_test_score"]).sum() < 6
+
     def test_one_ridge_per_target(self) -> None:
         X, y = series(30)
         Y = np.stack([y, y**2], axis=1)

@@ -61,7 +61,8 @@ class Smoother(ABC):
     def logdet(self, alphas: Any) -> Any:
         """The number log det (K + μI) for each μ.
 
-        With a border, the determinant on the complement of s: that of the restricted likelihood.
+        With a border, the determinant on the complement of s: that of the restricted likelihood. NaN
+        where K + μI is not positive definite.
         """
 
     def degrees_of_freedom(self, alphas: Any) -> Any:

@@ -123,11 +123,9 @@ class ToeplitzSmoother(Smoother):
             column[0] += mu
             try:
                 out[index] = log_determinant(column)
-            except np.linalg.LinAlgError as error:
-                raise ValueError(
-                    f"T + alpha·I is not positive definite at alpha {mu:.3g}, so that it has no "
-                    'evidence; use criterion="press" or larger alphas.'
-                ) from error
+            except np.linalg.LinAlgError:
+                out[index] = np.nan
+                continue
             if border is not None:
                 out[index] += np.log(border.total) - np.log(self.n)
         return out
