@@ -72,6 +72,21 @@ def test_rows_of_weight_0_and_checks_go_the_same_way(settings):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
+def test_scorers_see_the_rows_where_they_were():
+    X, y = table(LSSVRCV())
+    kinds = set()
+
+    def scorer(estimator, rows, y):
+        kinds.add(type(rows))
+        return -float(np.mean((estimator.predict(rows) - y) ** 2))
+
+    weight = np.ones(90)
+    weight[:12] = 0
+    for given in (None, weight):
+        LSSVRCV(**GRID, criterion=scorer, device="cpu").fit(X, y[:, 0], sample_weight=given)
+    assert kinds == {np.ndarray}
+
+
 def test_what_cannot_be_moved_is_refused(monkeypatch):
     X, y = table(LSSVR())
     with pytest.raises(ValueError, match="dense rows"):

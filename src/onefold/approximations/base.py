@@ -106,8 +106,8 @@ class Approximation(ABC):
             )
         if load.smoother and not self.smooths:
             raise ValueError(
-                f'the criterion needs the whole smoother, which {self!r} does not have; use "mse" or '
-                '"error".'
+                f"the criterion needs the whole smoother, which {self!r} does not have; use "
+                'approximation="exact", or the criterion "mse", "error" or "press".'
             )
         for kernel in kernels:
             self.check(kernel, problem, load)

@@ -21,7 +21,8 @@ def without_weightless(
     rows = np.flatnonzero(weight > 0)
     left = problem.rows(rows, precomputed=precomputed)
     given = None if task.sample_weight is None else task.sample_weight[rows]
-    task = replace(task, X=left.X, y=task.y[rows], sample_weight=given)
+    X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
+    task = replace(task, X=X, y=task.y[rows], sample_weight=given)
     if task.classes is not None and np.unique(task.y).size < 2:
         raise ValueError(
             f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
