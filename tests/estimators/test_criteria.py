@@ -13,6 +13,8 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Auto, Grid, Nystroem
+from onefold.criteria import closed
+from onefold.criteria.closed import noise_variance
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((35, 2))
@@ -194,3 +196,10 @@ def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
         pytest.warns(UndefinedMetricWarning),
     ):
         LSSVRCV(criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))
+
+
+def test_the_noise_of_the_targets_is_found_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(closed, "noise_variance", lambda p: asked.append(p.n) or noise_variance(p))
+    LSSVRCV(gammas=[0.1, 1.0, 4.0], alphas=ALPHAS, criterion="cost").fit(X, Y)
+    assert asked == [35]

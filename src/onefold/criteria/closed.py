@@ -104,11 +104,17 @@ class GeneralisedCV(SmootherCriterion):
 
 
 class Cost(SmootherCriterion):
-    """−(1/nt) [yᵀR_b y + δ² tr R_b], summed over targets."""
+    """−(1/nt) [yᵀR_b y + δ² tr R_b], summed over targets; δ² is found once for a search."""
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self._noise = noise
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem)
 
     def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
         fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)
-        noise = np.sum(noise_variance(problem)) * smoother.trace(alphas)
+        noise = self._noise * smoother.trace(alphas)
         return -(fit + noise) / (problem.n * problem.Y.shape[1])
 
 
