@@ -169,3 +169,12 @@ def test_one_ridge_or_one_for_each_target(alpha):
     for target in range(3):
         position = list(ridges.distinct).index(each[target])
         np.testing.assert_array_equal(ridges.own(solutions)[:, target], solutions[position, :, target])
+
+
+@pytest.mark.parametrize("approximation", [Circulant(), Toeplitz()], ids=repr)
+def test_the_remedy_for_weights_names_what_can_do_the_same(approximation: Any) -> None:
+    weighted = Problem(X, Y[:, None], np.linspace(1.0, 2.0, len(X)), True)
+    for folds, able in ((0, True), (5, False)):
+        with pytest.raises(ValueError, match="has no place for sample or class weights") as refusal:
+            approximation.start(weighted, [RBF()], Workload(folds=folds))
+        assert ('"cg"' in str(refusal.value)) is able

@@ -126,9 +126,9 @@ class Approximation(ABC):
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         """Raise if this approximation cannot serve."""
         if problem.root_weight is not None and not self.supports_weights:
-            names = ", ".join(
-                f'"{name}"' for name, kind in registered().items() if kind.supports_weights
-            )
+            others = registered().items()
+            able = [n for n, k in others if k.supports_weights and (k.selects or not load.folds)]
+            names = ", ".join(f'"{name}"' for name in able)
             raise ValueError(
                 f"a {self.name} matrix has no place for sample or class weights; leave them out, or use "
                 f"an approximation that supports them: {names}."
