@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
+from sklearn.model_selection import KFold, RepeatedKFold
 
 import onefold.approximations.planning as planning
 from onefold import LSSVR, LSSVRCV, load, plan, trust
@@ -22,6 +23,7 @@ from onefold.approximations import (
     Workload,
 )
 from onefold.cli import main
+from onefold.estimators.setting_up import set_up
 from onefold.kernels import RBF
 from onefold.machine.speed import Speed, _read, machine_speed, measure
 from onefold.machine.threads import use_threads
@@ -266,3 +268,19 @@ def test_a_plan_has_the_time_budget_of_the_approximation():
     for wrong in (0, -1.0, float("nan"), "long"):
         with pytest.raises(ValueError, match="seconds must be a number greater than 0"):
             Auto(seconds=wrong)
+
+
+def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
+    n, m = 400, 20
+    X, y = np.random.default_rng(0).random((n, 2)), np.arange(float(n))
+
+    def load(cv):
+        return set_up(LSSVRCV(approximation=Nystroem(m), cv=cv), X, y).run.load
+
+    assert [load(cv).groups for cv in (5, "loo", KFold(3, shuffle=True))] == [0, 0, 0]
+    assert load(RepeatedKFold(n_splits=4, n_repeats=2, random_state=0)).groups == 16
+    few, many = (Workload(13, 11, 8, groups=groups) for groups in (0, 100))
+    for rows in (4000, 10**6):  # trained from factors, and from sums
+        with use_threads(1):
+            extra = Nystroem(100).memory(rows, 2, 1, many) - Nystroem(100).memory(rows, 2, 1, few)
+        assert extra > 90 * 8 * 100**2 / 3

@@ -82,21 +82,24 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
 
     In arrays of m × m a model holds its coordinates, the sum over all rows and its eigenvectors (3), and
     for each of k folds the sums over its rows and those of its training part, as they are and centred
-    (3 k). While they are made there are the sums in the landmarks' own coordinates besides (k + 3). The
-    best model of a search stays while others are tried.
+    (3 k); where folds overlap, one sum for each group of rows that they move together. While they are
+    made there are the sums in the landmarks' own coordinates besides (k + 3). The best model of a search
+    stays while others are tried.
     """
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
-    folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= GROUP_BYTES else 0
+    groups = max(load.groups, load.folds)
+    folds = load.folds if load.folds > 1 and 8 * groups * m * m <= GROUP_BYTES else 0
+    groups = groups if folds else 0
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
-    model = (3 + 3 * folds) * square
+    model = (3 + groups + 2 * folds) * square
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
     if uses_factors(n, m):
         return int(_factored(n, m, targets, load, at_once) + rows + workers * _TILE + _LIBRARIES)
-    collecting = (2 + max(1, folds) + 2 * workers) * square
+    collecting = (2 + max(1, groups) + 2 * workers) * square
     # Threads have heaps of their own, which keep what they summed.
-    solving = ((folds + 3 if folds else 5) + 2 * (workers - 1)) * square
+    solving = ((groups + 3 if groups else 5) + 2 * (workers - 1)) * square
     # Models that run side by side hold what they keep at once, but seldom what they pass through.
     held = kept + at_once * model
     stages = [_FREED * (kept + at_once * collecting)]
@@ -122,7 +125,8 @@ def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> flo
     workers = thread_budget() if at_once == 1 else 1
     features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, _ERROR_ROWS)
     folds = load.folds if load.folds > 1 else 0
-    model = features + (2 + folds) * square
+    factors = min(max(load.groups, folds) * square, features)  # of each group, no taller than its rows
+    model = features + 2 * square + factors
     kept = model if load.kernels > 1 else 0.0
     pieces = 4.0 if load.folds == 1 else 4.0 * workers / (folds or 8)
     solving = kept + at_once * model + pieces * features + 5 * square

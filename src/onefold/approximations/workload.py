@@ -20,6 +20,8 @@ class Workload:
         Kernels, and ridges for each.
     folds : int
         0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole.
+    groups : int
+        Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
     predictions : bool
         Whether the held-out predictions of every ridge are looked at, or squared errors suffice.
     whole : bool
@@ -36,6 +38,7 @@ class Workload:
     kernels: int = 1
     alphas: int = 1
     folds: int = 0
+    groups: int = field(default=0, kw_only=True)
     predictions: bool = True
     whole: bool = True
     smoother: bool = False

@@ -42,7 +42,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         check_folds(cv, _num_samples(X))
     else:
         splits = splits_of(cv, X, y, problem, task, groups)
-    load = workload(len(kernels), alphas.size, splits, criterion, estimator.refit)
+    load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
@@ -57,16 +57,23 @@ def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any
 
 
 def workload(
-    kernels: int, alphas: int, splits: Splits | None, criterion: Criterion, refit: Any = "same"
+    problem: Problem,
+    kernels: int,
+    alphas: int,
+    splits: Splits | None,
+    criterion: Criterion,
+    refit: Any = "same",
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     if splits is None:
         return Workload(kernels, alphas, folds=1, smoother=criterion.needs == "smoother", refit=refit)
     alone = splits.leave_one_out
+    overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(
         kernels,
         alphas,
         folds=1 if alone else len(splits.left_out),
+        groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
         predictions=alone or criterion.needs != "squares",
         whole=alone or criterion.needs == "rows",
         parts=splits.left_out,
