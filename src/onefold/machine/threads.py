@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -67,7 +68,13 @@ _BUDGET: ContextVar[int | None] = ContextVar("onefold_threads", default=None)
 def thread_budget() -> int:
     """How many threads work may run on here: what `use_threads` set, or every core."""
     budget = _BUDGET.get()
-    return count_workers(None) if budget is None else budget
+    return _every_core(os.environ.get("OMP_NUM_THREADS", "")) if budget is None else budget
+
+
+@cache
+def _every_core(omp_threads: str) -> int:
+    """Found once for each setting of OMP_NUM_THREADS: to look takes longer than a short transform."""
+    return count_workers(None)
 
 
 @contextmanager
