@@ -50,16 +50,17 @@ def count_workers(n_jobs: int | None) -> int:
     is set: joblib sets it in its worker processes, so that a search inside a search does not start
     cores² threads.
     """
-    cores = min([cpu_count(), *_quotas(), *_omp_limit()])
-    if n_jobs is None:
-        return cores
-    try:
-        number = operator.index(n_jobs)
-    except TypeError:
-        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
+    number = -1
+    if n_jobs is not None:
+        try:
+            number = operator.index(n_jobs)
+        except TypeError:
+            raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
     if number == 0:
         raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
-    return number if number > 0 else max(1, cores + 1 + number)
+    if number > 0:
+        return number
+    return max(1, min([cpu_count(), *_quotas(), *_omp_limit()]) + 1 + number)
 
 
 _BUDGET: ContextVar[int | None] = ContextVar("onefold_threads", default=None)
