@@ -176,6 +176,8 @@ class Auto(Approximation):
     ) -> tuple[Approximation, str]:
         if any(isinstance(kernel, Precomputed) for kernel in kernels):
             return Exact(), "a kernel matrix is given: exact"
+        if problem.streamed:
+            return Nystroem(random_state=self.random_state), "rows are streamed to the device: landmarks"
         found = make_plan(self, *problem.shape, load, asked=False)
         return found.approximation, found.reason
 
