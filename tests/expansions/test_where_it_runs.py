@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from onefold import KernelRidge
 from onefold.expansions import Expansion, kernel
-from onefold.kernels import RBF, Precomputed
+from onefold.kernels import RBF, Linear, Polynomial, Precomputed
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(2)
@@ -44,6 +45,23 @@ def test_otherwise_the_expansion_goes_to_the_rows() -> None:
     assert_allclose(THERE.predict(X), HOST.predict(X), atol=1e-10)
     assert THERE._beside(torch.asarray(X)) is THERE
     assert HOST._beside(X) is HOST
+
+
+@pytest.mark.parametrize("function", [RBF(0.4), RBF(0.4, metric=np.eye(3)), Polynomial(0.4), Linear()])
+def test_sparse_centres_go_to_the_rows(function) -> None:
+    thin = Expansion(function, sp.csr_array(HOST.centres), HOST.coef, HOST.intercept)
+    for got, expected in [(thin.predict, thin.predict(X)), (thin.gradient, thin.gradient(X))]:
+        moved = got(torch.asarray(X))
+        assert isinstance(moved, torch.Tensor)
+        assert_allclose(moved.numpy(), expected, atol=1e-10)
+
+
+def test_sparse_rows_and_a_grid() -> None:
+    model = KernelRidge(RBF(0.4), alpha=0.1, approximation="grid").fit(X, X[:, 0])
+    rows = sp.csr_array(np.vstack([X[:5], 9 + X[:5]]))
+    assert_allclose(model.predict(rows), model.predict(rows.toarray()), rtol=1e-14)
+    grid = model.expansion_
+    assert_allclose(grid.gradient(rows), grid.gradient(rows.toarray()), rtol=1e-14)
 
 
 def test_kernel_values_go_too() -> None:

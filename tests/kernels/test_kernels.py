@@ -132,6 +132,20 @@ def test_nearly_equal_rows_far_from_the_origin(kernel, offset) -> None:
     assert_allclose(gram(kernel, X), kernel.profile(kernel.unit * 2.0 * squared), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [RBF(2.0), Matern(2.0, 0.5), Matern(2.0, 2.5)], ids=repr)
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 2.0**33), (np.float32, 2.0**15)])
+def test_distances_of_which_only_rounding_is_left(kernel, dtype, offset) -> None:
+    """The rounding of ‖a‖² is many times the square of the kernel's reach."""
+    steps = 2.0**-7 * np.arange(40).reshape(20, 2)
+    Z = np.vstack([steps, steps[::-1] + offset]).astype(dtype)
+    exact = Z.astype(np.longdouble)
+    squared = ((exact[:, None] - exact[None]) ** 2).sum(-1).astype(float)
+    expected = kernel.profile(kernel.unit * 2.0 * squared)
+    # √γ is no power of two: rows times it are rounded.
+    assert_allclose(kernel(Z, Z), expected, atol=32 * offset * np.finfo(dtype).eps)
+    assert_allclose(kernel.bind(Z)(Z[::-1]), expected[::-1], atol=32 * offset * np.finfo(dtype).eps)
+
+
 @settings(max_examples=60, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=st.floats(-1e8, 1e8)), st.floats(1e-3, 1e3))
 def test_radial_values_stay_in_the_unit_interval(X, gamma) -> None:

@@ -21,6 +21,7 @@ from onefold.machine.threads import thread_budget
 LARGEST_DIMENSION = 4
 _TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}  # grid points; what WᵀW holds grows as 7^d each
 _FEWEST = 8  # points per axis
+_DECADES = 150  # of distances, on either side of 1: their squares are numbers
 _POINTS_PER_WIDTH = 6  # grid steps until the kernel has fallen to one half
 
 
@@ -116,12 +117,18 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
 
 def half_width(kernel: Kernel, d: int, axis: int) -> float:
     """The distance along one axis at which a stationary kernel falls to half its value at 0."""
-    distances = np.logspace(-8, 8, 3201)
-    rows = np.zeros((distances.size, d))
-    rows[:, axis] = distances
-    values = kernel(np.zeros((1, d)), rows)[0]
-    below = np.flatnonzero(values <= 0.5 * kernel.diagonal(np.zeros((1, d)))[0])
-    return float(distances[below[0]]) if below.size else np.inf
+    half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]
+
+    def first(exponents: Any) -> float:
+        """The first power of ten, of rising ones, at which it has fallen."""
+        rows = np.zeros((exponents.size, d))
+        rows[:, axis] = 10.0**exponents
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = np.flatnonzero(kernel(np.zeros((1, d)), rows)[0] <= half)
+        return float(exponents[below[0]]) if below.size else np.inf
+
+    decade = first(np.arange(-_DECADES, _DECADES + 1.0))
+    return decade if np.isinf(decade) else 10.0 ** first(decade - 1 + np.arange(201) / 200)
 
 
 def _keys(t: Any) -> Any:

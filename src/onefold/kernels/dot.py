@@ -35,8 +35,10 @@ class Linear(Kernel):
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)
-        weights = xp.ones_like(self(rows, landmarks)) if factor is None else factor
-        return xp.stack(weighted_sums(weights, coef, landmarks), axis=2)
+        if factor is None:  # the same at every row
+            same = (landmarks.T @ coef)[None, ...]
+            return xp.broadcast_to(same, (rows.shape[0], *same.shape[1:]))
+        return xp.stack(weighted_sums(factor, coef, landmarks), axis=2)
 
 
 @dataclass(frozen=True, repr=False)

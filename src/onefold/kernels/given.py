@@ -16,7 +16,10 @@ class Precomputed(Kernel):
     always_psd = False
 
     def __call__(self, A: Array, B: Array) -> Array:
-        raise TypeError("A precomputed kernel has no rows to compare; X is the kernel matrix itself.")
+        raise TypeError(
+            "a precomputed kernel has no rows to compare, X being the kernel matrix itself; use it by "
+            "itself, and add or multiply matrices before they are given."
+        )
 
     def diagonal(self, A: Array) -> Array:
         return namespace(A).linalg.diagonal(A)

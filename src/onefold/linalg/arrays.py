@@ -113,18 +113,6 @@ def take_rows(x: Array, index: Any) -> Array:
     return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)
 
 
-def replace_rows(x: Array, index: Any, values: Array) -> Array:
-    """A copy of `x` with the rows of the given numbers replaced, in any library."""
-    if is_numpy(x):
-        copy = x.copy()
-        copy[index] = values
-        return copy
-    xp = namespace(x)
-    source = np.arange(x.shape[0])
-    source[index] = x.shape[0] + np.arange(len(index))
-    return take_rows(xp.concat([x, values]), source)
-
-
 def all_finite(x: Array) -> bool:
     """True if no entry is NaN or infinite."""
     xp = namespace(x)
