@@ -31,7 +31,10 @@ class Tile(Protocol):
 
 def check_width(gamma: Any, name: str = "gamma") -> Width:
     """A positive number, or a tuple of non-negative numbers, one per feature."""
-    values = np.asarray(gamma, dtype=np.float64) if not isinstance(gamma, str) else None
+    try:
+        values = None if isinstance(gamma, str) else np.asarray(gamma, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = None
     if values is None or values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError(f"{name} must be a positive number or one per feature; got {gamma!r}.")
     if values.ndim == 0:

@@ -7,6 +7,7 @@ Of the linear kernel ∇ₓ k(x, z) = z, of the polynomial one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -58,9 +59,9 @@ class Polynomial(WidthKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not np.isfinite(self.degree) or self.degree <= 0:
-            raise ValueError(f"degree must be greater than 0; got {self.degree!r}.")
-        if not np.isfinite(self.coef0):
+        if not isinstance(self.degree, Real) or not 0 < self.degree < np.inf:
+            raise ValueError(f"degree must be a number greater than 0; got {self.degree!r}.")
+        if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}.")
 
     @property
