@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from onefold import LSSVR
 from onefold.kernels import (
     RBF,
     CallableKernel,
@@ -153,6 +155,18 @@ def test_radial_values_stay_in_the_unit_interval(X, gamma) -> None:
     assert np.all(K >= 0)
     assert np.all(K <= 1)
     assert np.all(np.diagonal(K) == 1)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(1e308), Matern(1e308), Laplacian(1e308), Polynomial(1.0, degree=2.5, coef0=0.0)],
+    ids=repr,
+)
+def test_what_overflows_is_refused_and_warns_of_nothing_else(kernel) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="NaN or infinite values"):
+            LSSVR(kernel).fit(A, A[:, 0])
 
 
 def test_scratch_memory_does_not_grow_with_the_rows() -> None:

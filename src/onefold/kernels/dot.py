@@ -105,6 +105,6 @@ class Polynomial(WidthKernel):
 
 
 def _power(tile: Array, exponent: float) -> Array:
-    with np.errstate(over="ignore"):  # what overflows is refused by whoever asked for the tile
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
         tile **= exponent
     return tile
