@@ -64,10 +64,6 @@ class Smoother(ABC):
         With a border, the determinant on the complement of s: that of the restricted likelihood.
         """
 
-    def degrees_of_freedom(self, alphas: Any) -> Any:
-        """The number n − tr R_b, the intercept counted."""
-        return self.n - self.trace(alphas)
-
 
 @dataclass(frozen=True)
 class BorderCorrection:
