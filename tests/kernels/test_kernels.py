@@ -217,6 +217,11 @@ def test_wrong_parameters_are_named(make, words) -> None:
 def test_scale_is_scikit_learns() -> None:
     assert resolve_gamma("scale", A) == pytest.approx(1 / (4 * A.var()))
     assert resolve_gamma("scale", sp.csr_array(A)) == pytest.approx(1 / (4 * A.var()))
+    assert resolve_gamma("scale", sp.csr_array(A + 1e8)) == pytest.approx(1 / (4 * A.var()), rel=1e-6)
+    repeated = sp.csr_array(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))  # 1 + 2 in one place
+    assert resolve_gamma("scale", repeated) == pytest.approx(1 / (2 * repeated.toarray().var()))
+    small = sp.csr_array(np.array([[100, 0], [0, 100]], dtype=np.int8))
+    assert resolve_gamma("scale", small) == pytest.approx(1 / (2 * 2500.0))
     assert resolve_gamma("scale", np.ones((3, 2))) == 1.0
     assert resolve_gamma(None, A) == 0.25
 
