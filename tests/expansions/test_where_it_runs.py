@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -54,6 +57,20 @@ def test_sparse_centres_go_to_the_rows(function) -> None:
         moved = got(torch.asarray(X))
         assert isinstance(moved, torch.Tensor)
         assert_allclose(moved.numpy(), expected, atol=1e-10)
+
+
+def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
+    """Torch warns once in a process: in this one it may have done so already."""
+    script = """
+import numpy as np, torch, warnings
+from onefold.linalg import like
+warnings.simplefilter("error")
+values = np.ones(3)
+values.flags.writeable = False
+like(values, torch.zeros(1)).add_(1)
+assert (values == 1).all()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_sparse_rows_and_a_grid() -> None:

@@ -62,7 +62,8 @@ def like(values: Any, reference: Array) -> Array:
     xp = namespace(reference)
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
-    source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
+    # torch shares memory with NumPy where it can, and warns of arrays that must not be written to.
+    source = values if is_foreign(values) else np.require(values, dtype=np.float64, requirements="W")
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
 
