@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from onefold import KernelRidge
 from onefold.expansions import Expansion, kernel
 from onefold.kernels import RBF, Linear, Polynomial, Precomputed
+from onefold.linalg import to_numpy
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(2)
@@ -88,3 +89,9 @@ def test_kernel_values_go_too() -> None:
     expected = values @ HOST.coef + HOST.intercept
     assert_allclose(there._by_blocks(values, Expansion._values), expected)
     assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)
+
+
+def test_a_dtype_that_numpy_lacks_comes_back_as_single() -> None:
+    back = to_numpy(torch.tensor([1.0, 2.5], dtype=torch.bfloat16))
+    assert back.dtype == np.float32
+    assert back.tolist() == [1.0, 2.5]

@@ -51,7 +51,8 @@ def to_numpy(x: Array) -> Any:
     if not is_foreign(x):
         return x if is_sparse(x) else np.asarray(x)
     if is_torch_array(x):
-        return x.detach().cpu().numpy()
+        host = x.detach().cpu()
+        return (host.float() if str(host.dtype) == "torch.bfloat16" else host).numpy()
     if hasattr(x, "get"):  # CuPy copies to the host only when told to
         return x.get()
     return np.from_dlpack(x)
