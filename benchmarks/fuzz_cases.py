@@ -240,6 +240,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "lssvc-names": named,
     "lssvr": estimator(LSSVR("polynomial", gamma="scale", degree=2)),
     "lssvr-sum": estimator(LSSVR(RBF((0.1, 0.2, 0.7)) + Linear() * Matern(1.5))),
+    "lssvr-metric": estimator(LSSVR(Matern(0.5, metric=[[1, 0.5, 0], [0, 2, 0], [-1, 0, 0.3]]))),
     "kernelridge": estimator(KernelRidge(Polynomial(0.5, degree=3), alpha=[0.1, 1.0]), "targets"),
     "precomputed": precomputed,
     "sparse-rows": sparse_rows("rbf"),

@@ -188,6 +188,16 @@ def test_a_grid_has_the_gradient_of_its_kernel_expansion() -> None:
     assert_allclose(grid.gradient(rows), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.3), Matern(0.3, 0.5), Matern(0.3)], ids=repr)
+def test_clusters_very_far_apart(kernel) -> None:
+    near = np.round(RNG.normal(size=(8, 2)) * 2**10) / 2**10
+    coef = RNG.normal(size=(8, 1))
+    far = Expansion(kernel, np.vstack([near, near + 2.0**33]), np.vstack([coef, coef]), np.zeros(1))
+    expected = Expansion(kernel, near, coef, np.zeros(1)).gradient(near + 0.5)
+    both = far.gradient(np.vstack([near + 0.5, near + 0.5 + 2.0**33]))
+    assert_allclose(both, np.concatenate([expected, expected]), atol=1e-5)
+
+
 def test_what_has_no_derivative_says_so() -> None:
     own = Expansion(CallableKernel(lambda a, b: a @ b.T), np.eye(3), np.ones((3, 1)), np.zeros(1))
     with pytest.raises(ValueError, match="has no derivative here"):

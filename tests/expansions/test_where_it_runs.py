@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from onefold import KernelRidge
 from onefold.expansions import Expansion, kernel
-from onefold.kernels import RBF, Precomputed
+from onefold.kernels import RBF, Linear, Polynomial, Precomputed
+from onefold.linalg import to_numpy
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(2)
@@ -46,6 +51,37 @@ def test_otherwise_the_expansion_goes_to_the_rows() -> None:
     assert HOST._beside(X) is HOST
 
 
+@pytest.mark.parametrize("function", [RBF(0.4), RBF(0.4, metric=np.eye(3)), Polynomial(0.4), Linear()])
+def test_sparse_centres_go_to_the_rows(function) -> None:
+    thin = Expansion(function, sp.csr_array(HOST.centres), HOST.coef, HOST.intercept)
+    for got, expected in [(thin.predict, thin.predict(X)), (thin.gradient, thin.gradient(X))]:
+        moved = got(torch.asarray(X))
+        assert isinstance(moved, torch.Tensor)
+        assert_allclose(moved.numpy(), expected, atol=1e-10)
+
+
+def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
+    """Torch warns once in a process: in this one it may have done so already."""
+    script = """
+import numpy as np, torch, warnings
+from onefold.linalg import like
+warnings.simplefilter("error")
+values = np.ones(3)
+values.flags.writeable = False
+like(values, torch.zeros(1)).add_(1)
+assert (values == 1).all()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_sparse_rows_and_a_grid() -> None:
+    model = KernelRidge(RBF(0.4), alpha=0.1, approximation="grid").fit(X, X[:, 0])
+    rows = sp.csr_array(np.vstack([X[:5], 9 + X[:5]]))
+    assert_allclose(model.predict(rows), model.predict(rows.toarray()), rtol=1e-14)
+    grid = model.expansion_
+    assert_allclose(grid.gradient(rows), grid.gradient(rows.toarray()), rtol=1e-14)
+
+
 def test_kernel_values_go_too() -> None:
     values = RNG.standard_normal((6, 20))
     host = Expansion(Precomputed(), None, HOST.coef, HOST.intercept)
@@ -53,3 +89,9 @@ def test_kernel_values_go_too() -> None:
     expected = values @ HOST.coef + HOST.intercept
     assert_allclose(there._by_blocks(values, Expansion._values), expected)
     assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)
+
+
+def test_a_dtype_that_numpy_lacks_comes_back_as_single() -> None:
+    back = to_numpy(torch.tensor([1.0, 2.5], dtype=torch.bfloat16))
+    assert back.dtype == np.float32
+    assert back.tolist() == [1.0, 2.5]

@@ -77,6 +77,27 @@ class TestLattice:
         points = lattice.points()
         assert_allclose(lattice.kernel_products(kernel)(V), V @ kernel(points, points), atol=1e-12)
 
+    @pytest.mark.parametrize("scale", [1e-120, 1e-12, 1e12, 1e120])
+    def test_the_size_does_not_depend_on_the_unit_of_the_features(self, scale: float) -> None:
+        highest = np.array([3.0, 5.0])
+        for make in (lambda c: RBF(0.5 / c**2), lambda c: Laplacian(0.5 / c) * RBF(0.5 / c**2)):
+            expected = make_lattice(make(1.0), 0 * highest, highest).counts
+            assert make_lattice(make(scale), 0 * highest, scale * highest).counts == expected
+
+    @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1.0, 1e3, 1e12])
+    def test_a_constant_feature_has_the_kernels_own_extent(self, scale: float) -> None:
+        kernel, constant = RBF(0.5 / scale**2), 3.0 * scale
+        lattice = make_lattice(kernel, np.array([-scale, constant]), np.array([scale, constant]))
+        assert lattice.counts[1] == 9
+        rows = np.array([[0.3 * scale, constant]])
+        interpolated = lattice.weights(rows) @ kernel(lattice.points(), rows)
+        assert_allclose(interpolated, 1.0, atol=2e-3)
+
+    def test_an_axis_is_never_finer_than_the_rounding_of_its_feature(self) -> None:
+        lattice = make_lattice(RBF(1e40), np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+        assert np.unique(lattice.points()[:, 1]).size == lattice.counts[1]
+        assert lattice.inside(np.array([[0.5, 1.0]])).all()
+
     def test_the_size_follows_range_and_width(self) -> None:
         assert_allclose(half_width(RBF(2.0), 3, 1), np.sqrt(np.log(2) / 2), rtol=0.02)
         wide = make_lattice(RBF(0.1), np.zeros(2), np.ones(2))

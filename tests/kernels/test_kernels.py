@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from onefold import LSSVR
 from onefold.kernels import (
     RBF,
     CallableKernel,
@@ -132,6 +134,20 @@ def test_nearly_equal_rows_far_from_the_origin(kernel, offset) -> None:
     assert_allclose(gram(kernel, X), kernel.profile(kernel.unit * 2.0 * squared), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", [RBF(2.0), Matern(2.0, 0.5), Matern(2.0, 2.5)], ids=repr)
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 2.0**33), (np.float32, 2.0**15)])
+def test_distances_of_which_only_rounding_is_left(kernel, dtype, offset) -> None:
+    """The rounding of ‖a‖² is many times the square of the kernel's reach."""
+    steps = 2.0**-7 * np.arange(40).reshape(20, 2)
+    Z = np.vstack([steps, steps[::-1] + offset]).astype(dtype)
+    exact = Z.astype(np.longdouble)
+    squared = ((exact[:, None] - exact[None]) ** 2).sum(-1).astype(float)
+    expected = kernel.profile(kernel.unit * 2.0 * squared)
+    # √γ is no power of two: rows times it are rounded.
+    assert_allclose(kernel(Z, Z), expected, atol=32 * offset * np.finfo(dtype).eps)
+    assert_allclose(kernel.bind(Z)(Z[::-1]), expected[::-1], atol=32 * offset * np.finfo(dtype).eps)
+
+
 @settings(max_examples=60, deadline=None)
 @given(arrays(np.float64, (6, 2), elements=st.floats(-1e8, 1e8)), st.floats(1e-3, 1e3))
 def test_radial_values_stay_in_the_unit_interval(X, gamma) -> None:
@@ -139,6 +155,18 @@ def test_radial_values_stay_in_the_unit_interval(X, gamma) -> None:
     assert np.all(K >= 0)
     assert np.all(K <= 1)
     assert np.all(np.diagonal(K) == 1)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(1e308), Matern(1e308), Laplacian(1e308), Polynomial(1.0, degree=2.5, coef0=0.0)],
+    ids=repr,
+)
+def test_what_overflows_is_refused_and_warns_of_nothing_else(kernel) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="NaN or infinite values"):
+            LSSVR(kernel).fit(A, A[:, 0])
 
 
 def test_scratch_memory_does_not_grow_with_the_rows() -> None:
@@ -164,10 +192,15 @@ def test_scratch_memory_does_not_grow_with_the_rows() -> None:
         (lambda: RBF(-1.0), "greater than 0"),
         (lambda: RBF(float("nan")), "positive number"),
         (lambda: RBF("wide"), "positive number"),
+        (lambda: RBF(1 + 2j), "positive number"),
+        (lambda: RBF({}), "positive number"),
         (lambda: RBF((0.1, -0.2)), "not be negative"),
         (lambda: RBF((0.0, 0.0)), "for every feature"),
         (lambda: Matern(1.0, nu=2.0), "nu must be"),
         (lambda: Polynomial(degree=0), "degree"),
+        (lambda: Polynomial(degree="3"), "degree must be a number"),
+        (lambda: Polynomial(degree=np.array([2.0])), "degree must be a number"),
+        (lambda: Polynomial(coef0=None), "coef0 must be a finite number"),
         (lambda: Polynomial(coef0=float("inf")), "coef0"),
         (lambda: resolve_kernel("gauss", 1.0, 3, 1.0), "unknown kernel 'gauss'"),
         (lambda: resolve_kernel(3, 1.0, 3, 1.0), "must be a name"),
@@ -184,6 +217,11 @@ def test_wrong_parameters_are_named(make, words) -> None:
 def test_scale_is_scikit_learns() -> None:
     assert resolve_gamma("scale", A) == pytest.approx(1 / (4 * A.var()))
     assert resolve_gamma("scale", sp.csr_array(A)) == pytest.approx(1 / (4 * A.var()))
+    assert resolve_gamma("scale", sp.csr_array(A + 1e8)) == pytest.approx(1 / (4 * A.var()), rel=1e-6)
+    repeated = sp.csr_array(([1.0, 2.0, 3.0], [0, 0, 1], [0, 2, 3]), shape=(2, 2))  # 1 + 2 in one place
+    assert resolve_gamma("scale", repeated) == pytest.approx(1 / (2 * repeated.toarray().var()))
+    small = sp.csr_array(np.array([[100, 0], [0, 100]], dtype=np.int8))
+    assert resolve_gamma("scale", small) == pytest.approx(1 / (2 * 2500.0))
     assert resolve_gamma("scale", np.ones((3, 2))) == 1.0
     assert resolve_gamma(None, A) == 0.25
 

@@ -200,6 +200,8 @@ def test_a_grid_of_a_metric_that_mixes_features() -> None:
         (lambda: RBF(metric=[]), "one weight per feature"),
         (lambda: RBF(metric=[[1.0, 2.0], [3.0]]), "array of numbers"),
         (lambda: RBF(metric="full"), "array of numbers"),
+        (lambda: RBF(metric=["1", "2"]), "array of numbers"),
+        (lambda: RBF(metric=np.array([1 + 2j, 1])), "array of numbers"),
         (lambda: RBF(metric=[1.0, np.nan]), "finite"),
         (lambda: RBF(metric=[1.0, np.inf]), "finite"),
         (lambda: Matern(metric=[1.0, -1.0]), "not be negative"),

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.linalg import namespace, to_numpy
 from onefold.linalg.conjugate_gradients import conjugate_gradients
+from onefold.smoothers.toeplitz.iterate import refined_gradients
 
 
 def system(shape=(), n=40, columns=3, seed=0):
@@ -102,3 +103,10 @@ def test_what_is_not_positive_definite_is_reported(value) -> None:
     found = solve(np.diag([1.0, value]), np.array([[1.0], [2.0]]), limit=50)
     assert found.state == "indefinite"
     assert solve(np.eye(2), np.ones((2, 1)), precondition=lambda R: -R).state == "indefinite"
+
+
+def test_a_right_hand_side_of_nan_never_counts_as_solved() -> None:
+    B = np.array([[np.nan, 1.0, 1.0], [1.0, 2.0, 3.0]])
+    settings = {"start": None, "tolerance": 1e-10, "norm": 1.0, "limit": 10}
+    found = refined_gradients(lambda V: V.copy(), lambda V: V.copy(), B, **settings)
+    assert found.state != "converged"

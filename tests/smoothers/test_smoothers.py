@@ -84,7 +84,6 @@ def test_against_the_dense_twin(name, gamma, kind) -> None:
     assert_allclose(to_numpy(smoother.residuals(Y, ALPHAS)), R @ Y, atol=1e-9)
     trace = np.trace(R, axis1=1, axis2=2)
     assert_allclose(smoother.trace(ALPHAS), trace, atol=1e-9)
-    assert_allclose(smoother.degrees_of_freedom(ALPHAS), n - trace, atol=1e-9)
     for a, value in zip(ALPHAS, smoother.logdet(ALPHAS)):
         G = K + a * np.eye(n)
         if border is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
-from onefold.linalg import Array, like, to_numpy
+from onefold.linalg import Array, is_sparse, like, to_numpy
 from onefold.machine.spans import spans
 from onefold.machine.threads import use_threads
 
@@ -83,7 +83,7 @@ class GridExpansion:
 
         O(rows · 4^d) inside the grid; rows outside it take the kernel expansion, O(points) each.
         """
-        rows = np.asarray(to_numpy(X), dtype=np.float64)
+        rows = self._rows(X)
         lattice = self.lattice
         out = np.empty((rows.shape[0], self.coef.shape[1]))
         inside = lattice.inside(rows)
@@ -101,6 +101,10 @@ class GridExpansion:
 
         O(rows · points · d · targets) time: not of the interpolation, whose derivative has kinks.
         """
-        rows = np.asarray(to_numpy(X), dtype=np.float64)
+        rows = self._rows(X)
         with use_threads(n_jobs):
             return like(gradient_product(self.kernel, rows, self.centres, self.coef), X)
+
+    def _rows(self, X: Array) -> Any:
+        """Rows as a dense NumPy array: of a few features, sparse ones save nothing."""
+        return np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)

@@ -108,10 +108,10 @@ class Expansion:
         if is_foreign(self.coef) and is_foreign(X) and device_of(self.coef) == device_of(X):
             return self
         centres = self.centres
-        if centres is not None and not is_sparse(centres):
-            centres = like(to_numpy(centres), X)
-        coef, intercept = (like(to_numpy(array), X) for array in (self.coef, self.intercept))
-        return Expansion(self.kernel, centres, coef, intercept)
+        if is_sparse(centres):  # no other library has a place for them
+            centres = centres.toarray()
+        arrays = (centres, self.coef, self.intercept)
+        return Expansion(self.kernel, *(None if a is None else like(to_numpy(a), X) for a in arrays))
 
     @property
     def n_centres(self) -> int:

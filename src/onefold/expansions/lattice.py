@@ -21,6 +21,8 @@ from onefold.machine.threads import thread_budget
 LARGEST_DIMENSION = 4
 _TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}  # grid points; what WᵀW holds grows as 7^d each
 _FEWEST = 8  # points per axis
+_SMALLEST = 1e-10  # extent of an axis, of the size of what lies on it
+_DECADES = 150  # of distances, on either side of 1: their squares are numbers
 _POINTS_PER_WIDTH = 6  # grid steps until the kernel has fallen to one half
 
 
@@ -99,29 +101,37 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
         within 65,536, 362², 32³ and 10⁴ points for 1 to 4 dimensions.
     """
     d = len(lowest)
+    middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
+    widths = np.array([half_width(kernel, d, axis) for axis in range(d)])
+    # Around a constant feature as far as the kernel reaches, if steps are to be told from rounding.
+    reach = np.maximum(np.where(np.isfinite(widths), widths, 1.0), _SMALLEST * np.abs(middle))
     extent = np.asarray(highest, dtype=np.float64) - lowest
-    extent = np.where(extent > 0, extent, 1.0)
+    extent = np.where(extent > 0, extent, reach)
     if counts is None:
         limit = round(_TOTAL[d] ** (1 / d))
-        step = np.array([half_width(kernel, d, axis) for axis in range(d)]) / _POINTS_PER_WIDTH
-        wanted = np.ceil(np.minimum(extent / step, limit)) + 3
+        wanted = np.ceil(np.minimum(extent / (widths / _POINTS_PER_WIDTH), limit)) + 3
         chosen = np.clip(wanted, _FEWEST, max(limit, _FEWEST)).astype(int)
     else:
         chosen = np.broadcast_to(np.asarray(counts, dtype=int), d)
     # A hair of room, so that rounding does not push the outermost rows off the grid.
     step = extent / (chosen - 3) * (1 + 1e-6)
-    middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
     return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
 
 
 def half_width(kernel: Kernel, d: int, axis: int) -> float:
     """The distance along one axis at which a stationary kernel falls to half its value at 0."""
-    distances = np.logspace(-8, 8, 3201)
-    rows = np.zeros((distances.size, d))
-    rows[:, axis] = distances
-    values = kernel(np.zeros((1, d)), rows)[0]
-    below = np.flatnonzero(values <= 0.5 * kernel.diagonal(np.zeros((1, d)))[0])
-    return float(distances[below[0]]) if below.size else np.inf
+    half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]
+
+    def first(exponents: Any) -> float:
+        """The first power of ten, of rising ones, at which it has fallen."""
+        rows = np.zeros((exponents.size, d))
+        rows[:, axis] = 10.0**exponents
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = np.flatnonzero(kernel(np.zeros((1, d)), rows)[0] <= half)
+        return float(exponents[below[0]]) if below.size else np.inf
+
+    decade = first(np.arange(-_DECADES, _DECADES + 1.0))
+    return decade if np.isinf(decade) else 10.0 ** first(decade - 1 + np.arange(201) / 200)
 
 
 def _keys(t: Any) -> Any:

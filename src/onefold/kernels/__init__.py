@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from onefold.kernels.base import Kernel, Product, Sum
 from onefold.kernels.dot import Linear, Polynomial
@@ -50,12 +53,18 @@ def resolve_gamma(gamma: Any, X: Array) -> Any:
     if isinstance(gamma, str):
         if gamma != "scale":
             raise ValueError(f'gamma must be a number, one per feature, None or "scale"; got {gamma!r}.')
-        if is_sparse(X):
-            variance = float(X.multiply(X).mean() - X.mean() ** 2)
-        else:
-            variance = float(namespace(X).var(double(X)))
+        variance = _sparse_variance(X) if is_sparse(X) else float(namespace(X).var(double(X)))
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     return gamma
+
+
+def _sparse_variance(X: Array) -> float:
+    """Of all entries, about their mean: a difference of two means of squares would lose its digits."""
+    entries = X.astype(np.float64)  # a copy
+    entries.sum_duplicates()
+    size, mean = math.prod(X.shape), entries.mean()
+    about = np.sum((entries.data - mean) ** 2) + (size - entries.nnz) * mean**2
+    return float(about) / size
 
 
 def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kernel:

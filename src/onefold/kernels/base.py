@@ -31,7 +31,10 @@ class Tile(Protocol):
 
 def check_width(gamma: Any, name: str = "gamma") -> Width:
     """A positive number, or a tuple of non-negative numbers, one per feature."""
-    values = np.asarray(gamma, dtype=np.float64) if not isinstance(gamma, str) else None
+    try:
+        values = None if isinstance(gamma, str) else np.asarray(gamma, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = None
     if values is None or values.ndim > 1 or values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError(f"{name} must be a positive number or one per feature; got {gamma!r}.")
     if values.ndim == 0:
@@ -132,8 +135,15 @@ class Kernel(ABC):
 
 @dataclass(frozen=True)
 class _Pair(Kernel):
+    """left(x, x') and right(x, x') as one."""
+
     left: Kernel
     right: Kernel
+
+    @staticmethod
+    @abstractmethod
+    def combine(left: Array, right: Array) -> Array:
+        """The value of both from those of each, over `left`."""
 
     def __post_init__(self) -> None:
         for part in (self.left, self.right):
@@ -171,34 +181,31 @@ class _Pair(Kernel):
         self.left.check_features(n_features)
         self.right.check_features(n_features)
 
+    def __call__(self, A: Array, B: Array) -> Array:
+        return self.combine(self.left(A, B), self.right(A, B))
+
+    def bind(self, landmarks: Array) -> Tile:
+        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
+        return lambda rows, out=None: self.combine(left(rows, out), right(rows))
+
+    def on_grid(self, axes: Sequence[Array]) -> Array:
+        return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))
+
+    def diagonal(self, A: Array) -> Array:
+        return self.combine(self.left.diagonal(A), self.right.diagonal(A))
+
+    def pairs(self, A: Array, B: Array) -> Array:
+        return self.combine(self.left.pairs(A, B), self.right.pairs(A, B))
+
 
 @dataclass(frozen=True)
 class Sum(_Pair):
     """k(x, x') = left(x, x') + right(x, x')."""
 
-    def __call__(self, A: Array, B: Array) -> Array:
-        tile = self.left(A, B)
-        tile += self.right(A, B)
-        return tile
-
-    def bind(self, landmarks: Array) -> Tile:
-        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
-
-        def tile(rows: Array, out: Array | None = None) -> Array:
-            total = left(rows, out)
-            total += right(rows)
-            return total
-
-        return tile
-
-    def on_grid(self, axes: Sequence[Array]) -> Array:
-        return self.left.on_grid(axes) + self.right.on_grid(axes)
-
-    def diagonal(self, A: Array) -> Array:
-        return self.left.diagonal(A) + self.right.diagonal(A)
-
-    def pairs(self, A: Array, B: Array) -> Array:
-        return self.left.pairs(A, B) + self.right.pairs(A, B)
+    @staticmethod
+    def combine(left: Array, right: Array) -> Array:
+        left += right
+        return left
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         parts = (self.left, self.right)
@@ -210,29 +217,10 @@ class Sum(_Pair):
 class Product(_Pair):
     """k(x, x') = left(x, x') · right(x, x')."""
 
-    def __call__(self, A: Array, B: Array) -> Array:
-        tile = self.left(A, B)
-        tile *= self.right(A, B)
-        return tile
-
-    def bind(self, landmarks: Array) -> Tile:
-        left, right = self.left.bind(landmarks), self.right.bind(landmarks)
-
-        def tile(rows: Array, out: Array | None = None) -> Array:
-            total = left(rows, out)
-            total *= right(rows)
-            return total
-
-        return tile
-
-    def on_grid(self, axes: Sequence[Array]) -> Array:
-        return self.left.on_grid(axes) * self.right.on_grid(axes)
-
-    def diagonal(self, A: Array) -> Array:
-        return self.left.diagonal(A) * self.right.diagonal(A)
-
-    def pairs(self, A: Array, B: Array) -> Array:
-        return self.left.pairs(A, B) * self.right.pairs(A, B)
+    @staticmethod
+    def combine(left: Array, right: Array) -> Array:
+        left *= right
+        return left
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         def part(moving: Kernel, held: Kernel) -> Array:

@@ -75,28 +75,38 @@ class HostDistances:
             np.multiply(norms, sign, out=left[:, -2])
             left[:, -1] = sign
             tile = product_into(left, self._right, out)
-        # The square of the smallest value is still a normal number: products of subnormal numbers
-        # take a processor a hundred times longer, and 2⁻⁶² of the diagonal is nothing.
-        farthest = self._distance_at(math.log(2.0) * (62 if tile.dtype == np.float32 else 510))
-        clip_in_place(tile, min(0.0, sign * farthest), max(0.0, sign * farthest))
         for i, j, difference in self.differences(A, *self._close_pairs(tile, norms, sign)):
             tile[i, j] = sign * (
                 squared_norms(difference)
                 if is_sparse(difference)
                 else np.einsum("ij,ij->i", difference, difference)
             )
+        farthest = sign * self._farthest(tile.dtype)
+        clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
         return tile
 
+    def _farthest(self, dtype: Any) -> float:
+        """The distance that stands for all further ones.
+
+        The square of the kernel there is still a normal number: products of subnormal numbers take a
+        processor a hundred times longer, and 2⁻⁶² of the diagonal is nothing.
+        """
+        return self._distance_at(math.log(2.0) * (62 if dtype == np.float32 else 510))
+
     def close_pairs(self, tile: Any, A: Array) -> tuple[Any, Any]:
         """Rows and columns of the pairs of a finished tile that :meth:`__call__` computed anew."""
-        return self._close_pairs(tile, squared_norms(A), self._unit)
+        return self._close_pairs(tile, squared_norms(A), self._unit, self._farthest(tile.dtype))
 
-    def _close_pairs(self, tile: Any, norms: Any, unit: float) -> tuple[Any, Any]:
+    def _close_pairs(
+        self, tile: Any, norms: Any, unit: float, farthest: float = math.inf
+    ) -> tuple[Any, Any]:
         if tile.size == 0 or not norms.max() + self._largest > self._harmless_norm:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        limit = np.minimum(_LOST_DIGITS * norms, _FAR).astype(tile.dtype) * tile.dtype.type(unit)
+        rounding = 4 * (self._Z.shape[1] + 2) * np.finfo(tile.dtype).eps  # of the sum, at most
+        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
+        limit = np.minimum(within, farthest).astype(tile.dtype) * tile.dtype.type(unit)
         near = np.less if unit > 0 else np.greater
         nearest = tile.min(axis=1) if unit > 0 else tile.max(axis=1)
         suspects = np.flatnonzero(near(nearest, limit))
@@ -130,7 +140,10 @@ class HostDistances:
 
 
 class DeviceDistances:
-    """unit · ‖a − z‖² beside an array of another library: one product and one pass, no host."""
+    """unit · ‖a − z‖² beside an array of another library: one product and one pass, no host.
+
+    Of close rows eps · ‖a‖² is lost: they must lie about 0 in units of the kernel's width.
+    """
 
     def __init__(self, Z: Array, unit: float) -> None:
         xp = namespace(Z)

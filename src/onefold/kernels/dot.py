@@ -7,6 +7,7 @@ Of the linear kernel ∇ₓ k(x, z) = z, of the polynomial one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -35,8 +36,10 @@ class Linear(Kernel):
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)
-        weights = xp.ones_like(self(rows, landmarks)) if factor is None else factor
-        return xp.stack(weighted_sums(weights, coef, landmarks), axis=2)
+        if factor is None:  # the same at every row
+            same = (landmarks.T @ coef)[None, ...]
+            return xp.broadcast_to(same, (rows.shape[0], *same.shape[1:]))
+        return xp.stack(weighted_sums(factor, coef, landmarks), axis=2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,9 +59,9 @@ class Polynomial(WidthKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not np.isfinite(self.degree) or self.degree <= 0:
-            raise ValueError(f"degree must be greater than 0; got {self.degree!r}.")
-        if not np.isfinite(self.coef0):
+        if not isinstance(self.degree, Real) or not 0 < self.degree < np.inf:
+            raise ValueError(f"degree must be a number greater than 0; got {self.degree!r}.")
+        if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}.")
 
     @property
@@ -89,7 +92,7 @@ class Polynomial(WidthKernel):
         return base
 
     def diagonal(self, A: Array) -> Array:
-        return (squared_norms(self.transform(A)(A)) + self.coef0) ** self.degree
+        return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)
@@ -102,6 +105,6 @@ class Polynomial(WidthKernel):
 
 
 def _power(tile: Array, exponent: float) -> Array:
-    with np.errstate(over="ignore"):  # what overflows is refused by whoever asked for the tile
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
         tile **= exponent
     return tile

@@ -16,7 +16,10 @@ class Precomputed(Kernel):
     always_psd = False
 
     def __call__(self, A: Array, B: Array) -> Array:
-        raise TypeError("A precomputed kernel has no rows to compare; X is the kernel matrix itself.")
+        raise TypeError(
+            "a precomputed kernel has no rows to compare, X being the kernel matrix itself; use it by "
+            "itself, and add or multiply matrices before they are given."
+        )
 
     def diagonal(self, A: Array) -> Array:
         return namespace(A).linalg.diagonal(A)
@@ -50,6 +53,4 @@ class CallableKernel(Kernel):
         return xp.asarray(tile, dtype=xp.float64, copy=True)
 
     def diagonal(self, A: Array) -> Array:
-        xp = namespace(A)
-        rows = range(A.shape[0])
-        return xp.concat([xp.reshape(self(A[i : i + 1], A[i : i + 1]), (1,)) for i in rows])
+        return self.pairs(A, A)

@@ -34,7 +34,8 @@ class Metric:
     def __post_init__(self) -> None:
         given = self.values.values if isinstance(self.values, Metric) else self.values
         try:
-            values = np.array(to_numpy(given), dtype=np.float64, order="C")
+            # A copy, and neither text nor complex numbers: these would lose their imaginary parts.
+            values = np.asarray(to_numpy(given)).astype(np.float64, order="C", casting="same_kind")
         except (TypeError, ValueError) as error:
             raise ValueError(f"metric must be an array of numbers; got {given!r:.60}.") from error
         square = values.ndim == 2 and values.shape[0] == values.shape[1]

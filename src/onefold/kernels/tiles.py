@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -19,6 +20,9 @@ from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.spans import spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
@@ -77,7 +81,8 @@ def gram(kernel: Kernel, X: Array) -> Array:
         return kernel(rows, rows)
     side = tile_side()
     parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
-    bound = [kernel.bind(rows) for _, rows in parts] if len(parts) > 1 else []
+    bind = _quietly(kernel.bind)
+    bound = [bind(rows) for _, rows in parts] if len(parts) > 1 else []
     K = np.empty((n, n))
 
     def fill(pair: tuple[int, int]) -> None:
@@ -94,7 +99,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
     threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
     pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
     with limit_blas(1 if len(parts) > 1 else None):  # also with one worker: the same digits
-        for _ in map_threads(fill, pairs, threads):
+        for _ in map_threads(_quietly(fill), pairs, threads):
             pass
     return K
 
@@ -123,8 +128,8 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
             out[part] += values @ coef[column]
 
     for columns in _batches(n, m, centres.shape[1]):
-        with np.errstate(over="ignore", invalid="ignore"):
-            bound = [(column, kernel.bind(_rows(centres, column, origin))) for column in columns]
+        bind = _quietly(kernel.bind)
+        bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
         _over_rows(kernel, n, partial(fill, bound))
     return out
 
@@ -168,11 +173,16 @@ def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
     """`work` for tiles of rows on as many threads as scratch memory allows."""
     side = tile_side()
     threads = tile_threads() if kernel.thread_safe and n > side else 1
-
-    def quietly(part: slice) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller looks at the result
-            work(part)
-
     with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
-        for _ in map_threads(quietly, spans(n, side), threads):
+        for _ in map_threads(_quietly(work), spans(n, side), threads):
             pass
+
+
+def _quietly(work: Callable[[_Item], _Result]) -> Callable[[_Item], _Result]:
+    """`work` without warnings of overflow: the caller looks at the result."""
+
+    def quiet(item: _Item) -> _Result:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return work(item)
+
+    return quiet

@@ -51,7 +51,8 @@ def to_numpy(x: Array) -> Any:
     if not is_foreign(x):
         return x if is_sparse(x) else np.asarray(x)
     if is_torch_array(x):
-        return x.detach().cpu().numpy()
+        host = x.detach().cpu()
+        return (host.float() if str(host.dtype) == "torch.bfloat16" else host).numpy()
     if hasattr(x, "get"):  # CuPy copies to the host only when told to
         return x.get()
     return np.from_dlpack(x)
@@ -62,7 +63,8 @@ def like(values: Any, reference: Array) -> Array:
     xp = namespace(reference)
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
-    source = values if is_foreign(values) else np.asarray(values, dtype=np.float64)
+    # torch shares memory with NumPy where it can, and warns of arrays that must not be written to.
+    source = values if is_foreign(values) else np.require(values, dtype=np.float64, requirements="W")
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
 
@@ -111,18 +113,6 @@ def take_rows(x: Array, index: Any) -> Array:
         return x[index]
     xp = namespace(x)
     return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)
-
-
-def replace_rows(x: Array, index: Any, values: Array) -> Array:
-    """A copy of `x` with the rows of the given numbers replaced, in any library."""
-    if is_numpy(x):
-        copy = x.copy()
-        copy[index] = values
-        return copy
-    xp = namespace(x)
-    source = np.arange(x.shape[0])
-    source[index] = x.shape[0] + np.arange(len(index))
-    return take_rows(xp.concat([x, values]), source)
 
 
 def all_finite(x: Array) -> bool:

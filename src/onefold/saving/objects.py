@@ -108,9 +108,7 @@ def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
     if issubclass(cls, BaseEstimator):
         value: Any = _estimator(cls, state, node["params"], node["fitted"], part)
     else:
-        _check_names(
-            node["fields"], {field.name for field in dataclasses.fields(cls) if field.init}, cls
-        )
+        _check_names(node["fields"], _field_names(cls), cls)
         value = cls(**{key: part(item) for key, item in node["fields"].items()})
     state.check(value, kind)
     return value

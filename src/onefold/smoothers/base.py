@@ -65,10 +65,6 @@ class Smoother(ABC):
         where K + μI is not positive definite.
         """
 
-    def degrees_of_freedom(self, alphas: Any) -> Any:
-        """The number n − tr R_b, the intercept counted."""
-        return self.n - self.trace(alphas)
-
 
 @dataclass(frozen=True)
 class BorderCorrection:

@@ -58,7 +58,7 @@ def refined_gradients(
     worst = np.linalg.norm(R, axis=1) / scale
     for _ in range(_RESTARTS):
         enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
-        open_ = np.flatnonzero(worst > enough)
+        open_ = np.flatnonzero(~(worst <= enough))  # NaN too
         if open_.size == 0:
             return Outcome(X, "converged", spent, float(worst.max(initial=0.0)))
         if spent >= limit:
