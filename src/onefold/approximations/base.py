@@ -85,12 +85,15 @@ class Approximation(ABC):
     selects: ClassVar[bool] = True
     """Whether its models make held-out predictions."""
     supports_weights: ClassVar[bool] = True
-    streams: ClassVar[bool] = False
-    """Whether its models read rows by blocks alone, so that a device need not hold them all."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
     """What helps where memory is short."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether its models read rows by blocks alone, so that a device need not hold them all."""
+        return False
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work.

@@ -60,7 +60,6 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     seed_setting = "random_state"
-    streams = True
     remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:
@@ -81,6 +80,10 @@ class Nystroem(Approximation):
             )
         if self.rank is not None and self.rank < 1:
             raise ValueError(f"rank must be at least 1, or None; got {self.rank!r}.")
+
+    @property
+    def streams(self) -> bool:
+        return self.predict == "landmarks"
 
     @property
     def _counts(self) -> bool:
@@ -106,7 +109,7 @@ class Nystroem(Approximation):
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
         """The landmarks, where their choice does not depend on the kernel."""
-        if not self._counts or self._method(problem) not in KERNEL_FREE:
+        if self._counts and self._method(problem) not in KERNEL_FREE:
             return None
         return self._basis(kernels[0], problem)
 
