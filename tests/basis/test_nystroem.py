@@ -384,3 +384,15 @@ def test_settings_are_checked(settings, words):
 def test_precomputed_matrix_is_refused():
     with pytest.raises(ValueError, match="exact"):
         LSSVR("precomputed", approximation=Nystroem(2)).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+def test_some_of_the_parts_then_all_of_them(regression, force_training, training):
+    force_training(training)
+    X, Y = regression
+    problem, parts = Problem(X, Y, None, True), np.array_split(np.arange(len(X)), 5)
+    run = Nystroem(X[:20]).start(problem, [RBF(0.3)], Workload(1, 1, 5))
+    whole, model = run.model(RBF(0.3)).heldout(parts, [0.1]), run.model(RBF(0.3))
+    some = model.heldout(parts[:2], [0.1])  # the groups of all parts are known
+    for found, expected in zip([*some, *model.heldout(parts, [0.1])], [*whole[:2], *whole]):
+        np.testing.assert_allclose(found, expected, atol=1e-9)

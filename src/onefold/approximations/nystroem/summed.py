@@ -42,7 +42,7 @@ class SummedModel(BasisModel):
         super().__init__(problem, coordinates)
         self._total: Statistics | None = None
         self._total_path: RidgePath | None = None
-        self._folds: tuple[Groups, FoldModels] | None = None
+        self._folds: tuple[Groups, int, FoldModels] | None = None
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class SummedModel(BasisModel):
 
     def _fold_models(self, groups: Groups, parts: int) -> FoldModels:
         """The models without each of the first `parts` sets that the groups were made from."""
-        if self._folds is None or self._folds[0] is not groups:
+        if self._folds is None or self._folds[0] is not groups or self._folds[1] != parts:
             statistics = collect(self.design, self.source, groups)
             if self._total is None:
                 self._total = Statistics.total(statistics)
@@ -74,8 +74,8 @@ class SummedModel(BasisModel):
             models = FoldModels(
                 statistics, left_out, self.coordinates.T, self._path, fit_intercept=intercept
             )
-            self._folds = groups, models
-        return self._folds[1]
+            self._folds = groups, parts, models
+        return self._folds[2]
 
     # -- held-out predictions --------------------------------------------------------------------
 
