@@ -10,7 +10,7 @@ import scipy.sparse
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 
 import onefold.approximations.nystroem.coordinates as coordinates
-from onefold import LSSVCCV, LSSVRCV
+from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
 
 torch = pytest.importorskip("torch")
@@ -96,3 +96,23 @@ def test_landmarks_are_looked_at_before_the_search():
     with pytest.raises(ValueError, match="landmark rows hold NaN"):
         LSSVRCV(gammas=[0.2], approximation=bad, callback=told.append).fit(X, Y)
     assert not told
+
+
+@pytest.mark.usefixtures("stream")
+@pytest.mark.parametrize("turn", [lambda a: a[::-1], lambda a: np.asfortranarray(a)[::2]])
+def test_views_are_streamed_as_they_are(turn):
+    own = Nystroem(OWN)
+    plain, found = (
+        LSSVRCV(gammas=[0.2], alphas=[0.1], cv=3, approximation=own, device=device).fit(turn(X), turn(Y))
+        for device in (None, "cpu")
+    )
+    np.testing.assert_allclose(found.heldout_prediction_, plain.heldout_prediction_, atol=1e-9)
+
+
+@pytest.mark.parametrize("approximation", ["exact", Nystroem(OWN)], ids=["exact", "nystroem"])
+def test_rows_that_require_a_gradient(approximation):
+    plain = LSSVR(gamma=0.3, approximation=approximation).fit(X, Y).predict(X)
+    rows = torch.tensor(X, requires_grad=True)
+    found = LSSVR(gamma=0.3, approximation=approximation).fit(rows, torch.tensor(Y)).predict(rows)
+    assert not found.requires_grad
+    np.testing.assert_allclose(found.numpy(), plain, atol=1e-9)
