@@ -396,3 +396,15 @@ def test_some_of_the_parts_then_all_of_them(regression, force_training, training
     some = model.heldout(parts[:2], [0.1])  # the groups of all parts are known
     for found, expected in zip([*some, *model.heldout(parts, [0.1])], [*whole[:2], *whole]):
         np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+@pytest.mark.parametrize("method", ["kmeans", "uniform", "leverage", "rpcholesky"])
+def test_kernels_whose_squares_overflow(regression, force_training, training, method):
+    force_training(training)
+    X, Y = regression
+    machine = LSSVR("polynomial", approximation=Nystroem(10, method=method))
+    assert np.all(np.isfinite(machine.fit(1e40 * X, Y).predict(1e40 * X)))
+    with pytest.raises(ValueError, match="infinite values"):
+        machine.fit(1e80 * X, Y)

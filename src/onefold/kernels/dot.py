@@ -89,7 +89,7 @@ class Polynomial(WidthKernel):
         return base
 
     def diagonal(self, A: Array) -> Array:
-        return (squared_norms(self.transform(A)(A)) + self.coef0) ** self.degree
+        return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)
