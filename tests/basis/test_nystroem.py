@@ -405,6 +405,8 @@ def test_kernels_whose_squares_overflow(regression, force_training, training, me
     force_training(training)
     X, Y = regression
     machine = LSSVR("polynomial", approximation=Nystroem(10, method=method))
-    assert np.all(np.isfinite(machine.fit(1e40 * X, Y).predict(1e40 * X)))
-    with pytest.raises(ValueError, match="infinite values"):
-        machine.fit(1e80 * X, Y)
+    if training != "sums":  # which square the kernel
+        assert np.all(np.isfinite(machine.fit(1e40 * X, Y).predict(1e40 * X)))
+    for scale in (1e40, 1e80) if training == "sums" else (1e80,):
+        with pytest.raises(ValueError, match="infinite values"):
+            machine.fit(scale * X, Y)
