@@ -77,8 +77,16 @@ class TestLattice:
         points = lattice.points()
         assert_allclose(lattice.kernel_products(kernel)(V), V @ kernel(points, points), atol=1e-12)
 
+    @pytest.mark.parametrize("unit", [2.0**-100, 2.0**-40, 2.0**40, 2.0**100])
+    def test_the_size_does_not_depend_on_the_unit_of_the_features(self, unit) -> None:
+        box = np.array([-1.0, 0.0]), np.array([2.0, 7.0])
+        found = make_lattice(RBF(0.5 / unit**2), unit * box[0], unit * box[1])
+        plain = make_lattice(RBF(0.5), *box)
+        assert found.counts == plain.counts
+        assert_allclose(found.step, unit * plain.step)
+
     def test_the_size_follows_range_and_width(self) -> None:
-        assert_allclose(half_width(RBF(2.0), 3, 1), np.sqrt(np.log(2) / 2), rtol=0.02)
+        assert_allclose(half_width(RBF(2.0), 3, 1, 5.0), np.sqrt(np.log(2) / 2), rtol=0.02)
         wide = make_lattice(RBF(0.1), np.zeros(2), np.ones(2))
         narrow = make_lattice(RBF(100.0), np.zeros(2), np.array([1.0, 3.0]))
         assert wide.counts == (8, 8)

@@ -103,7 +103,7 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
     extent = np.where(extent > 0, extent, 1.0)
     if counts is None:
         limit = round(_TOTAL[d] ** (1 / d))
-        step = np.array([half_width(kernel, d, axis) for axis in range(d)]) / _POINTS_PER_WIDTH
+        step = [half_width(kernel, d, axis, extent[axis]) / _POINTS_PER_WIDTH for axis in range(d)]
         wanted = np.ceil(np.minimum(extent / step, limit)) + 3
         chosen = np.clip(wanted, _FEWEST, max(limit, _FEWEST)).astype(int)
     else:
@@ -114,9 +114,12 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
     return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
 
 
-def half_width(kernel: Kernel, d: int, axis: int) -> float:
-    """The distance along one axis at which a stationary kernel falls to half its value at 0."""
-    distances = np.logspace(-8, 8, 3201)
+def half_width(kernel: Kernel, d: int, axis: int, extent: float) -> float:
+    """The distance along one axis at which a stationary kernel falls to half its value at 0.
+
+    Looked for between 1e-8 and 1e8 of the extent of the rows: a grid serves no other widths.
+    """
+    distances = extent * np.logspace(-8, 8, 3201)
     rows = np.zeros((distances.size, d))
     rows[:, axis] = distances
     values = kernel(np.zeros((1, d)), rows)[0]
