@@ -164,6 +164,10 @@ class Auto(Approximation):
     name = "auto"
     seed_setting = "random_state"
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.seconds, Real) and self.seconds > 0):
+            raise ValueError(f"seconds must be greater than 0; got {self.seconds!r}.")
+
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         chosen, reason = self._choice(problem, kernels, load)

@@ -7,6 +7,7 @@ residual that decides is computed with float64 tiles from the coefficients thems
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,6 +61,14 @@ class ConjugateGradients(Approximation):
     exact = True
     selects = False
     seed_setting = "random_state"
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "max_iterations"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):

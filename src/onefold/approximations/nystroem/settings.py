@@ -78,8 +78,8 @@ class Nystroem(Approximation):
                 "n_components must be a number of landmarks or a two-dimensional array of landmark "
                 f"rows; got {type(self.n_components).__name__}."
             )
-        if self.rank is not None and self.rank < 1:
-            raise ValueError(f"rank must be at least 1, or None; got {self.rank!r}.")
+        if self.rank is not None and not (isinstance(self.rank, numbers.Integral) and self.rank >= 1):
+            raise ValueError(f"rank must be a whole number of at least 1, or None; got {self.rank!r}.")
 
     @property
     def streams(self) -> bool:
