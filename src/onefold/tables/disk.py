@@ -203,6 +203,7 @@ def _target(rows: TableRows, name: str) -> Any:
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise TableError(
-            f"the target '{name}' has no finite number in data row {rows.start + row + 1}; remove the row"
+            f"the target '{name}' has no finite number in data row {rows.start + row + 1}; "
+            "remove the row"
         )
     return values
