@@ -115,7 +115,7 @@ def test_classes_and_threads_count():
     assert plan((1500, 4), n_jobs=2).bytes > 1.5 * plan((1500, 4), n_jobs=1).bytes
     assert plan((1500, 4), cv="loo").bytes <= plan((1500, 4)).bytes
     basis = {"approximation": Nystroem(100), "n_jobs": 1}
-    regression, labels = (plan((400_000, 4), classes=c, **basis).bytes for c in (0, 2))
+    regression, labels = (plan((4_000_000, 4), classes=c, **basis).bytes for c in (0, 2))
     assert labels > regression  # squared errors need no predictions of every ridge
 
 
@@ -255,3 +255,15 @@ def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "300 rows, 2 features" in out
     assert "300 rows, 1 features" in out
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystroem"])
+def test_fewer_threads_take_longer(monkeypatch, approximation):
+    monkeypatch.setattr(planning, "machine_speed", lambda: FAST)
+    for module in ("planning", "nystroem.settings"):
+        monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
+    one, four, many = (
+        plan((50_000, 20), approximation=approximation, n_jobs=n_jobs).seconds for n_jobs in (1, 4, 64)
+    )
+    assert 2 * four < one < 5 * four
+    assert many == four

@@ -23,7 +23,7 @@ _FREED = 1.1  # what the allocator holds back of arrays that are freed and made 
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _BLOCK_ROWS = 8192  # that are predicted at once
-_GROUP_BYTES = 2**30  # above, groups are not held side by side
+_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
@@ -46,6 +46,11 @@ def models_at_once(each: int | None) -> int:
 def uses_factors(n: int, m: int) -> bool:
     """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
     return n * m**2 <= _FACTOR_WORK and n * m <= _FACTOR_SIZE
+
+
+def holds_groups(count: int, m: int) -> bool:
+    """Whether the sums over `count` groups of rows are held side by side."""
+    return 8 * count * m * m <= _GROUP_BYTES
 
 
 def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
@@ -86,7 +91,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     """
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
-    folds = load.folds if load.folds > 1 and 8 * load.folds * m * m <= _GROUP_BYTES else 0
+    folds = load.folds if load.folds > 1 and holds_groups(load.folds, m) else 0
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
     model = (3 + 3 * folds) * square
     kept = model if load.kernels > 1 else 0.0

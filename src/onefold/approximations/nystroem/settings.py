@@ -28,7 +28,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
-from onefold.machine.threads import count_workers, limit_blas
+from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
 
 @register
@@ -152,7 +152,7 @@ class Nystroem(Approximation):
         a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
         rows instead of a Gram matrix take more of either.
         """
-        m, workers = self._size(n), count_workers(None)
+        m, workers = self._size(n), min(thread_budget(), count_workers(None))
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1
         tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))

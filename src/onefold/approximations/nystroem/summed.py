@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onefold.approximations.footprint import holds_groups
 from onefold.approximations.nystroem.basis import (
     BasisModel,
     Solution,
@@ -29,7 +30,6 @@ from onefold.rows import Block, Groups
 from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
 from onefold.statistics.ridge import squared_error
 
-_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
 _FEW_DIGITS = 1e-3  # relative error of 1 − h above which a leverage is not to be relied on
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
@@ -61,7 +61,7 @@ class SummedModel(BasisModel):
         return RidgePath(statistics, fit_intercept=self.problem.fit_intercept)
 
     def _in_one_pass(self, groups: Groups) -> bool:
-        return 8 * groups.count * self.design.size**2 <= _GROUP_BYTES
+        return holds_groups(groups.count, self.design.size)
 
     def _fold_models(self, groups: Groups, parts: int) -> FoldModels:
         """The models without each of the first `parts` sets that the groups were made from."""
