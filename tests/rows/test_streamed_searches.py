@@ -75,13 +75,6 @@ def test_predictions_of_all_rows_do_not_stream():
         search(LSSVRCV, X, Y, 3, "cpu", Nystroem(8, predict="rows"))
 
 
-@pytest.mark.usefixtures("stream")
-def test_auto_chooses_what_streams():
-    found = search(LSSVRCV, X, Y, 3, "cpu", "auto").approximation_["selected_with"]
-    assert found["name"] == "nystroem"
-    assert "the exact machine needs all rows on the device" in found["chosen"]
-
-
 @pytest.mark.parametrize("rows", [X, torch.asarray(X), scipy.sparse.csr_array(X)], ids=type)
 def test_own_landmarks_of_any_kind_serve_rows_of_any_kind(rows):
     plain = search(LSSVRCV, X, Y, 3, approximation=Nystroem(OWN)).cv_results_["mean_test_score"]

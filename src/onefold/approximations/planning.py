@@ -85,12 +85,10 @@ def make_plan(
     *,
     seconds: float,
     asked: bool,
-    why_not: str | None = None,
 ) -> Plan:
     """The price of an approximation; for `Auto`, the choice first.
 
     Where nobody `asked` for the time, the machine is measured only if the choice depends on it.
-    `why_not` is what keeps the exact machine from being chosen, if something does from the start.
     """
     free = available_memory()
 
@@ -107,16 +105,15 @@ def make_plan(
     if not isinstance(approximation, Auto):
         return price(approximation, "as asked for", asked and worth_timing(approximation))
     exact = Exact()
-    if why_not is None and n <= _ALWAYS_EXACT:
+    if n <= _ALWAYS_EXACT:
         reason = f"at most {_ALWAYS_EXACT} rows: exact"
         found = price(exact, reason, asked and worth_timing(exact))
         if found.fits:
             return found
+    found = price(exact, f"exact within {_duration(seconds)} and memory", worth_timing(exact))
+    why_not = _objection(found, seconds)
     if why_not is None:
-        found = price(exact, f"exact within {_duration(seconds)} and memory", worth_timing(exact))
-        why_not = _objection(found, seconds)
-        if why_not is None:
-            return found
+        return found
     sizes = [m for m in _SIZES if 4 * m <= n] or [max(1, n // 4)]
     for m in sizes:
         basis = Nystroem(m, random_state=approximation.random_state)
@@ -185,8 +182,9 @@ class Auto(Approximation):
     ) -> tuple[Approximation, str]:
         if any(isinstance(kernel, Precomputed) for kernel in kernels):
             return Exact(), "a kernel matrix is given: exact"
-        why_not = "needs all rows on the device" if problem.streamed else None
-        found = make_plan(self, *problem.shape, load, seconds=self.seconds, asked=False, why_not=why_not)
+        if problem.streamed:
+            return Nystroem(random_state=self.random_state), "rows are streamed to the device: landmarks"
+        found = make_plan(self, *problem.shape, load, seconds=self.seconds, asked=False)
         return found.approximation, found.reason
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:

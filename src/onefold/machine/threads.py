@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -49,16 +50,17 @@ def count_workers(n_jobs: int | None) -> int:
     is set: joblib sets it in its worker processes, so that a search inside a search does not start
     cores² threads.
     """
-    cores = min([cpu_count(), *_quotas(), *_omp_limit()])
-    if n_jobs is None:
-        return cores
-    try:
-        number = operator.index(n_jobs)
-    except TypeError:
-        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
+    number = -1
+    if n_jobs is not None:
+        try:
+            number = operator.index(n_jobs)
+        except TypeError:
+            raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
     if number == 0:
         raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
-    return number if number > 0 else max(1, cores + 1 + number)
+    if number > 0:
+        return number
+    return max(1, min([cpu_count(), *_quotas(), *_omp_limit()]) + 1 + number)
 
 
 _BUDGET: ContextVar[int | None] = ContextVar("onefold_threads", default=None)
@@ -67,7 +69,13 @@ _BUDGET: ContextVar[int | None] = ContextVar("onefold_threads", default=None)
 def thread_budget() -> int:
     """How many threads work may run on here: what `use_threads` set, or every core."""
     budget = _BUDGET.get()
-    return count_workers(None) if budget is None else budget
+    return _every_core(os.environ.get("OMP_NUM_THREADS", "")) if budget is None else budget
+
+
+@cache
+def _every_core(omp_threads: str) -> int:
+    """Found once for each setting of OMP_NUM_THREADS: to look takes longer than a short transform."""
+    return count_workers(None)
 
 
 @contextmanager
