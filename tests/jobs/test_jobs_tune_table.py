@@ -83,6 +83,8 @@ def test_settings_that_mean_nothing_are_refused_first(frame, options, words):
         tune_table("not looked for.csv", "y", **options)
 
 
-def test_a_target_that_is_no_name(frame):
+def test_a_column_that_is_no_name(frame):
     with pytest.raises(ValueError, match="target='3'"):
         tune_table(frame, 3)
+    with pytest.raises(ValueError, match="groups='3'"):
+        tune_table(frame, "y", groups=3)

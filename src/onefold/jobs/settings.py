@@ -50,8 +50,9 @@ class Settings:
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
-        if not isinstance(self.target, str):
-            raise ValueError(f"columns go by their names; use target={str(self.target)!r}")
+        for option, column in self.named_columns().items():
+            if not isinstance(column, str):
+                raise ValueError(f"columns go by their names; use {option[2:]}={str(column)!r}")
         if self.cv != "loo" and not (isinstance(self.cv, numbers.Integral) and self.cv >= 2):
             raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
