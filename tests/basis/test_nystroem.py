@@ -119,8 +119,8 @@ def test_folds_from_the_whole_model_by_iteration(
         model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
         models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
     (nearby, iterated), (_, direct) = models
-    assert isinstance(nearby._folds[1].paths[0], NearbyPath)
-    assert nearby._folds[1].paths[0]._own is None
+    assert isinstance(nearby._folds[-1].paths[0], NearbyPath)
+    assert nearby._folds[-1].paths[0]._own is None
     for one, other in zip(iterated, direct):
         np.testing.assert_allclose(one, other, atol=1e-8)
 
