@@ -175,3 +175,13 @@ def test_rows_beyond_the_range_of_float32(regression):
     np.testing.assert_allclose(
         fitted.predict(X), LSSVR(kernel, alpha=0.1).fit(X, Y).predict(X), atol=1e-6
     )
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_kernel_whose_rounding_exceeds_the_ridge_is_not_followed():
+    rng = np.random.default_rng(1)
+    X, y = 1e8 + rng.standard_normal((20, 2)), rng.standard_normal(20)
+    with pytest.warns(ConvergenceWarning, match="above the tolerance"):
+        fitted = LSSVR("polynomial", gamma=0.5, approximation=ConjugateGradients()).fit(X, y)
+    assert fitted.approximation_["solves"][0]["residual"] <= 1.0
+    assert np.abs(fitted.predict(X)).max() <= np.abs(y).max()

@@ -119,8 +119,8 @@ def test_folds_from_the_whole_model_by_iteration(
         model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
         models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
     (nearby, iterated), (_, direct) = models
-    assert isinstance(nearby._folds[1].paths[0], NearbyPath)
-    assert nearby._folds[1].paths[0]._own is None
+    assert isinstance(nearby._folds[-1].paths[0], NearbyPath)
+    assert nearby._folds[-1].paths[0]._own is None
     for one, other in zip(iterated, direct):
         np.testing.assert_allclose(one, other, atol=1e-8)
 
@@ -384,3 +384,29 @@ def test_settings_are_checked(settings, words):
 def test_precomputed_matrix_is_refused():
     with pytest.raises(ValueError, match="exact"):
         LSSVR("precomputed", approximation=Nystroem(2)).fit(np.eye(4), np.arange(4.0))
+
+
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+def test_some_of_the_parts_then_all_of_them(regression, force_training, training):
+    force_training(training)
+    X, Y = regression
+    problem, parts = Problem(X, Y, None, True), np.array_split(np.arange(len(X)), 5)
+    run = Nystroem(X[:20]).start(problem, [RBF(0.3)], Workload(1, 1, 5))
+    whole, model = run.model(RBF(0.3)).heldout(parts, [0.1]), run.model(RBF(0.3))
+    some = model.heldout(parts[:2], [0.1])  # the groups of all parts are known
+    for found, expected in zip([*some, *model.heldout(parts, [0.1])], [*whole[:2], *whole]):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+@pytest.mark.parametrize("method", ["kmeans", "uniform", "leverage", "rpcholesky"])
+def test_kernels_whose_squares_overflow(regression, force_training, training, method):
+    force_training(training)
+    X, Y = regression
+    machine = LSSVR("polynomial", approximation=Nystroem(10, method=method))
+    if training != "sums":  # which square the kernel
+        assert np.all(np.isfinite(machine.fit(1e40 * X, Y).predict(1e40 * X)))
+    for scale in (1e40, 1e80) if training == "sums" else (1e80,):
+        with pytest.raises(ValueError, match="infinite values"):
+            machine.fit(scale * X, Y)

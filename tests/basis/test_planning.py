@@ -284,3 +284,15 @@ def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
         with use_threads(1):
             extra = Nystroem(100).memory(rows, 2, 1, many) - Nystroem(100).memory(rows, 2, 1, few)
         assert extra > 90 * 8 * 100**2 / 3
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystroem"])
+def test_fewer_threads_take_longer(monkeypatch, approximation):
+    monkeypatch.setattr(planning, "machine_speed", lambda: FAST)
+    for module in ("planning", "nystroem.settings"):
+        monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
+    one, four, many = (
+        plan((50_000, 20), approximation=approximation, n_jobs=n_jobs).seconds for n_jobs in (1, 4, 64)
+    )
+    assert 2 * four < one < 5 * four
+    assert many == four

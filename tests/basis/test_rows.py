@@ -113,10 +113,12 @@ def test_norm_from_a_sample_of_many_rows():
     assert found["kernel_error"] == pytest.approx(literal, rel=0.15)
 
 
-def test_power_iterations_find_the_largest_eigenvalue():
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_power_iterations_find_the_largest_eigenvalue(scale):
     A = np.random.default_rng(0).standard_normal((40, 40))
-    value = largest_eigenvalue(A @ A.T, np.random.default_rng(1))
-    assert value == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=0.02)
+    value = largest_eigenvalue(scale * (A @ A.T), np.random.default_rng(1))
+    assert value / scale == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=0.02)
 
 
 def test_bound_holds_for_the_model_it_speaks_of(regression):

@@ -98,6 +98,13 @@ class TestOrder:
         expected = centred @ directions[:2].T
         assert_allclose(np.abs(found), np.abs(expected), rtol=1e-3, atol=0.1)
 
+    @pytest.mark.parametrize("features", [3, 80])
+    def test_rows_far_from_the_origin_have_the_same_coordinates(self, features) -> None:
+        rng = np.random.default_rng(3)
+        X = rng.standard_normal((50, features)) * np.r_[9.0, 4.0, np.ones(features - 2)]
+        X = np.round(X * 2**20) / 2**20  # which the shift does not round
+        assert_allclose(principal_coordinates(X + 2.0**28, 2), principal_coordinates(X, 2), atol=1e-6)
+
     def test_more_levels_than_features(self) -> None:
         X = RNG.standard_normal((12, 1))
         assert principal_coordinates(X, 3).shape == (12, 3)

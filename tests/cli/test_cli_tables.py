@@ -194,3 +194,10 @@ def test_plan_counts_the_categories_of_codes(frame, capsys, refused):
     assert main([*base, "--categorical", "code"]) == 0
     assert json.loads(capsys.readouterr().out)["features"] == 5
     assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")
+
+
+def test_plan_takes_the_folds_that_tune_takes(frame, capsys, refused):
+    frame.to_csv("t.csv", index=False)
+    assert main(["plan", "t.csv", "--target", "y", "--cv", "loo"]) == 0
+    assert "Exact()" in capsys.readouterr().out
+    assert "number of folds" in refused("plan", "t.csv", "--target", "y", "--cv", "1")

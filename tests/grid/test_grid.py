@@ -296,3 +296,16 @@ def test_torch_rows() -> None:
     predicted = found.predict(torch.asarray(X))
     assert isinstance(predicted, torch.Tensor)
     assert_allclose(predicted.numpy(), LSSVR(approximation="grid").fit(X, y).predict(X), atol=1e-8)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "laplacian"])
+def test_rows_far_from_the_origin(kernel: str) -> None:
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(60, 2)) * 2**12) / 2**12  # which the shift does not round
+    y, settings = np.sin(X[:, 1]) + X[:, 0], {"gamma": 0.3, "alpha": 0.1, "approximation": "grid"}
+    plain = LSSVR(kernel, **settings).fit(X, y)
+    found = LSSVR(kernel, **settings).fit(X + 2.0**30, y)
+    assert_allclose(found.predict(X + 2.0**30), plain.predict(X), atol=1e-6)
+    expected = plain.approximation_["kernel_error"]
+    assert found.approximation_["kernel_error"] == pytest.approx(expected, rel=1e-4)

@@ -63,3 +63,28 @@ def test_columns_that_there_are_not(frame):
         tune_table(frame, "y", drop=["c"])
     with pytest.raises(ValueError, match="--gap N goes with --ordered"):
         Settings("y", gap=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drop": "colour"}, r"use drop=\['colour'\]"),
+        ({"categorical": "colour"}, r"use categorical=\['colour'\]"),
+        ({"task": "ranking"}, "task must be None or 'classification' or 'regression'; got 'ranking'"),
+        ({"missing": "drop"}, "missing must be 'error' or 'impute'"),
+        ({"class_weight": "even"}, "class_weight must be None or 'balanced'"),
+        ({"cv": "five"}, "number of folds, at least 2, or 'loo'; got 'five'"),
+        ({"cv": 1}, "at least 2"),
+        ({"cv": None}, "at least 2"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused_first(frame, options, words):
+    with pytest.raises(ValueError, match=words):
+        tune_table("not looked for.csv", "y", **options)
+
+
+def test_a_column_that_is_no_name(frame):
+    with pytest.raises(ValueError, match="target='3'"):
+        tune_table(frame, 3)
+    with pytest.raises(ValueError, match="groups='3'"):
+        tune_table(frame, "y", groups=3)

@@ -288,7 +288,7 @@ def test_splits_of_many_groups_are_pruned_one_by_one(monkeypatch):
         held.append(1 if groups is None else groups.count)
         return collect(design, source, groups)
 
-    monkeypatch.setattr("onefold.pruning.pruners.GROUP_BYTES", 2**16)
+    monkeypatch.setattr("onefold.approximations.footprint._GROUP_BYTES", 2**16)
     monkeypatch.setattr("onefold.pruning.pruners.collect", counted)
     alone = clone(machine).fit(X, y, sample_weight=weight)
     assert held == [2] * 6 + [1]

@@ -51,7 +51,10 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
     with pytest.raises(TableError, match=r"'b'.*data row 2"):
         rows_on_disk(path, "y", tmp_path / "rows.npy")
     path.write_text("a,b,y\n1,2,3\n4,5,\n")
-    with pytest.raises(TableError, match="target 'y' is missing in data row 2"):
+    with pytest.raises(TableError, match="target 'y' has no finite number in data row 2; remove"):
+        rows_on_disk(path, "y", tmp_path / "rows.npy")
+    path.write_text("a,b,y\n1,2,yes\n4,5,no\n")
+    with pytest.raises(TableError, match=r"'yes' in data row 1.*larger than memory.*classes as 0, 1"):
         rows_on_disk(path, "y", tmp_path / "rows.npy")
     with pytest.raises(TableError, match="no column 'z'"):
         rows_on_disk(path, "z", tmp_path / "rows.npy")

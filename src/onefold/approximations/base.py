@@ -87,12 +87,15 @@ class Approximation(ABC):
     smooths: ClassVar[bool] = False
     """Whether its models are `SmoothingModel`: criteria of the whole smoother need them."""
     supports_weights: ClassVar[bool] = True
-    streams: ClassVar[bool] = False
-    """Whether its models read rows by blocks alone, so that a device need not hold them all."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
     """What helps where memory is short."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether its models read rows by blocks alone, so that a device need not hold them all."""
+        return False
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work.

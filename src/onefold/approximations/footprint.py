@@ -24,7 +24,7 @@ _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds ar
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
 _BLOCK_ROWS = 8192  # that are predicted at once
-GROUP_BYTES = 2**30  # above, groups are not held side by side
+_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
@@ -47,6 +47,11 @@ def models_at_once(each: int | None) -> int:
 def uses_factors(n: int, m: int) -> bool:
     """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
     return n * m**2 <= _FACTOR_WORK and n * m <= _FACTOR_SIZE
+
+
+def holds_groups(count: int, m: int) -> bool:
+    """Whether the sums over `count` groups of rows are held side by side."""
+    return 8 * count * m * m <= _GROUP_BYTES
 
 
 def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
@@ -89,7 +94,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     groups = max(load.groups, load.folds)
-    folds = load.folds if load.folds > 1 and 8 * groups * m * m <= GROUP_BYTES else 0
+    folds = load.folds if load.folds > 1 and holds_groups(groups, m) else 0
     groups = groups if folds else 0
     square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
     model = (3 + groups + 2 * folds) * square
@@ -114,7 +119,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
 
 def pruning_bytes(m: int, groups: int) -> int:
     """Of pruning from `m` centres, with the sums over so many groups of rows."""
-    held = groups if 8 * groups * m * m <= GROUP_BYTES else 2
+    held = groups if holds_groups(groups, m) else 2
     return int(8.0 * m * m * (held + _PRUNING)) + _LIBRARIES
 
 

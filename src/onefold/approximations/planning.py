@@ -25,7 +25,7 @@ from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.memory import available_memory
 from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import use_threads
+from onefold.machine.threads import count_workers, thread_budget, use_threads
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
@@ -95,7 +95,7 @@ def make_plan(
     def price(what: Approximation, reason: str, timed: bool) -> Plan:
         time = what.duration(n, d, targets, load, _NOMINAL)
         if time is not None and timed:
-            time = what.duration(n, d, targets, load, machine_speed())
+            time = what.duration(n, d, targets, load, _speed_here())
         return Plan(what, n, d, time, what.memory(n, d, targets, load), free, reason)
 
     def worth_timing(what: Approximation) -> bool:
@@ -124,6 +124,12 @@ def make_plan(
     reason = f"the exact machine {why_not}; {m} landmarks"
     reason += " fit the budget" if short is None else f" still {short}"
     return replace(found, reason=reason)
+
+
+def _speed_here() -> Speed:
+    """The speed of the machine, as far as the thread budget goes."""
+    speed, cores = machine_speed(), count_workers(None)
+    return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
 
 
 def _objection(found: Plan, seconds: float) -> str | None:

@@ -12,6 +12,7 @@ from onefold.cli.tableoptions import add_columns, add_table_options
 
 _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
 _TABLES = "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table"
+_APPROXIMATION = "of the kernel matrix (default: auto)"
 _CATEGORICAL = "columns whose numbers are codes of categories"
 _EXAMPLES = """\
 examples:
@@ -101,8 +102,7 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add("--class-weight", choices=["balanced"], help=weight)
     add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
-    of = "of the kernel matrix (default: auto)"
-    add("--approximation", choices=values.Approximations(), default="auto", help=of)
+    add("--approximation", choices=values.Approximations(), default="auto", help=_APPROXIMATION)
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
@@ -135,13 +135,13 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add_columns(parser, "--drop", "columns to leave out")
     add_columns(parser, "--categorical", _CATEGORICAL)
-    add("--cv", type=values.positive_int, default=5, metavar="N", help="folds (default: 5)")
+    add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
     add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
     add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     budget = "time budget of the automatic choice (default: 300)"
     add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)
-    add("--approximation", choices=values.Approximations(), default="auto")
+    add("--approximation", choices=values.Approximations(), default="auto", help=_APPROXIMATION)
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
 

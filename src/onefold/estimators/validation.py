@@ -9,7 +9,15 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import all_finite, double, is_foreign, is_sparse, namespace, to_numpy
+from onefold.linalg import (
+    all_finite,
+    double,
+    is_foreign,
+    is_sparse,
+    namespace,
+    to_numpy,
+    without_gradient,
+)
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
@@ -56,7 +64,7 @@ def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any
 
 
 def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
-    xp = namespace(X)
+    X, xp = without_gradient(X), namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(
             f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."

@@ -41,7 +41,11 @@ class Lattice:
 
     def points(self) -> Any:
         """All points, (size, d)."""
-        axes = [lo + h * np.arange(c) for lo, h, c in zip(self.lower, self.step, self.counts)]
+        return self.lower + self.offsets()
+
+    def offsets(self) -> Any:
+        """The points about the first of them, (size, d): a kernel of x − x' keeps its digits there."""
+        axes = [h * np.arange(c) for h, c in zip(self.step, self.counts)]
         return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
     def inside(self, X: Any) -> Any:

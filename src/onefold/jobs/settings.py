@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from onefold.tables import TableRows, TableSource
 from onefold.tables.target import TargetKind
+
+_WORDS = {
+    "task": (None, "classification", "regression"),
+    "missing": ("error", "impute"),
+    "class_weight": (None, "balanced"),
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,18 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name, allowed in _WORDS.items():
+            if getattr(self, name) not in allowed:
+                words = " or ".join(map(repr, allowed))
+                raise ValueError(f"{name} must be {words}; got {getattr(self, name)!r}")
+        for name in ("drop", "categorical"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
+        for option, column in self.named_columns().items():
+            if not isinstance(column, str):
+                raise ValueError(f"columns go by their names; use {option[2:]}={str(column)!r}")
+        if self.cv != "loo" and not (isinstance(self.cv, numbers.Integral) and self.cv >= 2):
+            raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
             raise ValueError("--gap N goes with --ordered: give both or none")
 

@@ -20,6 +20,7 @@ from onefold.linalg.arrays import (
     submatrix,
     take_rows,
     to_numpy,
+    without_gradient,
     zeros,
 )
 from onefold.linalg.batched import solve_positive_batch
@@ -89,6 +90,7 @@ __all__ = [
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
+    "without_gradient",
     "zero_diagonal",
     "zeros",
 ]

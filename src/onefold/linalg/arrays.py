@@ -58,13 +58,18 @@ def to_numpy(x: Array) -> Any:
     return np.from_dlpack(x)
 
 
+def without_gradient(x: Array) -> Array:
+    """`x` as plain numbers: torch records what is done with a tensor that requires a gradient."""
+    return x.detach() if is_torch_array(x) else x
+
+
 def like(values: Any, reference: Array) -> Array:
     """`values` as a float64 array in the library and on the device of `reference`."""
     xp = namespace(reference)
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
-    # torch shares memory with NumPy where it can, and warns of arrays that must not be written to.
-    source = values if is_foreign(values) else np.require(values, dtype=np.float64, requirements="W")
+    # torch takes no negative strides, and warns of arrays that it shares and must not write to.
+    source = values if is_foreign(values) else np.require(values, np.float64, ["C", "W"])
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
 

@@ -75,7 +75,7 @@ class Uploader:
         """Start the copies; hand what comes back to `receive`."""
         torch = _torch()
         if self._stream is None:
-            return [None if a is None else torch.tensor(a) for a in arrays], None
+            return [None if a is None else on_device(a, self._device) for a in arrays], None
         with torch.cuda.stream(self._stream):
             sent = [self._copy(a) for a in arrays]
             done = torch.cuda.Event()

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onefold.approximations import Problem, Run
-from onefold.approximations.footprint import GROUP_BYTES
+from onefold.approximations.footprint import holds_groups
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
@@ -110,7 +110,7 @@ class ImprovedPruner:
         many.
         """
         groups = self.problem.source.grouped_by(splits.left_out)
-        together = 8 * groups.count * self.basis.size**2 <= GROUP_BYTES
+        together = holds_groups(groups.count, self.basis.size)
         alone = (group_rows(self.problem.n, [rows]) for rows in splits.left_out)
         for these in [groups] if together else alone:
             pieces = self._collect(these)

@@ -80,7 +80,7 @@ class Whitening:
         check_spectrum(values)
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
-        noise = _RANDOM * _EPS * (rows / m) * largest**2
+        noise = _RANDOM * _EPS * (rows / m) * largest * largest  # infinite, where a power would raise
         floor = m * _EPS * largest
         if rank is None:
             floor = max(noise / SMALLEST_RIDGE, floor)
@@ -125,7 +125,7 @@ class Whitening:
         if not self.values.size:
             return 0.0
         smallest, largest = float(self.values[0]), float(self.values[-1])
-        sums = _RANDOM * _EPS * (rows / self.T.shape[0]) * largest**2 / smallest
+        sums = _RANDOM * _EPS * (rows / self.T.shape[0]) * largest * (largest / smallest)
         tiles = 0.0 if precision == "double" else rows * (_EPS_SINGLE / 2) ** 2 / smallest
         return sums + tiles
 

@@ -194,8 +194,16 @@ def _matrix(rows: TableRows, columns: tuple[str, ...]) -> Any:
 
 
 def _target(rows: TableRows, name: str) -> Any:
-    values = rows.numbers(name, "target column")
+    try:
+        values = rows.numbers(name, "target column")
+    except TableError as error:
+        raise TableError(
+            f"{error} (tables larger than memory must hold numbers: write classes as 0, 1, …)"
+        ) from error
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise TableError(f"the target '{name}' is missing in data row {rows.start + row + 1}")
+        raise TableError(
+            f"the target '{name}' has no finite number in data row {rows.start + row + 1}; "
+            "remove the row"
+        )
     return values

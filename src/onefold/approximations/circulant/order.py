@@ -50,6 +50,8 @@ def principal_coordinates(X: Array, levels: int) -> Any:
     features = X.shape[1]
     kept = min(levels, features)
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
+    if not is_sparse(X):  # rows far from the origin: their squares would take the digits
+        X, mean = X - mean, np.zeros(features)
     coordinates = np.zeros((X.shape[0], levels))
     if features <= _FEW_FEATURES:
         square = X.T @ X

@@ -70,7 +70,7 @@ def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: in
 
 
 def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
-    points = lattice.points()
+    points = lattice.offsets()
     left = kernel.diagonal(points).copy()
     enough = max(threshold, _ROUNDING * lattice.size * float(left.max())) / 10
     factor = np.empty((limit, lattice.size))

@@ -187,9 +187,9 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
     near = np.clip(near, lattice.lower + lattice.step, X.max(axis=0))
     others = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
     rows = np.concatenate([rows, rows])
-    truth = kernel.pairs(rows, others)
+    truth = kernel.pairs(rows - lattice.lower, others - lattice.lower)
     left, right = lattice.weights(rows), lattice.weights(others)
-    points = lattice.points()
+    points = lattice.offsets()
     error = np.empty(len(rows))
     for i in range(len(rows)):
         a, b = slice(*left.indptr[i : i + 2]), slice(*right.indptr[i : i + 2])

@@ -7,6 +7,7 @@ residual that decides is computed with float64 tiles from the coefficients thems
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from onefold.machine.threads import limit_blas
 from onefold.statistics import Design
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
-_SINGLE_LARGEST = 1e15  # features above leave float32's range when they are squared
+_SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 
 
@@ -60,6 +61,14 @@ class ConjugateGradients(Approximation):
     exact = True
     selects = False
     seed_setting = "random_state"
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "max_iterations"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):
@@ -139,8 +148,8 @@ class IterativeModel(Model):
         noise = float(np.finfo(np.float32).eps) / 2 * np.sqrt(n)
         double, single = np.dtype(np.float64), np.dtype(np.float32)
         X = self._problem.X
-        fits = max(float(X.max()), -float(X.min())) < _SINGLE_LARGEST
-        rough = single if fits and mu > _SINGLE_NOISE * noise else double
+        largest = max(float(X.max()), -float(X.min()), float(self._kernel.diagonal(X).max()))
+        rough = single if largest < _SINGLE_LARGEST and mu > _SINGLE_NOISE * noise else double
         free = available_memory()
         keep = free is not None and n * n * rough.itemsize // 2 < _KEEP_SHARE * free
         self.report["tiles"] = f"{rough}, {'kept' if keep else 'computed at each product'}"

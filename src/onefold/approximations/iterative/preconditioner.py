@@ -127,13 +127,17 @@ def solve_refined(
         if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
             best = 0.0
             continue
+        shift = np.zeros_like(b)
         if fit_intercept:
             if rho is None:
                 rho, step = step[:, :1], step[:, 1:]
             shift = (root @ step) / float(root @ rho[:, 0])
-            step, b = step - rho * shift[None, :], b + shift
-        a = a + step
-        residual = Y - root[:, None] * b[None, :] - apply(a)
+            step = step - rho * shift[None, :]
+        left = Y - root[:, None] * (b + shift)[None, :] - apply(a + step)
+        # A step in the wrong direction, as of a matrix whose rounding exceeds μ, is not taken.
+        better = norm(left) / scale < relative
+        a, b = a + np.where(better, step, 0.0), b + np.where(better, shift, 0.0)
+        residual = np.where(better, left, residual)
         relative = norm(residual) / scale
     return a, b, {
         "iterations": iterations,

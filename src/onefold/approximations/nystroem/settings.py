@@ -28,7 +28,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows
 from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
-from onefold.machine.threads import count_workers, limit_blas
+from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
 
 @register
@@ -60,7 +60,6 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     seed_setting = "random_state"
-    streams = True
     remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:
@@ -79,8 +78,12 @@ class Nystroem(Approximation):
                 "n_components must be a number of landmarks or a two-dimensional array of landmark "
                 f"rows; got {type(self.n_components).__name__}."
             )
-        if self.rank is not None and self.rank < 1:
-            raise ValueError(f"rank must be at least 1, or None; got {self.rank!r}.")
+        if self.rank is not None and not (isinstance(self.rank, numbers.Integral) and self.rank >= 1):
+            raise ValueError(f"rank must be a whole number of at least 1, or None; got {self.rank!r}.")
+
+    @property
+    def streams(self) -> bool:
+        return self.predict == "landmarks"
 
     @property
     def _counts(self) -> bool:
@@ -106,7 +109,7 @@ class Nystroem(Approximation):
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
         """The landmarks, where their choice does not depend on the kernel."""
-        if not self._counts or self._method(problem) not in KERNEL_FREE:
+        if self._counts and self._method(problem) not in KERNEL_FREE:
             return None
         return self._basis(kernels[0], problem)
 
@@ -149,7 +152,7 @@ class Nystroem(Approximation):
         a product, 8 m³ on one core per fold, and predictions n m t for every ridge. Factors of few
         rows instead of a Gram matrix take more of either.
         """
-        m, workers = self._size(n), count_workers(None)
+        m, workers = self._size(n), min(thread_budget(), count_workers(None))
         one_core = speed.multiply_adds / workers
         passes = 2 if load.folds else 1
         tiles = passes * n * m * (d / speed.multiply_adds + 3 / (workers * speed.exponentials))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onefold.approximations.footprint import holds_groups
 from onefold.approximations.nystroem.basis import (
     BasisModel,
     Solution,
@@ -29,7 +30,6 @@ from onefold.rows import Block, Groups
 from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
 from onefold.statistics.ridge import squared_error
 
-_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _MANY_PARTS = 64  # above this, one eigendecomposition per part costs more than its block of R
 _FEW_DIGITS = 1e-3  # relative error of 1 − h above which a leverage is not to be relied on
 _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to cancellation
@@ -42,7 +42,7 @@ class SummedModel(BasisModel):
         super().__init__(problem, coordinates)
         self._total: Statistics | None = None
         self._total_path: RidgePath | None = None
-        self._folds: tuple[Groups, FoldModels] | None = None
+        self._folds: tuple[Groups, int, FoldModels] | None = None
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -61,11 +61,11 @@ class SummedModel(BasisModel):
         return RidgePath(statistics, fit_intercept=self.problem.fit_intercept)
 
     def _in_one_pass(self, groups: Groups) -> bool:
-        return 8 * groups.count * self.design.size**2 <= _GROUP_BYTES
+        return holds_groups(groups.count, self.design.size)
 
     def _fold_models(self, groups: Groups, parts: int) -> FoldModels:
         """The models without each of the first `parts` sets that the groups were made from."""
-        if self._folds is None or self._folds[0] is not groups:
+        if self._folds is None or self._folds[0] is not groups or self._folds[1] != parts:
             statistics = collect(self.design, self.source, groups)
             if self._total is None:
                 self._total = Statistics.total(statistics)
@@ -74,8 +74,8 @@ class SummedModel(BasisModel):
             models = FoldModels(
                 statistics, left_out, self.coordinates.T, self._path, fit_intercept=intercept
             )
-            self._folds = groups, models
-        return self._folds[1]
+            self._folds = groups, parts, models
+        return self._folds[2]
 
     # -- held-out predictions --------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class Toeplitz(Approximation):
         if self.solver not in _SOLVERS:
             names = ", ".join(f'"{name}"' for name in _SOLVERS)
             raise ValueError(f"solver must be one of {names}; got {self.solver!r}.")
-        if self.sample is not None and self.sample < 1:
+        if self.sample is not None and not (isinstance(self.sample, Integral) and self.sample >= 1):
             raise ValueError(f"sample must be at least 1 entry per diagonal; got {self.sample!r}.")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
