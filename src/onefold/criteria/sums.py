@@ -81,9 +81,10 @@ class SumScoring(Scoring):
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
         self._criterion, self._task = criterion, task
-        weight = np.ones(problem.n) if task.sample_weight is None else task.sample_weight
+        weight = task.sample_weight
         self._weights = [
-            times * weight[rows] for rows, times in zip(splits.predicted, splits.times_tested)
+            times * 1.0 if weight is None else times * weight[rows]
+            for rows, times in zip(splits.predicted, splits.times_tested)
         ]
         self._each_row = splits.leave_one_out and len(splits) > 1
         self._compared: dict[bool, list[_Compared]] = {}

@@ -52,9 +52,9 @@ class Splits:
     def times_tested(self) -> list[Any]:
         """For each array of `predicted` rows, how often each row counts in the score of its part."""
         if self.leave_one_out:
-            return [np.ones(self.n, dtype=np.intp)]
+            return [np.broadcast_to(np.intp(1), (self.n,))]  # no memory for what is the same everywhere
         return [
-            np.ones(len(rows), dtype=np.intp)
+            np.broadcast_to(np.intp(1), (len(rows),))
             if test is rows
             else np.bincount(np.searchsorted(rows, test), minlength=len(rows))
             for rows, test in zip(self.left_out, self.tests)
