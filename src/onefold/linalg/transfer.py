@@ -40,7 +40,7 @@ def torch_device(device: Any) -> Any:
 def on_device(x: Any, device: Any) -> Array:
     """A NumPy array as a torch tensor on the device, in its own dtype."""
     torch, found = _torch(), torch_device(device)
-    x = np.ascontiguousarray(x)
+    x = np.require(x, requirements=["C", "W"])
     # A tensor on the host would share memory with the user's array.
     return torch.tensor(x, device=found) if found.type == "cpu" else torch.from_numpy(x).to(found)
 
@@ -50,8 +50,10 @@ def free_device_memory(device: Any) -> int | None:
     found = torch_device(device)
     if found.type != "cuda":
         return None
-    free, _ = _torch().cuda.mem_get_info(found)
-    return int(free)
+    cuda = _torch().cuda
+    free, _ = cuda.mem_get_info(found)
+    # What torch holds back for its next arrays is free for them.
+    return int(free + cuda.memory_reserved(found) - cuda.memory_allocated(found))
 
 
 def free_memory_beside(x: Array) -> int | None:
@@ -85,7 +87,8 @@ class Uploader:
     def _copy(self, array: Any) -> Any:
         if array is None:
             return None
-        held = _torch().from_numpy(np.ascontiguousarray(array)).pin_memory()
+        # torch warns of arrays that must not be written to, such as blocks of a mapped file.
+        held = _torch().from_numpy(np.require(array, requirements=["C", "W"])).pin_memory()
         return held.to(self._device, non_blocking=True)
 
     def receive(self, sent: tuple[list[Any], Any]) -> list[Any]:
