@@ -166,3 +166,16 @@ def test_closed_criteria_do_not_depend_on_the_unit_of_the_weights(criterion) -> 
 def test_weights_beyond_float64_are_refused() -> None:
     with pytest.raises(ValueError, match="leaves the range"):
         LSSVR(alpha=1e-200).fit(X, Y, np.full(N, 1e200))
+
+
+def test_rows_of_weight_0_are_predicted_where_their_split_tests_no_others():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    weight = np.r_[np.zeros(6), rng.uniform(0.5, 2.0, 24)]
+    folds = KFold(5)  # the first one tests the rows of weight 0 alone
+    with pytest.warns(UserWarning, match="split 0 tests rows of weight 0 only"):
+        model = LSSVRCV(gammas=[0.3], alphas=[0.1], cv=folds).fit(X, y, sample_weight=weight)
+    train, test = next(iter(folds.split(X)))
+    literal = LSSVR(gamma=0.3, alpha=0.1).fit(X[train], y[train], sample_weight=weight[train])
+    assert_allclose(model.heldout_prediction_[test], literal.predict(X[test]), atol=1e-9)
+    assert np.isfinite(model.heldout_prediction_).all()

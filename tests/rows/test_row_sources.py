@@ -93,6 +93,13 @@ def test_a_part_is_the_source_of_its_rows(tmp_path):
         assert_allclose(collect(design, part)[0].on_host().gram, whole.gram, atol=1e-11)
 
 
+def test_a_part_keeps_the_order_of_its_rows(tmp_path):
+    index = np.array([3, 5, 4, 6])  # the ends look like a run
+    for source in sources(tmp_path, X, Y, ROOT):
+        found = [(rows, block) for _, rows, block in source.part(index).map(lambda block: block)]
+        assert_allclose(np.vstack([to_numpy(block.Y) for _, block in found]), Y[index])
+
+
 def test_groups_are_found_once_for_the_same_sets():
     source = rows_of(X, Y)
     sets = [np.arange(0, 100), np.arange(100, N)]

@@ -39,12 +39,10 @@ def heldout_of_weightless(run: Run, kernel: Kernel, ridge: float, splits: Splits
     """
     problem, n, precomputed = run.problem, X.shape[0], isinstance(kernel, Precomputed)
     total, count = np.zeros((n, problem.Y.shape[1])), np.zeros(n)
-    aside, left_out = splits.aside, splits.left_out
+    aside = splits.aside
     if splits.leave_one_out:  # no other row is left out with it
-        aside, left_out = [np.setdiff1d(np.arange(n), problem.kept)], [np.empty(0, dtype=np.intp)]
-    for rows, out in zip(aside, left_out):
-        if not rows.size:
-            continue
+        aside = [(np.setdiff1d(np.arange(n), problem.kept), np.empty(0, dtype=np.intp))]
+    for rows, out in aside:
         train = np.delete(np.arange(problem.n), out)
         part = problem.rows(train, precomputed=precomputed).about_its_mean()
         model = run.on(part).model(kernel)

@@ -28,16 +28,16 @@ class Splits:
         The complement of each training part, sorted; contains the rows that its split tests.
     leave_one_out : bool
         Part i is row i alone: there is a closed form that needs no blocks.
-    aside : list of int arrays
-        The test rows of each split that are not in the problem, in the user's numbering; an empty list
-        where the problem has every row.
+    aside : list of pairs of int arrays
+        For each split that tests rows that are not in the problem: those rows in the user's numbering,
+        and the rows of the problem that it leaves out. Such splits may have no other rows to test.
     """
 
     n: int
     tests: Any
     left_out: Any
     leave_one_out: bool = False
-    aside: list[Any] = field(default_factory=list)
+    aside: list[tuple[Any, Any]] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Number of scores."""
@@ -118,22 +118,23 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
     if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
-    tests, left_out, aside, empty = [], [], [], []
+    tests, left_out, empty = [], [], []
+    aside: list[tuple[Any, Any]] = []
     for number, (train, test) in enumerate(pairs):
         train, test, inside = _check_split(train, test, n, number)
-        without = np.empty(0, dtype=np.intp)
         if kept is not None:
             train, without, test = place[train], test[place[test] < 0], place[test]
             train, test, inside = train[train >= 0], test[test >= 0], inside[kept]
             if not train.size:
                 raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
+            if without.size:
+                aside.append((without, np.flatnonzero(~inside)))
         _check_classes(labels, train, number)
         if not test.size:
             empty.append(number)
             continue
         tests.append(test)
         left_out.append(np.flatnonzero(~inside))
-        aside.append(without)
     if not tests:
         raise ValueError("the cross-validation gave no split with rows to test.")
     if empty:
@@ -141,7 +142,7 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
             "the mean is that of the other splits."
         )
-    return Splits(n if kept is None else kept.size, tests, left_out, aside=[] if kept is None else aside)
+    return Splits(n if kept is None else kept.size, tests, left_out, aside=aside)
 
 
 def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, Any]:
@@ -152,7 +153,7 @@ def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, 
     if inside.sum() != train.size:
         raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
     if inside[test].any():
-        raise ValueError(f"split {number} tests rows that it trains on.")
+        raise ValueError(f"split {number} tests rows that it trains on; give it disjoint rows.")
     if not train.size or not test.size:
         raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
     return train, test, inside

@@ -110,15 +110,9 @@ class Rows(ABC):
         """The source of some of the rows."""
 
 
-def rows_of(X: Array, Y: Array | None = None, root: Array | None = None, device: Any = None) -> Rows:
-    """The source of the given rows; `device` names where host rows are to be streamed to."""
-    from onefold.rows.device import DeviceRows
-    from onefold.rows.host import HostRows
-    from onefold.rows.streamed import StreamedRows
-
-    if is_foreign(X):
-        return DeviceRows(X, Y, root)
-    return HostRows(X, Y, root) if device is None else StreamedRows(X, Y, root, device)
+def picked(array: Any, index: Any) -> Any:
+    """Rows of an array by numbers in any order."""
+    return None if array is None else take_rows(array, index)
 
 
 def take_part(array: Any, rows: Any) -> Any:

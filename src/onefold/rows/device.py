@@ -10,7 +10,7 @@ import numpy as np
 from onefold.linalg import Array, is_out_of_memory, take_rows
 from onefold.machine.spans import even_spans
 from onefold.machine.threads import check_stop
-from onefold.rows.base import Block, Rows, take_part
+from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.groups import Groups
 
 BLOCK_ROWS = 65_536
@@ -38,7 +38,7 @@ class DeviceRows(Rows):
         return take_rows(self._arrays[0], index)
 
     def part(self, index: Any) -> DeviceRows:
-        return DeviceRows(*(take_part(array, index) for array in self._arrays))
+        return DeviceRows(*(picked(array, index) for array in self._arrays))
 
     def map(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from onefold.linalg import Array, take_rows
 from onefold.machine.ordered import map_in_order
 from onefold.machine.spans import spans
-from onefold.rows.base import Block, Rows, take_part
+from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.groups import Groups
 
 _TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
@@ -34,7 +34,7 @@ class HostRows(Rows):
         return take_rows(self._X, index)
 
     def part(self, index: Any) -> HostRows:
-        return HostRows(*(take_part(array, index) for array in (self._X, self._Y, self._root)))
+        return HostRows(*(picked(array, index) for array in (self._X, self._Y, self._root)))
 
     def map(
         self,

@@ -1,10 +1,14 @@
-"""Rows to a device that the user names."""
+"""Where rows are worked on: which source serves them, and which go to a device that the user names."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from onefold.linalg import Array, free_device_memory, is_foreign, is_sparse, on_device
+from onefold.rows.base import Rows
+from onefold.rows.device import DeviceRows
+from onefold.rows.host import HostRows
+from onefold.rows.streamed import StreamedRows
 
 _MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
 _SHARE = 0.25  # of the device's free memory that rows may take
@@ -24,3 +28,10 @@ def to_device(X: Array, device: Any) -> Array:
     free = free_device_memory(device)
     room = _MOVED_AT_ONCE if free is None else min(_MOVED_AT_ONCE, int(_SHARE * free))
     return on_device(X, device) if X.nbytes <= room else X
+
+
+def rows_of(X: Array, Y: Array | None = None, root: Array | None = None, device: Any = None) -> Rows:
+    """The source of the given rows; `device` names where host rows are to be streamed to."""
+    if is_foreign(X):
+        return DeviceRows(X, Y, root)
+    return HostRows(X, Y, root) if device is None else StreamedRows(X, Y, root, device)

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.linalg import Array, Uploader, on_device
 from onefold.machine.spans import even_spans
 from onefold.machine.threads import check_stop
-from onefold.rows.base import Block, Rows, take_part
+from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.device import BLOCK_ROWS, divided, group_runs
 from onefold.rows.groups import Groups
 
@@ -39,7 +39,7 @@ class StreamedRows(Rows):
         return on_device(X, self._device)
 
     def part(self, index: Any) -> StreamedRows:
-        X, Y, root = (take_part(array, index) for array in self._arrays)
+        X, Y, root = (picked(array, index) for array in self._arrays)
         return StreamedRows(X, Y, root, self._device)
 
     def map(
