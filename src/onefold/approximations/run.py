@@ -86,6 +86,11 @@ class Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
         return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
 
+    def restarted(self, kernel: Kernel) -> Run:
+        """The same for another kernel, whose metric the landmarks follow."""
+        started = self.approximation.start(self.problem, [kernel], self.load)
+        return replace(self, shared=started.shared, refit=started.refit)
+
     def model(self, kernel: Kernel) -> Model:
         """The problem with one kernel, for every μ of the workload."""
         model = self.approximation.model(kernel, self.problem, self.load, self.shared)

@@ -28,8 +28,10 @@ from onefold.criteria.sums import SumCriterion
 __all__ = [
     "Answers",
     "Criterion",
+    "ErrorRate",
     "HeldoutCriterion",
     "Scoring",
+    "SquaredError",
     "SumCriterion",
     "Task",
     "label_index",

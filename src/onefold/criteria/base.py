@@ -110,12 +110,17 @@ class Scoring(ABC):
 
     Attributes
     ----------
+    criterion : Criterion
+    task : Task or None
+        None for criteria of the model as a whole.
     splits : Splits or None
         None for criteria of the model as a whole.
     n_scores : int
         Scores per μ: one for each split, or one for the model.
     """
 
+    criterion: Any
+    task: Task | None = None
     splits: Splits | None
     n_scores: int
     problem: Problem

@@ -61,10 +61,10 @@ class _ModelScoring(Scoring):
     n_scores = 1
 
     def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
-        self.problem, self._criterion = problem, criterion
+        self.problem, self.criterion = problem, criterion
 
     def answers(self, model: Model, alphas: Any) -> Answers:
-        scores = self._criterion.score(model, self.problem, alphas)[:, None]
+        scores = self.criterion.score(model, self.problem, alphas)[:, None]
         return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
 
 

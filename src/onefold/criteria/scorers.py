@@ -59,10 +59,11 @@ class RowScoring(Scoring):
     """Shows a scorer the test rows of each split in the splitter's order."""
 
     splits: Splits
+    task: Task
 
     def __init__(self, criterion: Scorer, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self._criterion, self._task = criterion, task
+        self.criterion, self.task = criterion, task
         if splits.leave_one_out:
             self._places = [(0, test) for test in splits.tests]
         else:
@@ -81,7 +82,7 @@ class RowScoring(Scoring):
         scores = np.empty((np.count_nonzero(finite), self.n_scores))
         for split, ((_, _, values), rows) in enumerate(zip(answers.blocks, self.splits.tests)):
             values = values if finite.all() else values[finite]
-            scores[:, split], refusal = self._criterion.judge(values, rows, self.problem, self._task)
+            scores[:, split], refusal = self.criterion.judge(values, rows, self.problem, self.task)
             why = refusal or why
         return scores, why
 
@@ -107,7 +108,7 @@ class _Heldout(BaseEstimator):
     """Answers `predict` for the held-out rows, as the model trained without them would."""
 
     def __init__(self, values: Any, X: Any, task: Task) -> None:
-        self._values, self._X, self._task = values, X, task
+        self._values, self._X, self.task = values, X, task
         self.n_features_in_ = X.shape[1]
 
     def _for(self, X: Any) -> Any:
@@ -125,17 +126,17 @@ class _Heldout(BaseEstimator):
 class _HeldoutRegressor(RegressorMixin, _Heldout):
     def predict(self, X: Any) -> Any:
         values = self._for(X)
-        return values[:, 0] if self._task.y.ndim == 1 else values
+        return values[:, 0] if self.task.y.ndim == 1 else values
 
 
 class _HeldoutClassifier(ClassifierMixin, _Heldout):
     @property
     def classes_(self) -> Any:
-        return self._task.classes
+        return self.task.classes
 
     def decision_function(self, X: Any) -> Any:
         values = self._for(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> Any:
-        return self._task.labels(self._for(X))
+        return self.task.labels(self._for(X))

@@ -77,10 +77,11 @@ class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
     splits: Splits
+    task: Task
 
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
         self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self._criterion, self._task = criterion, task
+        self.criterion, self.task = criterion, task
         weight = task.sample_weight
         self._weights = [
             times * 1.0 if weight is None else times * weight[rows]
@@ -90,7 +91,7 @@ class SumScoring(Scoring):
         self._compared: dict[bool, list[_Compared]] = {}
 
     def answers(self, model: Model, alphas: Any) -> Answers:
-        scores = self._criterion.from_model(model, self.splits, alphas)
+        scores = self.criterion.from_model(model, self.splits, alphas)
         if scores is not None:
             return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
         held: list[HeldoutBlock] = []
@@ -98,7 +99,7 @@ class SumScoring(Scoring):
         hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
         with np.errstate(over="ignore", invalid="ignore"):
             means, finite = self._means(model, alphas, held if hold else None)
-            scores = self._criterion.from_means(means)
+            scores = self.criterion.from_means(means)
         return ScoredAnswers(finite, held, scores)
 
     def _means(self, model: Model, alphas: Any, held: list[HeldoutBlock] | None) -> tuple[Any, Any]:
@@ -124,9 +125,9 @@ class SumScoring(Scoring):
         xp = namespace(values)
         finite = xp.isfinite(values)
         if self._each_row:  # the mean over one row is its term
-            sums, missing = self._criterion.terms(values, truth), ~xp.all(finite, axis=2)
+            sums, missing = self.criterion.terms(values, truth), ~xp.all(finite, axis=2)
         else:
-            sums, missing = self._criterion.sums(values, truth, weight), ~xp.all(finite, axis=(1, 2))
+            sums, missing = self.criterion.sums(values, truth, weight), ~xp.all(finite, axis=(1, 2))
         return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
 
     def _joined(self, one: Array, two: Array) -> Array:
@@ -155,7 +156,7 @@ class SumScoring(Scoring):
         """What every part is compared with in the library of `values`, brought there once."""
         key = is_foreign(values)
         if key not in self._compared:
-            truth = self._criterion.truth(self.problem, self._task)
+            truth = self.criterion.truth(self.problem, self.task)
             truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
             parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
             self._compared[key] = [

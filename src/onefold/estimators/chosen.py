@@ -6,18 +6,20 @@ import sys
 from typing import Any, ClassVar, Self
 
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.final import Final, finish, metric_of
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_rows
-from onefold.estimators.weightless import heldout_of_weightless
 from onefold.machine.warning import warn_user
 from onefold.search import (
     Callback,
     Grid,
     GridEdgeWarning,
+    LearnedSearch,
     SearchResult,
     edges,
     make_candidates,
     run_search,
+    search_with_metric,
 )
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
@@ -40,6 +42,10 @@ class Chosen(KernelMachine):
         cv: Any = 5,
         criterion: Any = None,
         refit: str = "auto",
+        metric: str | None = None,
+        max_rounds: int = 5,
+        metric_rows: int | None = None,
+        blend: bool = False,
         check: bool = False,
         device: Any = None,
         random_state: Any = None,
@@ -56,6 +62,10 @@ class Chosen(KernelMachine):
         self.cv = cv
         self.criterion = criterion
         self.refit = refit
+        self.metric = metric
+        self.max_rounds = max_rounds
+        self.metric_rows = metric_rows
+        self.blend = blend
         self.check = check
         self.device = device
         self.random_state = random_state
@@ -87,36 +97,49 @@ class Chosen(KernelMachine):
         setup = set_up(self, X, y, sample_weight, groups)
         trust = self._trust(setup) if self.check else None
         with self._threads(setup.problem):
-            candidates = make_candidates(setup.run, setup.kernels, setup.widths)
-            found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
-            chosen = found.chosen
-            expansion, fitted = chosen.run.final(chosen.kernel, found.alpha, found.model)
-            self.expansion_ = self._finished(expansion, setup.problem, setup.rows)
-            self._record(found)
-            self.heldout_prediction_ = self._all_heldout(found, setup)
-        self.approximation_ = {"selected_with": found.report, "fitted_with": fitted}
+            searched = self._search(setup)
+            final = finish(searched, setup, blend=self.blend)
+            self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
+            self._record(searched.found, final)
+            self.metric_history_ = searched.history
+            self.heldout_prediction_ = self._all_heldout(searched, final, setup)
+        self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
         if trust is not None:
             self.approximation_["trust"] = trust
         self._warn_of_edges()
         return self
 
+    def _search(self, setup: Setup) -> LearnedSearch:
+        """The search that the setup describes: a grid, or rounds of learned metrics."""
+        if setup.learning is not None:
+            return search_with_metric(setup, self._tell)
+        candidates = make_candidates(setup.run, setup.kernels, setup.names)
+        found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
+        return LearnedSearch(found, setup.scoring, [])
+
     def as_chooser(self, X: Any) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
-        silent = {"callback": None, "check": False, "verbose": 0}
+        silent = {"callback": None, "check": False, "verbose": 0, "metric": None, "blend": False}
         return type(self)(**self.get_params(deep=False) | silent)
 
     def set_up(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
         """The search that `fit` would make of the same data."""
         return set_up(self, X, y, sample_weight, groups)
 
-    def _record(self, found: SearchResult) -> None:
+    def _record(self, found: SearchResult, final: Final) -> None:
         """The choice and the table of the search, in GridSearchCV's words."""
-        self.gamma_, self.alpha_ = found.chosen.width, found.alpha
+        chosen, n_features = found.chosen, self.n_features_in_
+        width = getattr(chosen.kernel, "gamma", None) if "kernel" in chosen.params else chosen.width
+        self.gamma_, self.alpha_ = width, found.alpha
+        self.kernel_ = chosen.params.get("kernel", self.kernel if isinstance(self.kernel, str) else None)
         self.cv_results_ = found.ledger.cv_results()
-        self.best_index_ = found.ridge * len(found.ledger.params) + found.index
+        self.best_index_ = found.ledger.index_of(found.leader.index, found.leader.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.history_ = found.ledger.history
+        self.metric_ = metric_of(chosen.kernel)
+        self.blend_, self.blend_score_ = final.members(found.ledger), final.score
+        self.feature_importances_ = final.importances(n_features)
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""
@@ -129,18 +152,17 @@ class Chosen(KernelMachine):
                 GridEdgeWarning,
             )
 
-    def _all_heldout(self, found: SearchResult, setup: Setup) -> Any | None:
+    def _all_heldout(self, searched: LearnedSearch, final: Final, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
-        heldout, chosen, problem = found.heldout, found.chosen, setup.problem
-        splits = setup.scoring.splits
+        heldout, problem = final.heldout, setup.problem
+        splits = searched.scoring.splits
         if heldout is None or splits is None:
             return None
         if problem.kept is not None:
-            sparse = chosen.kernel.accepts_sparse
+            sparse = searched.found.chosen.kernel.accepts_sparse
             X = check_rows(self, setup.table, sparse=sparse, fitting=False)
-            ridge = float(problem.ridge(self.alpha_))
-            heldout = heldout_of_weightless(chosen.run, chosen.kernel, ridge, splits, X)
-            heldout[problem.kept] = found.heldout
+            tested, heldout = heldout, final.heldout_of_weightless(searched.found.ledger, splits, X)
+            heldout[problem.kept] = tested
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
         return heldout[:, 0] if single else heldout
 

@@ -152,11 +152,11 @@ class Pruned(KernelMachine):
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
     ) -> tuple[Kernel, float]:
         """Kernel and ridge of the model that is pruned, the ridge scaled to all rows."""
-        kernels, widths = candidate_kernels(self, problem.X)
+        kernels, names = candidate_kernels(self, problem.X)
         if isinstance(kernels[0], Precomputed):
             raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")
         alphas = ridge_grid(self)
-        self.gamma_, self.alpha_ = widths[0], float(alphas[0])
+        self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0], self.alpha_
         few = problem.n <= self.max_centres
@@ -164,7 +164,7 @@ class Pruned(KernelMachine):
         load = workload(problem, len(kernels), alphas.size, splits, criterion)
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-        found = run_search(Grid(make_candidates(run, kernels, widths), alphas), scoring)
+        found = run_search(Grid(make_candidates(run, kernels, names), alphas), scoring)
         self.gamma_ = found.chosen.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n)
@@ -220,7 +220,7 @@ class Pruned(KernelMachine):
             part = problem.rows(rows)
             weight, labels = task.weight_of(rows), task.classes is not None
             sub = replace(task, X=part.X, y=task.y[rows], sample_weight=weight)
-            alphas, (kernels, widths) = ridge_grid(self), candidate_kernels(self, part.X)
+            alphas, (kernels, names) = ridge_grid(self), candidate_kernels(self, part.X)
             fewest = np.unique(sub.y, return_counts=True)[1].min() if labels else len(rows)
             if fewest < 2 * _RETUNE_FOLDS or (len(kernels) == 1 and alphas.size == 1):
                 return chosen
@@ -228,7 +228,7 @@ class Pruned(KernelMachine):
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=seed)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
             load = workload(part, len(kernels), alphas.size, folds, criterion)
-            candidates = make_candidates(run.on(part, load), kernels, widths)
+            candidates = make_candidates(run.on(part, load), kernels, names)
             found = run_search(Grid(candidates, alphas), criterion.start(part, sub, folds))
             return found.chosen.kernel, found.alpha
 

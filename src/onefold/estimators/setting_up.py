@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Problem, Workload, resolve_approximation
+from onefold.approximations import Approximation, Problem, Workload, resolve_approximation
 from onefold.criteria import Criterion, Task, resolve_criterion
+from onefold.estimators.families import (
+    families_of,
+    family_kernels,
+    names_families,
+    relative_widths,
+)
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
-from onefold.search.setup import Setup
+from onefold.learned_metrics import tracks_of
+from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
+_CROSSFITTED = 1500  # rows up to which every fold has a metric of its own
+_METRIC_ROWS = 4000  # that a metric is learned from at most, unless told otherwise
 
 
 def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -32,9 +43,17 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     seed = seed_of(estimator.random_state)
     if seed is not None:
         approximation = approximation.seeded(seed)
+    metric = getattr(estimator, "metric", None)
     problem, task = estimator._problem(X, y, sample_weight)
     check_squares(problem.Y)
-    kernels, widths = candidate_kernels(estimator, problem.X)
+    learning = None
+    if metric is not None:
+        learning = learning_of(estimator, problem)
+    if metric is not None or names_families(estimator.kernel):
+        families = families_of(estimator, problem.X)
+        kernels, names = family_kernels(families, relative_widths(estimator), problem, seed or 0)
+    else:
+        kernels, names = candidate_kernels(estimator, problem.X)
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
@@ -42,11 +61,49 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         check_folds(cv, _num_samples(X))
     else:
         splits = splits_of(cv, X, y, problem, task, groups)
+    if (learning is not None or estimator.blend) and (splits is None or splits.leave_one_out):
+        what = "metric" if learning is not None else "blend"
+        raise ValueError(
+            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion of "
+            'held-out rows, such as "mse" or "error".'
+        )
     load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
+    if learning is not None:
+        load = load_of_learning(load, learning, problem.n, approximation)
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-    return Setup(X, task, scoring, cv, groups, kernels, widths, alphas, run, seed)
+    return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
+
+
+def learning_of(estimator: Any, problem: Problem) -> Learning:
+    """How the estimator's metric is learned; raise if it cannot be."""
+    if problem.streamed:
+        raise ValueError(
+            "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
+            "device=None."
+        )
+    for name in ("max_rounds", "metric_rows"):
+        value = getattr(estimator, name)
+        given = value is not None or name == "max_rounds"
+        if given and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    families = families_of(estimator, problem.X)
+    tracks = tracks_of(families, estimator.metric, problem.X)
+    rows = estimator.metric_rows
+    if rows is None:
+        rows = problem.n if problem.n <= _CROSSFITTED else max(_CROSSFITTED, problem.n // 2)
+        rows = min(rows, _METRIC_ROWS)
+    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), int(rows))
+
+
+def load_of_learning(
+    load: Workload, learning: Learning, n: int, approximation: Approximation
+) -> Workload:
+    """What is asked of the run: literal refits, or one ridge for every track."""
+    if learning.rows < n:
+        return replace(load, kernels=len(learning.tracks), alphas=1)
+    return load if approximation.selects else replace(load, folds=0, groups=0, parts=None)
 
 
 def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any) -> Splits:
@@ -86,18 +143,20 @@ def ridge_grid(estimator: Any) -> Any:
     return check_alphas(DEFAULT_ALPHAS if estimator.alphas is None else estimator.alphas, "alphas")
 
 
-def candidate_kernels(estimator: Any, X: Any) -> tuple[list[Kernel], list[float | None]]:
-    """The kernels to try and the number that names each; one unnamed kernel if it has no width."""
+def candidate_kernels(estimator: Any, X: Any) -> tuple[list[Kernel], list[dict[str, Any]]]:
+    """The kernels to try and what names each: its gamma, or nothing if it has no width."""
+    if names_families(estimator.kernel):
+        raise ValueError(f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}.")
     base = resolve_kernel(estimator.kernel, 1.0, estimator.degree, estimator.coef0)
     check_kernel_matrix(base, X)
     if not base.has_width:
         if estimator.gammas is not None:
             raise ValueError("this kernel has no width to search; leave gammas=None.")
-        return [base], [None]
+        return [base], [{}]
     given = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
     numbers = [resolve_gamma(g, X) if isinstance(g, str) else g for g in np.atleast_1d(_listed(given))]
-    widths: list[float | None] = [float(g) for g in check_alphas(numbers, "gammas")]
-    return [base.scaled(g) for g in widths if g is not None], widths
+    widths = [float(g) for g in check_alphas(numbers, "gammas")]
+    return [base.scaled(g) for g in widths], [{"gamma": g} for g in widths]
 
 
 def _listed(values: Any) -> Any:

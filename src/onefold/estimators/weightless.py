@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Problem, Run
+from onefold.approximations import Problem
 from onefold.criteria import Task
 from onefold.heldout import Splits
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Precomputed
 from onefold.linalg import take_rows, to_numpy
+from onefold.search import Candidate
 
 
 def without_weightless(
@@ -31,13 +32,14 @@ def without_weightless(
     return left, task, weight[rows]
 
 
-def heldout_of_weightless(run: Run, kernel: Kernel, ridge: float, splits: Splits, X: Any) -> Any:
+def heldout_of_weightless(candidate: Candidate, ridge: float, splits: Splits, X: Any) -> Any:
     """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others.
 
     One fit per split that tests such rows: each is predicted by the models that a row of its fold is
     predicted by, their mean where several splits test it.
     """
-    problem, n, precomputed = run.problem, X.shape[0], isinstance(kernel, Precomputed)
+    run, problem, n = candidate.run, candidate.run.problem, X.shape[0]
+    precomputed = isinstance(candidate.kernel, Precomputed)
     total, count = np.zeros((n, problem.Y.shape[1])), np.zeros(n)
     aside = splits.aside
     if splits.leave_one_out:  # no other row is left out with it
@@ -45,7 +47,7 @@ def heldout_of_weightless(run: Run, kernel: Kernel, ridge: float, splits: Splits
     for rows, out in aside:
         train = np.delete(np.arange(problem.n), out)
         part = problem.rows(train, precomputed=precomputed).about_its_mean()
-        model = run.on(part).model(kernel)
+        model = run.on(part).model(candidate.kernel_without(out))
         block = take_rows(X, rows)
         if precomputed:
             block = take_rows(block.T, part.kept).T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -59,6 +59,27 @@ class Splits:
             else np.bincount(np.searchsorted(rows, test), minlength=len(rows))
             for rows, test in zip(self.left_out, self.tests)
         ]
+
+
+    def some(self, numbers: Iterable[int]) -> Splits:
+        """The splits of these numbers alone."""
+        chosen = list(numbers)
+        left_out = [self.left_out[i] for i in chosen]
+        aside = [(rows, out) for rows, out in self.aside if any(np.array_equal(out, o) for o in left_out)]
+        return replace(self, tests=[self.tests[i] for i in chosen], left_out=left_out, aside=aside)
+
+    def within(self, rows: Any) -> Splits:
+        """The splits of some of the rows, sorted, in their numbering; those with rows on both sides."""
+        place = np.full(self.n, -1)
+        place[rows] = np.arange(len(rows))
+        tests, left_out = [], []
+        for test, left in zip(self.tests, self.left_out):
+            test, left = place[test], place[left]
+            test, left = test[test >= 0], left[left >= 0]
+            if test.size and left.size < len(rows):
+                tests.append(test)
+                left_out.append(left)
+        return Splits(len(rows), tests, left_out)
 
 
 def make_splits(

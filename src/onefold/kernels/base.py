@@ -107,6 +107,32 @@ class Kernel(ABC):
         """The kernel with every width multiplied by `factor`."""
         return self
 
+    def relative(self, width: float, mean_exponent: float) -> Self:
+        r"""The kernel whose exponent is `width` at the mean distance of rows with this `mean_exponent`.
+
+        So that one short list of widths serves every kernel and every metric. A kernel without a
+        distance is scaled by `width` itself.
+        """
+        return self.scaled((width / mean_exponent) ** self.exponent_order)
+
+    exponent_order: ClassVar[float] = 1.0
+    """The width grows with this power of the exponent."""
+
+    def mean_exponent(self, rows: Array) -> float:
+        """The mean, over pairs of different rows, of the exponent that the kernel is a function of."""
+        return 1.0
+
+    def with_metric(self, values: Any) -> Self:
+        """The same kernel of rows S x; `values` are S, or one weight per feature."""
+        raise ValueError(
+            f"{self!r:.80} has no metric to learn; use RBF, Matern or Laplacian, or metric=None."
+        )
+
+    @property
+    def learns(self) -> tuple[str, ...]:
+        """The kinds of metric that it can have: of "diagonal" and "full"."""
+        return ()
+
     @property
     def one_width(self) -> bool:
         """Whether every feature has the same width, so that the kernel is one in any dimension."""

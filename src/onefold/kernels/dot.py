@@ -6,6 +6,7 @@ Of the linear kernel ∇ₓ k(x, z) = z, of the polynomial one
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 
@@ -93,6 +94,11 @@ class Polynomial(WidthKernel):
 
     def diagonal(self, A: Array) -> Array:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
+
+    def mean_exponent(self, rows: Array) -> float:
+        squares = squared_norms(self.transform(rows)(rows))
+        mean = float(namespace(squares).mean(squares))
+        return mean if mean > 0 and math.isfinite(mean) else 1.0
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from onefold.kernels.base import Tile
-from onefold.kernels.width import WidthKernel, outer_sum
+from onefold.kernels.width import WidthKernel, mean_over_pairs, outer_sum
 from onefold.linalg import Array, exp_in_place, is_numpy, namespace, ones
 from onefold.machine.spans import spans
 
@@ -65,6 +65,15 @@ class Laplacian(WidthKernel):
 
     def pairs(self, A: Array, B: Array) -> Array:
         return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
+
+    @property
+    def learns(self) -> tuple[str, ...]:
+        return ("diagonal",)
+
+    def mean_exponent(self, rows: Array) -> float:
+        moved = self.transform(rows)(rows)
+        distances = _host_distances if is_numpy(rows) else _device_distances
+        return mean_over_pairs(distances(moved, moved, None))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp, tile, transform = namespace(rows), self(rows, landmarks), self.transform(rows)

@@ -19,8 +19,23 @@ from typing import ClassVar
 
 from onefold.kernels.base import Tile
 from onefold.kernels.distances import HARMLESS_NORM, DeviceDistances, HostDistances, distances_to
-from onefold.kernels.width import WidthKernel, outer_sum, squared_norms
-from onefold.linalg import Array, exp_in_place, namespace, ones, root_in_place, zero_diagonal
+from onefold.kernels.width import (
+    WidthKernel,
+    inner_products,
+    mean_over_pairs,
+    outer_sum,
+    squared_norms,
+)
+from onefold.linalg import (
+    Array,
+    clip_in_place,
+    exp_in_place,
+    is_sparse,
+    namespace,
+    ones,
+    root_in_place,
+    zero_diagonal,
+)
 
 
 class _Radial(WidthKernel):
@@ -71,6 +86,14 @@ class _Radial(WidthKernel):
 
     def pairs(self, A: Array, B: Array) -> Array:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
+
+    def mean_exponent(self, rows: Array) -> float:
+        moved = self.transform(rows)(rows if is_sparse(rows) else rows - namespace(rows).mean(rows, axis=0)[None, :])
+        norms = squared_norms(moved)
+        squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
+        squares = zero_diagonal(clip_in_place(squares, 0.0, None))
+        squares *= abs(self.unit)
+        return mean_over_pairs(squares if self.exponent_order == 1.0 else root_in_place(squares))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp, transform = namespace(rows), self.transform(rows)
@@ -124,6 +147,7 @@ class Matern(_Radial):
     """
 
     nu: float = 1.5
+    exponent_order = 2.0  # the exponent is that of the distance, γ of its square
     harmless_norm = 0.0  # the root of a small squared distance magnifies its rounding
 
     def __post_init__(self) -> None:

@@ -62,6 +62,13 @@ class WidthKernel(Kernel):
         check_width(factor, "the factor of the widths")
         return replace(self, gamma=self.gamma * factor)
 
+    def with_metric(self, values: Any) -> Self:
+        return replace(self, metric=Metric(values))
+
+    @property
+    def learns(self) -> tuple[str, ...]:
+        return ("diagonal", "full")
+
     def check_features(self, n_features: int) -> None:
         if self.metric is not None and self.metric.n_features != n_features:
             raise ValueError(
@@ -95,6 +102,14 @@ def squared_norms(A: Array) -> Array:
     if is_sparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return namespace(A).sum(A * A, axis=1)
+
+
+def mean_over_pairs(distances: Array) -> float:
+    """The mean of a square array off its diagonal, 1 where that is 0: rows that are all the same."""
+    n = distances.shape[0]
+    total = float(namespace(distances).sum(distances))
+    mean = total / (n * (n - 1)) if n > 1 else 0.0
+    return mean if mean > 0 and np.isfinite(mean) else 1.0
 
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> list[Array]:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onefold.approximations import Model, Run
 from onefold.kernels import Kernel
+from onefold.learned_metrics import CrossFitted
 
 
 @dataclass(frozen=True)
@@ -23,23 +26,53 @@ class Candidate:
         """The number that names the kernel; None where it has no width."""
         return self.params.get("gamma")
 
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """What it is compared with others by: its family, kind of metric and round, whatever its width."""
+        return tuple(self.params.get(name) for name in ("kernel", "metric", "round"))
+
+    @property
+    def complexity(self) -> tuple[int, int]:
+        """Its round, then whether its metric is diagonal or full."""
+        kind = self.params.get("metric", "none")
+        return int(self.params.get("round", 0)), ("none", "diagonal", "full").index(kind)
+
     def model(self, n_alphas: int) -> Model:
         """The candidate solved for `n_alphas` values of μ, to be asked for held-out predictions."""
         return self.run.with_ridges(n_alphas).model(self.kernel)
+
+    def kernel_without(self, rows: Any) -> Kernel:
+        """The kernel that predicts rows left out together with these."""
+        return self.kernel
 
     def diagnose(self) -> dict[str, Any]:
         """What is worth knowing of the chosen candidate, and too dear for every one."""
         return self.run.diagnose(self.kernel)
 
 
+@dataclass(frozen=True)
+class CrossFittedCandidate(Candidate):
+    """A candidate whose every fold has a kernel of its own; `kernel` is that of the final model."""
+
+    parts: Sequence[Any]
+    part_kernels: Sequence[Kernel]
+
+    def kernel_without(self, rows: Any) -> Kernel:
+        pairs = zip(self.parts, self.part_kernels)
+        return next((kernel for part, kernel in pairs if np.array_equal(part, rows)), self.kernel)
+
+    def model(self, n_alphas: int) -> Model:
+        return CrossFitted(self.run, self.parts, self.part_kernels)
+
+
 def make_candidates(
-    run: Run, kernels: Sequence[Kernel], widths: Sequence[float | None]
+    run: Run, kernels: Sequence[Kernel], names: Sequence[dict[str, Any]]
 ) -> list[Candidate]:
-    """One candidate per width, or several where the run comes in variants."""
+    """One candidate per kernel, or several where the run comes in variants."""
     variants = run.variants()
     return [
-        Candidate(variant, kernel, ({} if width is None else {"gamma": width}) | variant.params)
-        for kernel, width in zip(kernels, widths)
+        Candidate(variant, kernel, dict(params) | variant.params)
+        for kernel, params in zip(kernels, names)
         for variant in variants
     ]
 

@@ -35,6 +35,8 @@ class Solved:
         What the model says of itself.
     model : Model or None
         The model, if it is one that a search keeps.
+    expansion : Expansion or None
+        The model's at its one ridge, in the problem's units, where it was asked for.
     """
 
     asked: Any
@@ -43,10 +45,16 @@ class Solved:
     seconds: float
     report: dict[str, Any]
     model: Model | None
+    expansion: Any = None
 
 
-def solve(make_model: Callable[[], Model], scoring: Scoring, ridges: Any) -> Solved:
-    """Make a model and ask it everything that costs time; runs in any thread."""
+def solve(
+    make_model: Callable[[], Model], scoring: Scoring, ridges: Any, *, finish: bool = False
+) -> Solved:
+    """Make a model and ask it everything that costs time; runs in any thread.
+
+    `finish` asks for its expansion too, if there is one ridge: the factorisation is at hand.
+    """
     start = time.perf_counter()
     why: str | None = None
     try:
@@ -64,7 +72,8 @@ def solve(make_model: Callable[[], Model], scoring: Scoring, ridges: Any) -> Sol
         why = _NOT_FINITE
     # A model that is not kept holds the most memory of all: let it go before the next one starts.
     kept = model if model.keep else None
-    return Solved(asked, answers, why, time.perf_counter() - start, model.report, kept)
+    done = model.expansion(float(ridges[0])) if finish and len(ridges) == 1 == len(asked) else None
+    return Solved(asked, answers, why, time.perf_counter() - start, model.report, kept, done)
 
 
 def _ask(model: Model, scoring: Scoring, ridges: Any) -> tuple[Any, Answers | None]:

@@ -120,9 +120,36 @@ class Ledger:
         """Whether any cell has one."""
         return bool(np.isfinite(self._means).any())
 
-    def best(self) -> tuple[int, int]:
-        """Candidate and ridge of the best cell; ties go to the largest gamma, then the largest alpha."""
-        return best_cell(self._means, [p.get("gamma", 1.0) for p in self.params], self.alphas)
+    def best(self, among: Sequence[int] | None = None) -> tuple[int, int]:
+        """Candidate and ridge of the best cell; ties go to the largest gamma, then the largest alpha.
+
+        `among` are the numbers of the candidates to look at; all if None.
+        """
+        rows = np.arange(len(self.params)) if among is None else np.asarray(among, dtype=np.intp)
+        widths = [self.params[row].get("gamma", 1.0) for row in rows]
+        row, ridge = best_cell(self._means[rows], widths, self.alphas)
+        return int(rows[row]), ridge
+
+    def score(self, candidate: int, ridge: int) -> float:
+        """The mean score of a cell, NaN where it has none."""
+        return float(self._means[candidate, ridge])
+
+    def scored(self, candidate: int) -> bool:
+        """Whether any cell of a candidate has a score."""
+        return bool(np.isfinite(self._means[candidate]).any())
+
+    @property
+    def _tried(self) -> Any:
+        """Which cells were evaluated, as (candidates, ridges)."""
+        tried = np.zeros(self._means.shape, dtype=bool)
+        for entry in self.entries:
+            tried[entry.candidate, entry.ridges] = True
+        return tried
+
+    def index_of(self, candidate: int, ridge: int) -> int:
+        """The place of a cell in `cv_results`: alpha runs slowest, and what was not tried is not there."""
+        place = ridge * len(self.params) + candidate
+        return int(np.count_nonzero(self._tried.T.reshape(-1)[:place]))
 
     def report(self, candidate: int) -> dict[str, Any]:
         """What the approximation said of a candidate when it was last evaluated."""
@@ -169,7 +196,9 @@ class Ledger:
         for entry in self.entries:
             scores[entry.candidate, entry.ridges] = entry.scores
             seconds[entry.candidate] += entry.seconds
-        return cv_results(self.params, self.alphas, scores, seconds, self.per_split)
+        tried = self._tried
+        shares = seconds / np.maximum(tried.sum(axis=1), 1)
+        return cv_results(self.params, self.alphas, scores, shares, tried, self.per_split)
 
     def write(self, path: Path) -> None:
         """Write everything to a file of JSON lines, whole or not at all."""
@@ -203,10 +232,9 @@ class Ledger:
         cls, params: Any, alphas: Any, n_scores: Any, per_split: Any, fingerprint: Any
     ) -> Ledger:
         """An empty ledger from what a file says of it; raise unless that makes sense."""
-        names = {frozenset(one) for one in params}
         numbers = all(isinstance(one.get("gamma", 1.0), float | int) for one in params)
         ledger = cls(params, alphas, n_scores, per_split=per_split, fingerprint=fingerprint)
-        if len(names) > 1 or not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
+        if not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
             raise ValueError("no grid")
         if type(n_scores) is not int or n_scores < 1 or type(per_split) is not bool:
             raise ValueError("no scores")

@@ -73,18 +73,21 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
 
 
 def cv_results(
-    models: list[dict[str, Any]], alphas: Any, scores: Any, seconds: Any, splits: bool
+    models: list[dict[str, Any]], alphas: Any, scores: Any, seconds: Any, tried: Any, splits: bool
 ) -> dict[str, Any]:
     """GridSearchCV's ``cv_results_`` for scores of shape (models, ridges, splits).
 
     `models` names each model: its gamma, and what else tells it from others. Candidates come in
-    GridSearchCV's order, alpha running slowest. Times are those of a model, shared equally among
-    its ridges and splits: one factorisation served them all.
+    GridSearchCV's order, alpha running slowest, and only those that were `tried` (models, ridges).
+    `seconds` are those of a model's ridge, shared equally among its splits: one factorisation served
+    them all.
     """
-    widths, ridges, n_splits = scores.shape
-    params = [{"alpha": float(alpha), **model} for alpha in alphas for model in models]
-    flat = scores.transpose(1, 0, 2).reshape(widths * ridges, n_splits)
-    share = np.tile(np.asarray(seconds, dtype=float) / (ridges * n_splits), ridges)
+    n_splits, flat_tried = scores.shape[2], tried.T.reshape(-1)
+    cells = [(alpha, number) for alpha in alphas for number in range(len(models))]
+    cells = [cell for cell, there in zip(cells, flat_tried) if there]
+    params = [{"alpha": float(alpha), **models[number]} for alpha, number in cells]
+    flat = scores.transpose(1, 0, 2).reshape(-1, n_splits)[flat_tried]
+    share = np.array([seconds[number] / n_splits for _, number in cells])
     zeros = np.zeros(len(params))
     table: dict[str, Any] = {
         "mean_fit_time": share,
@@ -92,9 +95,8 @@ def cv_results(
         "mean_score_time": zeros.copy(),
         "std_score_time": zeros.copy(),
     }
-    for name in params[0]:
-        column = np.ma.MaskedArray(np.array([p[name] for p in params]), mask=False)
-        table[f"param_{name}"] = column
+    for name in dict.fromkeys(name for one in params for name in one):
+        table[f"param_{name}"] = _column([one.get(name) for one in params])
     table["params"] = params
     if splits:
         table |= {f"split{i}_test_score": flat[:, i].copy() for i in range(n_splits)}
@@ -105,3 +107,11 @@ def cv_results(
     order = np.where(np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means)
     table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)
     return table
+
+
+def _column(values: list[Any]) -> Any:
+    """A parameter of every candidate, masked where a candidate has none, as in GridSearchCV."""
+    missing = [value is None for value in values]
+    known = next(value for value in values if value is not None)
+    filled = [known if value is None else value for value in values]
+    return np.ma.MaskedArray(np.array(filled), mask=missing if any(missing) else False)

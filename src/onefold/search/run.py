@@ -11,6 +11,7 @@ from onefold.approximations import Model
 from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
 from onefold.search.candidates import Candidate, models_side_by_side
+from onefold.search.choice import Leader, choose
 from onefold.search.evaluate import Solved, evaluate, solve
 from onefold.search.ledger import Entry, Ledger
 from onefold.search.strategies import Proposal, Strategy
@@ -26,38 +27,88 @@ class SearchResult:
     ----------
     ledger : Ledger
         Every evaluation.
-    index, ridge : int
-        The chosen cell: numbers of the candidate and of the ridge.
-    chosen : Candidate
-    heldout : array (n, targets) or None
-        Held-out predictions at the chosen cell; None for criteria that make none.
+    leaders : list of Leader
+        The best cell of every group of candidates, in the order of the groups.
+    leader : Leader
+        The chosen one of them.
     report : dict
         What the approximation said of the chosen candidate.
-    model : Model or None
-        The model of the chosen candidate, if it is one that a search keeps.
     """
 
     ledger: Ledger
-    index: int
-    ridge: int
-    chosen: Candidate
-    heldout: Any
+    leaders: list[Leader]
+    leader: Leader
     report: dict[str, Any]
-    model: Model | None
+
+    @property
+    def chosen(self) -> Candidate:
+        """The chosen candidate."""
+        return self.leader.candidate
+
+    @property
+    def heldout(self) -> Any | None:
+        """Held-out predictions (n, targets) at the chosen cell; None for criteria that make none."""
+        return self.leader.heldout
 
     @property
     def alpha(self) -> float:
         """The chosen ridge, in the user's units."""
-        return float(self.ledger.alphas[self.ridge])
+        return float(self.ledger.alphas[self.leader.ridge])
 
 
-@dataclass(frozen=True)
-class _Leader:
-    """The best cell so far, with what would have to be made again if it stays the best."""
+class _Leaders:
+    """The best cell of every group so far, with what would have to be made again if it stays the best."""
 
-    cell: tuple[int, int]
-    heldout: Any | None
-    model: Model | None
+    def __init__(self, strategy: Strategy, scoring: Scoring, ledger: Ledger) -> None:
+        self._strategy, self._scoring, self._ledger = strategy, scoring, ledger
+        self._held: dict[tuple[Any, ...], Leader] = {}
+
+    def record(self, proposal: Proposal, found: Solved) -> None:
+        """Score what a model gave and put it into the ledger; hold on to what leads its group."""
+        evaluation = evaluate(found, self._scoring, proposal.ridges)
+        report = dict(found.report)
+        entry = Entry(*proposal, evaluation.scores, found.seconds, evaluation.why, report)
+        self._ledger.append(entry)
+        if not evaluation.has_score:
+            return
+        candidate = self._strategy.candidates[proposal.candidate]
+        index, ridge = self._ledger.best(self._members()[candidate.group])
+        if index != proposal.candidate:
+            return
+        heldout = evaluation.heldout(self._scoring, ridge)
+        # A model is kept for the final fit; of several groups' models only one would be used.
+        model = found.model if len(self._members()) == 1 else None
+        self._held[candidate.group] = Leader(
+            candidate, index, ridge, heldout, model, found.expansion
+        )
+
+    def _members(self) -> dict[tuple[Any, ...], list[int]]:
+        """The numbers of each group's candidates."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for number, candidate in enumerate(self._strategy.candidates):
+            groups.setdefault(candidate.group, []).append(number)
+        return groups
+
+    def all(self) -> list[Leader]:
+        """The best cell of every group with its held-out predictions: those at hand, or made again."""
+        groups, ledger = self._members().items(), self._ledger
+        scored = [(key, numbers) for key, numbers in groups if any(map(ledger.scored, numbers))]
+        if not scored:
+            ledger.best()  # raises: there is nothing to choose from
+        return [self._finished(key, *ledger.best(numbers)) for key, numbers in scored]
+
+    def _finished(self, group: tuple[Any, ...], index: int, ridge: int) -> Leader:
+        candidate, scoring = self._strategy.candidates[index], self._scoring
+        leader = self._held.get(group)
+        if leader is None or leader.index != index:
+            leader = Leader(candidate, index, ridge)
+        elif leader.ridge != ridge:
+            leader = Leader(candidate, index, ridge, model=leader.model)
+        if leader.heldout is None and scoring.splits is not None:
+            predicting = candidate.model(1) if leader.model is None else leader.model
+            alpha = float(scoring.problem.ridge(self._ledger.alphas[ridge]))
+            leader = leader.predicting(scoring.heldout_at(predicting, alpha))
+        return leader
 
 
 def run_search(
@@ -75,49 +126,26 @@ def run_search(
     if ledger is None:
         ledger = empty
     ledger.require_beginning_of(empty)
-    leader: _Leader | None = None
+    leaders = _Leaders(strategy, scoring, ledger)
 
     def solved(proposal: Proposal) -> tuple[Proposal, Solved]:
         candidate, tried = strategy.candidates[proposal.candidate], ridges[proposal.ridges]
-        return proposal, solve(lambda: candidate.model(len(tried)), scoring, tried)
+        finish = strategy.finishes and candidate.run.refit is None
+        return proposal, solve(lambda: candidate.model(len(tried)), scoring, tried, finish=finish)
 
     while proposals := strategy.propose(ledger):
         ledger.admit([c.params for c in strategy.candidates[len(ledger.params) :]])
         at_most = min(len(proposals), models_side_by_side(strategy.candidates))
         for proposal, found in map_threads(solved, proposals, at_most):
-            leader = _recorded(proposal, found, scoring, ledger) or leader
+            leaders.record(proposal, found)
             del found  # and its predictions, before the next model makes its own
             if callback is not None:
                 callback(ledger.progress())
     _report_unsolved(ledger)
-    return _chosen(strategy, scoring, ledger, leader)
-
-
-def _recorded(proposal: Proposal, found: Solved, scoring: Scoring, ledger: Ledger) -> _Leader | None:
-    """Score what a model gave and put it into the ledger; what to hold on to if it leads."""
-    evaluation = evaluate(found, scoring, proposal.ridges)
-    report = dict(found.report)
-    ledger.append(Entry(*proposal, evaluation.scores, found.seconds, evaluation.why, report))
-    if not evaluation.has_score or (cell := ledger.best())[0] != proposal.candidate:
-        return None
-    return _Leader(cell, evaluation.heldout(scoring, cell[1]), found.model)
-
-
-def _chosen(
-    strategy: Strategy, scoring: Scoring, ledger: Ledger, leader: _Leader | None
-) -> SearchResult:
-    """The best cell with its held-out predictions: those at hand, or made again."""
-    index, ridge = ledger.best()
-    candidate, problem = strategy.candidates[index], scoring.problem
-    report = ledger.report(index) | candidate.diagnose()
-    model, heldout = None, None
-    if leader is not None and leader.cell[0] == index:
-        model = leader.model
-        heldout = leader.heldout if leader.cell[1] == ridge else None
-    if heldout is None and scoring.splits is not None:
-        predicting = candidate.model(1) if model is None else model
-        heldout = scoring.heldout_at(predicting, float(problem.ridge(ledger.alphas[ridge])))
-    return SearchResult(ledger, index, ridge, candidate, heldout, report, model)
+    best = leaders.all()
+    leader = choose(best, scoring, ledger)
+    report = ledger.report(leader.index) | leader.candidate.diagnose()
+    return SearchResult(ledger, best, leader, report)
 
 
 def _report_unsolved(ledger: Ledger) -> None:

@@ -10,7 +10,29 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Problem, Run
 from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
+from onefold.learned_metrics import Track
 from onefold.linalg import take_rows
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How a metric is learned.
+
+    Attributes
+    ----------
+    tracks : list of Track
+        Families with the kind of metric each gets.
+    widths : list of float
+        Of round 0, relative to the mean distance.
+    max_rounds : int
+    rows : int
+        From how many rows: all of them, each fold with a metric of its own, or fewer.
+    """
+
+    tracks: list[Track]
+    widths: list[float]
+    max_rounds: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -28,11 +50,13 @@ class Setup:
         As the user gave it, an iterator as a list.
     groups
         As the user gave them.
-    kernels, widths, alphas
-        The grid: kernels with the number that names each, and ridges.
+    kernels, names, alphas
+        The grid: kernels with what names each, and ridges.
     run : Run
     seed : int or None
         Of everything random; None leaves it to the approximation's own settings.
+    learning : Learning or None
+        How a metric is learned; None where none is.
     """
 
     table: Any
@@ -41,10 +65,11 @@ class Setup:
     cv: Any
     groups: Any
     kernels: list[Kernel]
-    widths: list[float | None]
+    names: list[dict[str, Any]]
     alphas: Any
     run: Run
     seed: int | None
+    learning: Learning | None = None
 
     @property
     def problem(self) -> Problem:

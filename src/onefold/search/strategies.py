@@ -31,13 +31,32 @@ class Strategy(Protocol):
 
     candidates: Sequence[Candidate]
     alphas: Any
+    finishes: bool
+    """Whether each candidate has one ridge, and its expansion is wanted at once: a blend needs many."""
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
         """The next round, in view of what is known; none ends the search."""
 
 
+class Cells:
+    """Given ridges for every candidate, once; the expansions of all of them will be wanted."""
+
+    finishes = True
+
+    def __init__(self, candidates: Sequence[Candidate], alphas: Any, ridges: Sequence[Any]) -> None:
+        self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
+        self._ridges = ridges
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        wanted = enumerate(self._ridges)
+        found = [Proposal(c, np.intersect1d(ledger.untried(c), ridges)) for c, ridges in wanted]
+        return [proposal for proposal in found if proposal.ridges.size]
+
+
 class Grid:
     """Every candidate with every ridge, once; what the ledger has already is not done again."""
+
+    finishes = False
 
     def __init__(self, candidates: Sequence[Candidate], alphas: Any) -> None:
         self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)

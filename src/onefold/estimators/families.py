@@ -1,0 +1,81 @@
+"""The families of kernels that an estimator chooses among, and their widths relative to the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.kernels import Kernel, Matern, Precomputed, resolve_kernel
+from onefold.learned_metrics import Track, first_round
+from onefold.linalg import is_sparse
+
+AUTO = ("rbf", "matern12", "laplacian")
+RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+Family = tuple[str, Kernel]
+
+
+def names_families(kernel: Any) -> bool:
+    """Whether the parameter stands for several kernels to choose among."""
+    return kernel == "auto" if isinstance(kernel, str) else isinstance(kernel, list | tuple)
+
+
+def families_of(estimator: Any, X: Any = None) -> list[Family]:
+    """Name and kernel of each family; of "auto" those that can take the rows."""
+    given = estimator.kernel
+    if not names_families(given):
+        given = [given]
+    automatic = isinstance(given, str)
+    members: Sequence[Any] = AUTO if automatic else list(given)
+    if not members:
+        raise ValueError("kernel is an empty list; name at least one kernel.")
+    kernels = [resolve_kernel(one, 1.0, estimator.degree, estimator.coef0) for one in members]
+    if len(kernels) > 1 and any(isinstance(kernel, Precomputed) for kernel in kernels):
+        raise ValueError("a precomputed kernel matrix cannot be one of several kernels; give it alone.")
+    if automatic and is_sparse(X):
+        kernels = [kernel for kernel in kernels if kernel.accepts_sparse]
+    found: list[Family] = []
+    for kernel in kernels:
+        name = _name(kernel)
+        same = sum(known == name or known.startswith(f"{name} #") for known, _ in found)
+        found.append((name if not same else f"{name} #{same + 1}", kernel))
+    return found
+
+
+def _name(kernel: Kernel) -> str:
+    """How a kernel is called in a table of results."""
+    if isinstance(kernel, Matern):
+        return f"matern{int(2 * kernel.nu)}2"
+    own = ("RBF", "Laplacian", "Polynomial", "Linear")
+    name = type(kernel).__name__
+    return name.lower() if name in own else f"{kernel!r:.40}"
+
+
+def relative_widths(estimator: Any) -> list[float]:
+    """The widths to try, relative to the mean distance."""
+    given = RELATIVE_GAMMAS if estimator.gammas is None else estimator.gammas
+    values = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
+    for value in values:
+        real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not real or not 0 < float(value) < np.inf:
+            raise ValueError(
+                "with several kernels or a learned metric gammas are numbers greater than 0, relative "
+                f"to the mean distance of the rows; got {value!r}."
+            )
+    return [float(value) for value in values]
+
+
+def family_kernels(
+    families: Sequence[Family], widths: Sequence[float], problem: Any, seed: int
+) -> tuple[list[Kernel], list[dict[str, Any]]]:
+    """Every family at every relative width, and what names each."""
+    kernels: list[Kernel] = []
+    names: list[dict[str, Any]] = []
+    for name, kernel in families:
+        kernel.check_features(problem.X.shape[1])
+        first = first_round(Track(name, kernel, "none"), problem, seed)
+        for width in widths if kernel.has_width else [None]:
+            kernels.append(kernel if width is None else first.whole.at(width))
+            names.append({"kernel": name} | ({} if width is None else {"gamma": width}))
+    return kernels, names

@@ -1,0 +1,140 @@
+r"""The blend: non-negative weights over the best cells of all groups, from their held-out predictions.
+
+    min over w ≥ 0 and b of  Σ_i v_i ‖y_i − b − Σ_g w_g h_g(x_i)‖²
+
+with h_g(x_i) the held-out prediction of group g for row i, the intercept b only where the model has one.
+f = b + Σ w_g f_g. Its own held-out predictions are cross-fitted too: those of a fold are made with the
+weights that the other folds' rows give, so that they are literal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from onefold.criteria import Scoring
+from onefold.linalg import to_numpy
+from onefold.search.choice import Leader, row_losses
+
+_LEAST = 0.01  # of the sum of the weights: members with less are left out
+
+
+@dataclass(frozen=True)
+class BlendResult:
+    """What a blend is made of.
+
+    Attributes
+    ----------
+    members : list of Leader
+    weights : array (members,)
+    intercept : array (targets,)
+        In the user's units.
+    heldout : array (n, targets)
+        Cross-fitted predictions, NaN for rows that were not tested.
+    score : float
+        The criterion's mean over the splits for them.
+    """
+
+    members: list[Leader]
+    weights: Any
+    intercept: Any
+    heldout: Any
+    score: float
+
+
+def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
+    """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
+    H = np.stack([leader.heldout for leader in leaders])
+    Y = _targets(scoring)
+    v = _weights(scoring)
+    tested = np.isfinite(H).all(axis=(0, 2)) & (v > 0)
+    centred = scoring.problem.fit_intercept
+    heldout = _crossfitted(H, Y, v, tested, scoring, centred)
+    single = np.flatnonzero([leader is chosen for leader in leaders])
+    losses = [np.nansum(v * row_losses(one, scoring)) for one in (heldout, chosen.heldout)]
+    if not losses[0] < losses[1]:
+        intercept = np.zeros(Y.shape[1])
+        return _result(leaders, single, np.ones(1), intercept, chosen.heldout, scoring)
+    weights, _ = _fit(H[:, tested], Y[tested], v[tested], centred)
+    kept = np.flatnonzero(weights > _LEAST * weights.sum())
+    weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
+    kept, weights = kept[weights > 0], weights[weights > 0]
+    return _result(leaders, kept, weights, intercept, heldout, scoring)
+
+
+def _result(
+    leaders: Sequence[Leader], kept: Any, weights: Any, intercept: Any, heldout: Any, scoring: Scoring
+) -> BlendResult:
+    members = [leaders[int(i)] for i in kept]
+    return BlendResult(members, weights, intercept, heldout, _score(heldout, scoring))
+
+
+def _targets(scoring: Scoring) -> Any:
+    problem = scoring.problem
+    Y = to_numpy(problem.Y)
+    return Y if problem.offset is None else Y + problem.offset
+
+
+def _weights(scoring: Scoring) -> Any:
+    given = None if scoring.task is None else scoring.task.sample_weight
+    return np.ones(scoring.problem.n) if given is None else np.asarray(given, dtype=np.float64)
+
+
+def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
+    """Weights (groups,) ≥ 0 and intercept (targets,) for held-out predictions (groups, rows, targets)."""
+    share = v / v.sum()
+    means, mean = np.zeros((len(H), Y.shape[1])), np.zeros(Y.shape[1])
+    if centred:
+        means, mean = np.einsum("i,git->gt", share, H), share @ Y
+    root = np.sqrt(share)[None, :, None]
+    columns = ((H - means[:, None, :]) * root).reshape(len(H), -1).T
+    goal = ((Y - mean)[None] * root).reshape(-1)
+    size = float(np.abs(columns).max(initial=0.0)) or 1.0
+    # A thin problem has the same solution as its triangle, whatever the number of rows.
+    Q, R = np.linalg.qr(columns / size)
+    weights, _ = nnls(R, Q.T @ (goal / size))
+    if not weights.any():  # nothing helps: the groups' mean prediction stands in for a constant
+        weights[0] = 0.0
+    return weights, mean - weights @ means
+
+
+def _crossfitted(H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring, centred: bool) -> Any:
+    """Predictions of every tested row with weights from the rows of other folds."""
+    total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
+    for rows in _folds(scoring):
+        rest = tested.copy()
+        rest[rows] = False
+        if not rest.any():
+            rest = tested
+        weights, intercept = _fit(H[:, rest], Y[rest], v[rest], centred)
+        own = np.unique(rows)
+        total[own] += np.einsum("g,git->it", weights, H[:, own]) + intercept
+        count[own] += 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(tested[:, None], total / count, np.nan)
+
+
+def _folds(scoring: Scoring) -> list[Any]:
+    """The rows that each split tests; rows that are each tested alone go into five folds."""
+    splits = scoring.splits
+    assert splits is not None
+    if splits.leave_one_out or len(splits.tests) == 1:
+        rows = np.unique(np.concatenate(splits.tests))
+        return [rows[i::5] for i in range(5) if rows[i::5].size]
+    return list(splits.tests)
+
+
+def _score(heldout: Any, scoring: Scoring) -> float:
+    """The criterion's mean over the splits for given held-out predictions."""
+    problem, splits = scoring.problem, scoring.splits
+    assert splits is not None and scoring.task is not None
+    values = heldout if problem.offset is None else heldout - problem.offset
+    scores = [
+        scoring.criterion.score(values[None, rows], rows, problem, scoring.task)[0]
+        for rows in splits.tests
+    ]
+    return float(np.mean(scores))

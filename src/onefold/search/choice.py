@@ -1,0 +1,102 @@
+r"""Which group of candidates is chosen: the best one, unless a simpler one cannot be told from it.
+
+Every group (a family, a kind of metric, a round) comes with its best cell and that cell's held-out
+predictions. Two of them are compared row by row: with e_i and e*_i the losses of row i,
+
+    d_i = e_i − e*_i,   the difference is noise while  mean d ≤ s,   s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
+
+Of all groups within one such standard error of the best, the simplest is chosen: the earliest round, no
+metric before a diagonal before a full one, and among these the best score. The loss is 0 or 1 for a
+classifier that goes by its errors, the squared error otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations import Model
+from onefold.criteria import ErrorRate, Scoring, label_index
+from onefold.linalg import to_numpy
+from onefold.search.candidates import Candidate
+from onefold.search.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The best cell of a group of candidates.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    index, ridge : int
+        Numbers of the candidate and of the ridge.
+    heldout : array (n, targets) or None
+        Held-out predictions in the user's units; None for criteria that make none.
+    model : Model or None
+        The candidate's model, if it is one that a search keeps.
+    expansion : Expansion or None
+        The final one in the problem's units, where it came with the evaluation.
+    """
+
+    candidate: Candidate
+    index: int
+    ridge: int
+    heldout: Any = None
+    model: Model | None = None
+    expansion: Any = None
+
+    def predicting(self, heldout: Any) -> Leader:
+        """The same with held-out predictions."""
+        return replace(self, heldout=heldout)
+
+
+def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
+    """The simplest group that cannot be told from the best one."""
+    index, _ = ledger.best([leader.index for leader in leaders])
+    best = next(leader for leader in leaders if leader.index == index)
+    if len(leaders) == 1 or best.heldout is None:
+        return best
+    weight = None if scoring.task is None else scoring.task.sample_weight
+    losses = row_losses(best.heldout, scoring)
+    tied = [best]
+    for leader in leaders:
+        if leader is not best and leader.candidate.complexity < best.candidate.complexity:
+            mean, error = paired_difference(
+                row_losses(leader.heldout, scoring), losses, weight
+            )
+            if mean <= error:
+                tied.append(leader)
+
+    def rank(leader: Leader) -> tuple[tuple[int, int], float]:
+        return leader.candidate.complexity, -ledger.score(leader.index, leader.ridge)
+
+    return min(tied, key=rank)
+
+
+def row_losses(predictions: Any, scoring: Scoring) -> Any:
+    """The loss of every row for predictions (n, targets) in the user's units; NaN where there is none."""
+    problem = scoring.problem
+    Y = to_numpy(problem.Y)
+    if problem.offset is not None:
+        predictions = predictions - problem.offset
+    if isinstance(scoring.criterion, ErrorRate):
+        wrong = (label_index(predictions) != label_index(Y)).astype(np.float64)
+        return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.sum((predictions - Y) ** 2, axis=1)
+
+
+def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:
+    """Weighted mean of one − other over the rows where both are known, and its standard error."""
+    difference = one - other
+    known = np.isfinite(difference)
+    difference = difference[known]
+    if not difference.size:
+        return 0.0, 0.0
+    v = np.ones(difference.size) if weight is None else weight[known]
+    mean = float(v @ difference / v.sum())
+    error = float(np.sqrt(np.sum((v * (difference - mean)) ** 2)) / v.sum())
+    return mean, error
