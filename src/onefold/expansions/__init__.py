@@ -2,5 +2,6 @@
 
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion
+from onefold.expansions.outer_gradients import outer_gradients
 
-__all__ = ["Expansion", "GridExpansion"]
+__all__ = ["Expansion", "GridExpansion", "outer_gradients"]

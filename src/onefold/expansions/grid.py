@@ -13,7 +13,7 @@ from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import Array, is_sparse, like, to_numpy
 from onefold.machine.spans import spans
-from onefold.machine.threads import use_threads
+from onefold.machine.threads import keep_threads
 
 _BLOCK = 2**22  # interpolation weights formed at a time
 
@@ -92,7 +92,7 @@ class GridExpansion:
             out[here] = lattice.weights(rows[here]) @ self.values
         outside = np.flatnonzero(~inside)
         if outside.size:
-            with use_threads(n_jobs):
+            with keep_threads(n_jobs):
                 out[outside] = kernel_product(self.kernel, rows[outside], self.centres, self.coef)
         return like(out + self.intercept, X)
 
@@ -102,7 +102,7 @@ class GridExpansion:
         O(rows · points · d · targets) time: not of the interpolation, whose derivative has kinks.
         """
         rows = self._rows(X)
-        with use_threads(n_jobs):
+        with keep_threads(n_jobs):
             return like(gradient_product(self.kernel, rows, self.centres, self.coef), X)
 
     def _rows(self, X: Array) -> Any:

@@ -21,7 +21,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.machine.spans import spans
-from onefold.machine.threads import use_threads
+from onefold.machine.threads import keep_threads
 
 _BLOCK = 2**16  # rows that move to a device at a time
 
@@ -64,7 +64,7 @@ class Expansion:
         ``working_memory`` setting however many rows there are. NumPy rows go to the device of an
         expansion that lies on an accelerator, some at a time; otherwise the expansion goes to X.
         """
-        with use_threads(n_jobs):
+        with keep_threads(n_jobs):
             if on_accelerator(self.coef) and not is_foreign(X):
                 return self._by_blocks(X, Expansion._values)
             return self._beside(X)._values(X)
@@ -75,7 +75,7 @@ class Expansion:
         O(rows · m · d · targets) time, scratch memory as in :meth:`predict`. Where the kernel has no
         derivative, at a centre of the Laplacian or the Matérn kernel of ν = 1/2, that term is left out.
         """
-        with use_threads(n_jobs):
+        with keep_threads(n_jobs):
             if on_accelerator(self.coef) and not is_foreign(X):
                 return self._by_blocks(X, Expansion._gradients)
             return self._beside(X)._gradients(X)

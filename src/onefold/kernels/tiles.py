@@ -27,6 +27,7 @@ _Result = TypeVar("_Result")
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
 _DEVICE_TILE = 2**29  # bytes of a tile on a device
+_BLOCK = 2**27  # bytes of a block of rows and what belongs to them
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -46,6 +47,11 @@ def tile_threads() -> int:
 def device_rows(m: int) -> int:
     """Rows of a tile of `m` columns in another array library: small ones leave a device idle."""
     return max(1024, int(min(_scratch() / 2, _DEVICE_TILE) / (8 * max(1, m))))
+
+
+def block_rows(numbers: int) -> int:
+    """Rows of a block that holds this many float64 numbers for each of them, and some copies of it."""
+    return max(16, int(min(_scratch() / _TILES_ALIVE, _BLOCK) / (8 * max(1, numbers))))
 
 
 def _scratch() -> float:

@@ -17,7 +17,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -32,6 +32,7 @@ from onefold.machine.cgroups import cgroup_folders, read_number
 __all__ = [
     "check_stop",
     "count_workers",
+    "keep_threads",
     "limit_blas",
     "map_all",
     "map_threads",
@@ -86,6 +87,11 @@ def use_threads(n_jobs: int | None) -> Iterator[None]:
         yield
     finally:
         _BUDGET.reset(token)
+
+
+def keep_threads(n_jobs: int | None) -> AbstractContextManager[None]:
+    """As :func:`use_threads`; ``None`` keeps the budget there is, for work that others also start."""
+    return use_threads(thread_budget() if n_jobs is None else n_jobs)
 
 
 def _omp_limit() -> Iterator[int]:
