@@ -1,6 +1,8 @@
 """Expansions f(x): all that prediction and saving need, and nothing of how they were fitted."""
 
+from onefold.expansions.base import FittedFunction
+from onefold.expansions.blend import Blend
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion
 
-__all__ = ["Expansion", "GridExpansion"]
+__all__ = ["Blend", "Expansion", "FittedFunction", "GridExpansion"]
