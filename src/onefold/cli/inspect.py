@@ -13,6 +13,7 @@ from onefold import saving
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, approximation_lines, measure_lines
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
+from onefold.expansions import Blend
 from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
@@ -49,9 +50,12 @@ def run(arguments: argparse.Namespace) -> None:
 def _estimator_facts(estimator: Any) -> dict[str, Any]:
     expansion = estimator.expansion_
     classes = getattr(estimator, "classes_", None)
+    blend = [{"weight": w, "kernel": repr(part.kernel)} for w, part in expansion.parts]
+    several = isinstance(expansion, Blend)
     facts = {
-        "kernel": repr(expansion.kernel),
-        "centres": int(np.shape(expansion.coef)[0]),
+        "kernel": f"a blend of {counted(len(blend), 'kernel')}" if several else blend[0]["kernel"],
+        "blend": blend if several else None,
+        "centres": expansion.n_centres,
         "features": int(estimator.n_features_in_),
         "approximation": getattr(estimator, "approximation_", None),
         "classes": None if classes is None else np.asarray(classes).tolist(),
@@ -113,6 +117,8 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
+    members = facts["blend"] or []
+    lines[1:1] = [("member", f"{part['weight']:.3g} × {part['kernel']}") for part in members]
     lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
     for name, value in params.items():

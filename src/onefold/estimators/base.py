@@ -26,7 +26,7 @@ from onefold.estimators.validation import (
     weights_of_classes,
 )
 from onefold.estimators.weightless import without_weightless
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FittedFunction
 from onefold.kernels import Kernel, Precomputed, resolve_kernel
 from onefold.linalg import (
     Array,
@@ -47,7 +47,7 @@ class KernelMachine(BaseEstimator):
 
     _fit_intercept: ClassVar[bool] = True
 
-    expansion_: Expansion
+    expansion_: FittedFunction
     kernel: Any
     device: Any
     n_jobs: int | None
@@ -93,15 +93,15 @@ class KernelMachine(BaseEstimator):
         # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
         return (problem if task.classes is not None else problem.about_its_mean()), task
 
-    def _finished(self, expansion: Expansion, problem: Problem, n: int) -> Expansion:
+    def _finished(self, expansion: FittedFunction, problem: Problem, n: int) -> FittedFunction:
         """The fitted expansion for a table of `n` rows; raise if it is not finite."""
-        if not all_finite(expansion.coef) or not all_finite(expansion.intercept):
+        if not expansion.finite:
             raise ValueError(
                 "the coefficients are not finite: the kernel or the targets overflow; scale the "
                 "features and the targets, or use another kernel."
             )
-        if expansion.centres is None and problem.kept is not None:  # a column for every row of X
-            coef = np.zeros((n, expansion.coef.shape[1]))
+        if problem.kept is not None and isinstance(expansion, Expansion) and expansion.centres is None:
+            coef = np.zeros((n, expansion.n_targets))  # a column for every row of X
             coef[problem.kept] = to_numpy(expansion.coef)
             expansion = replace(expansion, coef=like(coef, expansion.coef))
         return expansion
@@ -121,8 +121,7 @@ class KernelMachine(BaseEstimator):
     def _decide(self, X: Any) -> Array:
         """f(X) of shape (rows, targets)."""
         check_is_fitted(self, "expansion_")
-        sparse = self.expansion_.kernel.accepts_sparse
-        X = check_rows(self, X, sparse=sparse, fitting=False)
+        X = check_rows(self, X, sparse=self.expansion_.accepts_sparse, fitting=False)
         values = self.expansion_.predict(X, self.n_jobs)
         if not all_finite(values):
             raise ValueError(

@@ -1,7 +1,9 @@
 """Expansions f(x): all that prediction and saving need, and nothing of how they were fitted."""
 
+from onefold.expansions.base import FittedFunction
+from onefold.expansions.blend import Blend
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion
 from onefold.expansions.outer_gradients import outer_gradients
 
-__all__ = ["Expansion", "GridExpansion", "outer_gradients"]
+__all__ = ["Blend", "Expansion", "FittedFunction", "GridExpansion", "outer_gradients"]

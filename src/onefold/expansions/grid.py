@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from onefold.expansions.base import FittedFunction
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
-from onefold.linalg import Array, is_sparse, like, to_numpy
+from onefold.linalg import Array, all_finite, is_sparse, like, to_numpy
 from onefold.machine.spans import spans
 from onefold.machine.threads import keep_threads
 
@@ -19,7 +20,7 @@ _BLOCK = 2**22  # interpolation weights formed at a time
 
 
 @dataclass(frozen=True)
-class GridExpansion:
+class GridExpansion(FittedFunction):
     r"""A kernel expansion whose centres are the points of a regular grid.
 
     Attributes
@@ -73,6 +74,16 @@ class GridExpansion:
     def n_centres(self) -> int:
         """Number of grid points."""
         return int(self.coef.shape[0])
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether the kernel takes CSR rows."""
+        return self.kernel.accepts_sparse
+
+    @property
+    def finite(self) -> bool:
+        """Whether no coefficient, no value on the grid and no intercept is infinite or undefined."""
+        return all(all_finite(array) for array in (self.coef, self.values, self.intercept))
 
     def on_host(self) -> GridExpansion:
         """Its arrays are NumPy arrays already."""

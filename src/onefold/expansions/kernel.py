@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from onefold.expansions.base import FittedFunction
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import (
     Array,
+    all_finite,
     device_of,
     double,
     is_foreign,
@@ -27,7 +29,7 @@ _BLOCK = 2**16  # rows that move to a device at a time
 
 
 @dataclass(frozen=True)
-class Expansion:
+class Expansion(FittedFunction):
     r"""A fitted kernel expansion.
 
     Attributes
@@ -114,9 +116,24 @@ class Expansion:
         return Expansion(self.kernel, *(None if a is None else like(to_numpy(a), X) for a in arrays))
 
     @property
+    def n_features(self) -> int | None:
+        """Columns of the centres; None with a precomputed kernel."""
+        return None if self.centres is None else int(self.centres.shape[1])
+
+    @property
     def n_centres(self) -> int:
         """Number of terms in the sum."""
         return int(self.coef.shape[0])
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether the kernel takes CSR rows."""
+        return self.kernel.accepts_sparse
+
+    @property
+    def finite(self) -> bool:
+        """Whether no coefficient and no intercept is infinite or undefined."""
+        return all_finite(self.coef) and all_finite(self.intercept)
 
     def on_host(self) -> Expansion:
         """The same expansion with NumPy arrays."""

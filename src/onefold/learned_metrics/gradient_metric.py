@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.expansions.outer_gradients import outer_gradients
+from onefold.expansions import outer_gradients
 from onefold.linalg import Array, take_rows
 
 _ROWS = 1500  # at which the gradient is taken

@@ -12,8 +12,9 @@ from onefold.approximations import resolve_approximation
 from onefold.estimators.validation import check_alphas
 from onefold.kernels import resolve_kernel
 from onefold.kernels.base import check_width
-from onefold.saving.expansions import check_expansion
+from onefold.saving.expansions import blend_fields, build_blend, check_expansion
 from onefold.saving.rules import (
+    Layout,
     Rule,
     State,
     array,
@@ -30,7 +31,10 @@ from onefold.saving.rules import (
 
 _MOST_JOBS = 4096
 
-EXPANSIONS = dict.fromkeys(("Expansion", "GridExpansion"), State(whole=check_expansion))
+EXPANSIONS = {
+    **dict.fromkeys(("Expansion", "GridExpansion"), State(whole=check_expansion)),
+    "Blend": State(whole=check_expansion, layout=Layout(blend_fields, build_blend)),
+}
 
 
 # Parameters
@@ -84,17 +88,14 @@ _PARAMETERS: dict[str, Rule] = {
 
 def _check_feature_count(value: Any, estimator: Any) -> bool:
     expansion = estimator.expansion_
-    # Not the centres of a grid: they would be formed.
-    width = getattr(expansion, "n_features", None)
-    if width is None:
-        width = expansion.n_centres if expansion.centres is None else expansion.centres.shape[1]
+    width = expansion.n_centres if expansion.n_features is None else expansion.n_features
     return bool(whole_number()(value, estimator)) and value == width
 
 
 def _check_classes(value: Any, estimator: Any) -> bool:
     if type(value) is not np.ndarray or value.ndim != 1 or value.size < 2:
         return False
-    columns = estimator.expansion_.coef.shape[1]
+    columns = estimator.expansion_.n_targets
     labels = value.tolist()
     if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
         return False
@@ -104,7 +105,7 @@ def _check_classes(value: Any, estimator: Any) -> bool:
 
 
 def _check_single_target(value: Any, estimator: Any) -> bool:
-    single = estimator.expansion_.coef.shape[1] == 1
+    single = estimator.expansion_.n_targets == 1
     return isinstance(value, bool | np.bool_) and (single or not value)
 
 
@@ -144,7 +145,7 @@ def _check_best_params(value: Any, estimator: Any) -> bool:
 def _check_heldout(value: Any, estimator: Any) -> bool:
     if type(value) is not np.ndarray or value.dtype.kind != "f" or value.ndim not in (1, 2):
         return value is None
-    return bool(estimator.expansion_.coef.shape[1] == (1 if value.ndim == 1 else value.shape[1]))
+    return bool(estimator.expansion_.n_targets == (1 if value.ndim == 1 else value.shape[1]))
 
 
 def _check_path(value: Any, estimator: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Can an expansion be evaluated, and are its values finite?"""
+"""Can an expansion be evaluated, and are its values finite? And how a blend of them lies in a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.expansions import Blend, Expansion
 from onefold.expansions.lattice import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_foreign, is_sparse
@@ -19,26 +20,63 @@ def check_expansion(expansion: Any) -> None:
 
     Shapes were compared by its constructor.
     """
-    if not isinstance(expansion.kernel, Kernel):
-        raise BadContent("the kernel of its expansion is not a kernel")
-    _check_numbers(expansion.coef, "the coefficients")
     _check_numbers(expansion.intercept, "the intercepts")
-    if expansion.coef.shape[0] == 0 or expansion.coef.shape[1] == 0:
-        raise BadContent("its expansion is empty")
+    for _, part in expansion.parts:
+        if not isinstance(part.kernel, Kernel):
+            raise BadContent("the kernel of its expansion is not a kernel")
+        _check_numbers(part.coef, "the coefficients")
+        _check_numbers(part.intercept, "the intercepts")
+        if part.n_centres == 0 or part.n_targets == 0:
+            raise BadContent("its expansion is empty")
     expansion = expansion.on_host()
     try:
-        grid = hasattr(expansion, "counts")
-        rows = _rows_of_grid(expansion) if grid else _rows_of_centres(expansion)
         with np.errstate(all="ignore"):
-            reach = np.abs(expansion.coef).sum(axis=0, dtype=np.float64)
-            reach = reach + np.abs(expansion.intercept, dtype=np.float64)
-            values = expansion.predict(rows, 1)
+            numbers = [np.abs(expansion.intercept, dtype=np.float64)]
+            for weight, part in expansion.parts:
+                reach = np.abs(part.coef).sum(axis=0, dtype=np.float64)
+                numbers.append(weight * (reach + np.abs(part.intercept, dtype=np.float64)))
+            values = [expansion.predict(_rows_of(part), 1) for _, part in expansion.parts]
     except BadContent:
         raise
     except NONSENSE as error:
         raise BadContent(f"its expansion cannot be evaluated ({error!s:.200})") from error
-    if not np.all(reach <= _LARGEST) or not np.isfinite(values).all():
+    small = all(np.all(reach <= _LARGEST) for reach in numbers)
+    if not small or not all(np.isfinite(found).all() for found in values):
         raise BadContent("its expansion gives infinite or undefined values")
+
+
+def blend_fields(blend: Blend) -> dict[str, Any]:
+    """What is written of a blend: centres that its members share only once."""
+    own = [member.centres for member in blend.members if isinstance(member, Expansion)]
+    centres = list({id(rows): rows for rows in own}.values())
+    numbers = {id(rows): i for i, rows in enumerate(centres)}
+    members = [
+        {
+            "kernel": member.kernel,
+            "centres": numbers[id(member.centres)],
+            "coef": member.coef,
+            "intercept": member.intercept,
+        }
+        if isinstance(member, Expansion)
+        else member
+        for member in blend.members
+    ]
+    given = {"weights": blend.weights, "intercept": blend.intercept}
+    return {"centres": centres, "members": members, **given}
+
+
+def build_blend(centres: list[Any], members: list[Any], weights: Any, intercept: Any) -> Blend:
+    """The blend behind `blend_fields`; what was shared is so again."""
+    used = {member["centres"] for member in members if type(member) is dict}
+    if {type(number) for number in used} - {int} or used != set(range(len(centres))):
+        raise BadContent("the members of its blend do not fit its centres")
+    built = [
+        Expansion(**{**member, "centres": centres[member["centres"]]})
+        if type(member) is dict
+        else member
+        for member in members
+    ]
+    return Blend(tuple(built), weights, intercept)
 
 
 def _check_numbers(value: Any, what: str) -> None:
@@ -48,6 +86,10 @@ def _check_numbers(value: Any, what: str) -> None:
         raise BadContent(f"{what} of its expansion have dtype {value.dtype}, not floating point")
     if not all_finite(value):
         raise BadContent(f"{what} of its expansion are not all finite")
+
+
+def _rows_of(part: Any) -> Any:
+    return _rows_of_grid(part) if hasattr(part, "counts") else _rows_of_centres(part)
 
 
 def _rows_of_centres(expansion: Any) -> Any:

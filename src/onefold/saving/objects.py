@@ -1,8 +1,8 @@
 """Instances of registered classes to nodes and back.
 
-A dataclass is its fields. An estimator is its constructor parameters and its fitted attributes, as its
-`State` has them. Only such names are ever set on a loaded estimator, so that a file cannot replace a
-method.
+A dataclass is its fields, or what its `Layout` makes of them. An estimator is its constructor
+parameters and its fitted attributes, as its `State` has them. Only such names are ever set on a loaded
+estimator, so that a file cannot replace a method.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def to_node(value: Any, kind: str, name: str, encoder: Encoder, depth: int) -> N
 
     state = registry.state_of(kind)
     node: dict[str, Node] = {"$object": kind}
-    if not isinstance(value, BaseEstimator):
+    if state.layout is not None:
+        fields = state.layout.fields(value).items()
+        node["fields"] = {key: encoder.encode(v, f"{name}.{key}", depth + 1) for key, v in fields}
+    elif not isinstance(value, BaseEstimator):
         node["fields"] = {key: encoded(key) for key in _field_names(type(value))}
     else:
         write = encoded if state.closed else partial(_parameter, value, encoded, encoder)
@@ -108,8 +111,10 @@ def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
     if issubclass(cls, BaseEstimator):
         value: Any = _estimator(cls, state, node["params"], node["fitted"], part)
     else:
-        _check_names(node["fields"], _field_names(cls), cls)
-        value = cls(**{key: part(item) for key, item in node["fields"].items()})
+        build: Any = cls if state.layout is None else state.layout.build
+        names = _field_names(cls) if build is cls else inspect.signature(build).parameters
+        _check_names(node["fields"], names, cls)
+        value = build(**{key: part(item) for key, item in node["fields"].items()})
     state.check(value, kind)
     return value
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,6 +22,15 @@ from onefold.saving.errors import NONSENSE, BadContent
 Rule = Callable[[Any, Any], Any]  # (value, its owner); False or an exception means no
 
 _FARTHEST = 1e150  # the square of a difference of two such numbers is still finite
+
+
+class Layout(NamedTuple):
+    """How a dataclass lies in a file, where not field by field."""
+
+    fields: Callable[[Any], dict[str, Any]]
+    """An instance's values by their names in the file."""
+    build: Callable[..., Any]
+    """The instance of these values, passed by their names; they may be any nonsense."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,8 @@ class State:
     closed : bool
         Whether attributes without a rule, private ones too, are refused. They are left alone if not,
         and a parameter that has no place in a file is noted by its repr.
+    layout : Layout or None
+        What is written of a dataclass; None for the arguments of its constructor.
     """
 
     parameters: Mapping[str, Rule] = field(default_factory=dict)
@@ -48,6 +59,7 @@ class State:
     needed: tuple[str, ...] = ()
     whole: Callable[[Any], None] | None = None
     closed: bool = False
+    layout: Layout | None = None
 
     def fitted_names(self, value: BaseEstimator) -> list[str]:
         """What fitting has set on `value`: the public attributes, and if closed the private ones too."""

@@ -82,7 +82,8 @@ def verify(model: Any, stored: Any, version: str) -> None:
     except BadContent as error:
         raise BadContent(error.cause, *remedies) from error
     if values.shape == expected.shape and np.isfinite(expected).all():
-        terms = float(np.abs(expansion.coef).sum(axis=0).max()) * _largest_value(expansion)
+        sizes = [w * float(np.abs(part.coef).sum(axis=0).max()) for w, part in expansion.parts]
+        terms = sum(s * _largest_value(part) for s, (_, part) in zip(sizes, expansion.parts))
         allowed = _RELATIVE * np.abs(expected).max() + _ROUNDING * terms
         if np.abs(values - expected).max() <= allowed:
             return
