@@ -20,6 +20,7 @@ LAYERS = [
     {"approximations"},
     {"heldout"},
     {"criteria"},
+    {"learned_metrics"},
     {"search"},
     {"pruning"},
     {"trust_check"},

@@ -37,6 +37,8 @@ def candidate(gamma: float, approximation: Any = None) -> Candidate:
 class Around:
     """First a few widths; then those on either side of the best, with the ridges near its own."""
 
+    finishes = False
+
     def __init__(self) -> None:
         self.candidates = [candidate(g) for g in (0.01, 0.4, 16.0)]
         self.alphas = ALPHAS
@@ -91,7 +93,7 @@ def test_a_ledger_is_gone_on_with(approximation: Any, criterion: str) -> None:
         events: list[Any] = []
         again = run_search(Grid(candidates, ALPHAS), scoring(criterion), events.append, ledger)
         assert len(events) == 4 - done
-        assert (again.index, again.ridge) == (whole.index, whole.ridge)
+        assert (again.leader.index, again.leader.ridge) == (whole.leader.index, whole.leader.ridge)
         assert again.report == whole.report
         assert_allclose(again.heldout, whole.heldout, rtol=1e-9, atol=1e-12)
         table, expected = again.ledger.cv_results(), whole.ledger.cv_results()
@@ -104,11 +106,11 @@ def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
         score = scoring()
         load = Workload(3, ALPHAS.size, folds=4, parts=score.parts)
         run = approximation.start(score.problem, kernels, load)
-        candidates = make_candidates(run, kernels, [0.1, 0.5, 2.0])
+        candidates = make_candidates(run, kernels, [{"gamma": g} for g in (0.1, 0.5, 2.0)])
         found = run_search(Grid(candidates, ALPHAS), score)
-        assert (found.model is not None) is kept
-        assert found.chosen is candidates[found.index]
-        assert found.alpha == ALPHAS[found.ridge]
+        assert (found.leader.model is not None) is kept
+        assert found.chosen is candidates[found.leader.index]
+        assert found.alpha == ALPHAS[found.leader.ridge]
 
 
 def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
@@ -164,4 +166,4 @@ def test_a_grid_fills_in_the_cells_that_a_ledger_lacks() -> None:
     assert tried == {0: [0, 1, 2], 1: [0, 2]}
     expected = whole.ledger.cv_results()["mean_test_score"]
     assert_allclose(again.ledger.cv_results()["mean_test_score"], expected, rtol=1e-10)
-    assert again.index == whole.index
+    assert again.leader.index == whole.leader.index

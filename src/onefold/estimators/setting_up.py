@@ -64,8 +64,8 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     if (learning is not None or estimator.blend) and (splits is None or splits.leave_one_out):
         what = "metric" if learning is not None else "blend"
         raise ValueError(
-            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion of "
-            'held-out rows, such as "mse" or "error".'
+            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
+            'of held-out rows, such as "mse" or "error".'
         )
     load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
     if learning is not None:

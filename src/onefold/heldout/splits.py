@@ -60,12 +60,12 @@ class Splits:
             for rows, test in zip(self.left_out, self.tests)
         ]
 
-
     def some(self, numbers: Iterable[int]) -> Splits:
         """The splits of these numbers alone."""
         chosen = list(numbers)
         left_out = [self.left_out[i] for i in chosen]
-        aside = [(rows, out) for rows, out in self.aside if any(np.array_equal(out, o) for o in left_out)]
+        kept = {out.tobytes() for out in left_out}
+        aside = [(rows, out) for rows, out in self.aside if out.tobytes() in kept]
         return replace(self, tests=[self.tests[i] for i in chosen], left_out=left_out, aside=aside)
 
     def within(self, rows: Any) -> Splits:

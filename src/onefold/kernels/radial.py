@@ -88,7 +88,9 @@ class _Radial(WidthKernel):
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
     def mean_exponent(self, rows: Array) -> float:
-        moved = self.transform(rows)(rows if is_sparse(rows) else rows - namespace(rows).mean(rows, axis=0)[None, :])
+        if not is_sparse(rows):
+            rows = rows - namespace(rows).mean(rows, axis=0)[None, :]
+        moved = self.transform(rows)(rows)
         norms = squared_norms(moved)
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = zero_diagonal(clip_in_place(squares, 0.0, None))

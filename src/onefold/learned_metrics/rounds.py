@@ -1,8 +1,8 @@
 r"""The rounds of a learned metric: fit, take the gradients, fit again in the metric they suggest.
 
-    round 0      the family as it is, one kernel for all parts
-    round r + 1  for every part J: the model of the other rows at (width, ridge) gives the next metric of
-                 J, which has seen no target of J; the model of all rows gives the one for the final fit
+round 0      the family as it is, one kernel for all parts
+round r + 1  for every part J: the model of the other rows at (width, ridge) gives the next metric of
+J, which has seen no target of J; the model of all rows gives the one for the final fit
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def next_round(
         expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
         weight = None if own.root_weight is None else to_numpy(own.root_weight) ** 2
         generator = np.random.default_rng([seed, last.number])
-        values = gradient_metric(
-            expansion, own.X, weight, kind=last.track.kind, generator=generator
-        )
+        values = gradient_metric(expansion, own.X, weight, kind=last.track.kind, generator=generator)
         return _measured(last.track.kernel.with_metric(values), own, seed)
 
     at_most = min(len(kernels), run.at_once)

@@ -1,7 +1,7 @@
 """Search: candidates evaluated, a ledger of evaluations, strategies that propose, the rule for ties."""
 
-from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.blend import BlendResult, blend_leaders
+from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
 from onefold.search.learning import LearnedSearch, search_with_metric
 from onefold.search.ledger import Entry, Ledger

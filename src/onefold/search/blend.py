@@ -56,10 +56,10 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     heldout = _crossfitted(H, Y, v, tested, scoring, centred)
     single = np.flatnonzero([leader is chosen for leader in leaders])
     losses = [np.nansum(v * row_losses(one, scoring)) for one in (heldout, chosen.heldout)]
-    if not losses[0] < losses[1]:
+    weights, _ = _fit(H[:, tested], Y[tested], v[tested], centred)
+    if not losses[0] < losses[1] or not weights.any():
         intercept = np.zeros(Y.shape[1])
         return _result(leaders, single, np.ones(1), intercept, chosen.heldout, scoring)
-    weights, _ = _fit(H[:, tested], Y[tested], v[tested], centred)
     kept = np.flatnonzero(weights > _LEAST * weights.sum())
     weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
     kept, weights = kept[weights > 0], weights[weights > 0]
@@ -85,7 +85,7 @@ def _weights(scoring: Scoring) -> Any:
 
 
 def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
-    """Weights (groups,) ≥ 0 and intercept (targets,) for held-out predictions (groups, rows, targets)."""
+    """Weights (groups,) ≥ 0 and intercept (targets,) for predictions (groups, rows, targets)."""
     share = v / v.sum()
     means, mean = np.zeros((len(H), Y.shape[1])), np.zeros(Y.shape[1])
     if centred:
@@ -97,8 +97,6 @@ def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
     # A thin problem has the same solution as its triangle, whatever the number of rows.
     Q, R = np.linalg.qr(columns / size)
     weights, _ = nnls(R, Q.T @ (goal / size))
-    if not weights.any():  # nothing helps: the groups' mean prediction stands in for a constant
-        weights[0] = 0.0
     return weights, mean - weights @ means
 
 
@@ -131,7 +129,8 @@ def _folds(scoring: Scoring) -> list[Any]:
 def _score(heldout: Any, scoring: Scoring) -> float:
     """The criterion's mean over the splits for given held-out predictions."""
     problem, splits = scoring.problem, scoring.splits
-    assert splits is not None and scoring.task is not None
+    assert splits is not None
+    assert scoring.task is not None
     values = heldout if problem.offset is None else heldout - problem.offset
     scores = [
         scoring.criterion.score(values[None, rows], rows, problem, scoring.task)[0]

@@ -28,7 +28,7 @@ class Candidate:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """What it is compared with others by: its family, kind of metric and round, whatever its width."""
+        """Its family, kind of metric and round, whatever its width: what is compared with others."""
         return tuple(self.params.get(name) for name in ("kernel", "metric", "round"))
 
     @property

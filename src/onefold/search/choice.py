@@ -3,7 +3,7 @@ r"""Which group of candidates is chosen: the best one, unless a simpler one cann
 Every group (a family, a kind of metric, a round) comes with its best cell and that cell's held-out
 predictions. Two of them are compared row by row: with e_i and e*_i the losses of row i,
 
-    d_i = e_i − e*_i,   the difference is noise while  mean d ≤ s,   s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
+    d_i = e_i − e*_i,    mean d ≤ s is noise,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
 Of all groups within one such standard error of the best, the simplest is chosen: the earliest round, no
 metric before a diagonal before a full one, and among these the best score. The loss is 0 or 1 for a
@@ -64,9 +64,7 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     tied = [best]
     for leader in leaders:
         if leader is not best and leader.candidate.complexity < best.candidate.complexity:
-            mean, error = paired_difference(
-                row_losses(leader.heldout, scoring), losses, weight
-            )
+            mean, error = paired_difference(row_losses(leader.heldout, scoring), losses, weight)
             if mean <= error:
                 tied.append(leader)
 
@@ -77,7 +75,7 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
 
 
 def row_losses(predictions: Any, scoring: Scoring) -> Any:
-    """The loss of every row for predictions (n, targets) in the user's units; NaN where there is none."""
+    """The loss of every row for predictions (n, targets) in the user's units; NaN where none is."""
     problem = scoring.problem
     Y = to_numpy(problem.Y)
     if problem.offset is not None:

@@ -55,7 +55,8 @@ class LearnedSearch:
 def search_with_metric(setup: Setup, callback: Callback | None = None) -> LearnedSearch:
     """Learn the metrics, search and choose."""
     learning, splits = setup.learning, setup.scoring.splits
-    assert learning is not None and splits is not None
+    assert learning is not None
+    assert splits is not None
     if learning.rows >= setup.problem.n:
         strategy = _rounds(setup, learning, setup.run, setup.scoring, splits)
         found = run_search(strategy, setup.scoring, callback)
@@ -104,7 +105,10 @@ def _first_look(
     rows = np.sort(generator.choice(problem.n, _LOOK, replace=False))
     assert scoring.task is not None
     part = _part(problem, rows)
-    look = SquaredError().start(part, _rows_of(scoring.task, rows), splits.within(rows))
+    inside = splits.within(rows)
+    if not inside.tests:
+        return {}
+    look = SquaredError().start(part, _rows_of(scoring.task, rows), inside)
     run = _exact(look)
     families = {track.name: track for track in learning.tracks}
     candidates = [

@@ -147,7 +147,7 @@ class Ledger:
         return tried
 
     def index_of(self, candidate: int, ridge: int) -> int:
-        """The place of a cell in `cv_results`: alpha runs slowest, and what was not tried is not there."""
+        """The place of a cell in `cv_results`, where alpha runs slowest and untried cells are missing."""
         place = ridge * len(self.params) + candidate
         return int(np.count_nonzero(self._tried.T.reshape(-1)[:place]))
 
@@ -232,9 +232,10 @@ class Ledger:
         cls, params: Any, alphas: Any, n_scores: Any, per_split: Any, fingerprint: Any
     ) -> Ledger:
         """An empty ledger from what a file says of it; raise unless that makes sense."""
+        names = {frozenset(one) - {"gamma"} for one in params}  # a linear kernel has no width
         numbers = all(isinstance(one.get("gamma", 1.0), float | int) for one in params)
         ledger = cls(params, alphas, n_scores, per_split=per_split, fingerprint=fingerprint)
-        if not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
+        if len(names) > 1 or not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
             raise ValueError("no grid")
         if type(n_scores) is not int or n_scores < 1 or type(per_split) is not bool:
             raise ValueError("no scores")

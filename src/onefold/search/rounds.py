@@ -1,9 +1,9 @@
 r"""The strategy of a learned metric: a few cells around the last choice, round after round.
 
 Round 0 is every family as it is, over the whole grid or around a first look. Then, for every track, the
-best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried at half,
-once and twice the width, and at the neighbouring ridges. A track ends after two rounds that gain less
-than half a per cent each.
+best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried at
+half, once and twice the width, and at the neighbouring ridges. A track ends after two rounds that gain
+less than half a per cent each.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MetricRounds:
         looked: dict[str, tuple[float, int]] | None = None,
         seed: int = 0,
     ) -> None:
-        self.candidates: list[Candidate] = []
+        self.candidates: Sequence[Candidate] = []
         self.rounds: dict[tuple[Any, ...], Round] = {}
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self._run, self._tracks, self._parts = run, tracks, parts
@@ -149,6 +149,6 @@ class MetricRounds:
             else:
                 kernels = last.part_kernels(width, len(self._parts))
                 new = CrossFittedCandidate(run, last.whole.at(width), names, self._parts, kernels)
-            self.candidates.append(new)
+            self.candidates = [*self.candidates, new]
             self.rounds[new.group] = last
         return list(range(first, len(self.candidates)))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from onefold.approximations import Model
 from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
 from onefold.search.candidates import Candidate, models_side_by_side
@@ -57,7 +56,7 @@ class SearchResult:
 
 
 class _Leaders:
-    """The best cell of every group so far, with what would have to be made again if it stays the best."""
+    """The best cell of every group so far, with what would have to be made again if it stays so."""
 
     def __init__(self, strategy: Strategy, scoring: Scoring, ledger: Ledger) -> None:
         self._strategy, self._scoring, self._ledger = strategy, scoring, ledger
@@ -78,9 +77,7 @@ class _Leaders:
         heldout = evaluation.heldout(self._scoring, ridge)
         # A model is kept for the final fit; of several groups' models only one would be used.
         model = found.model if len(self._members()) == 1 else None
-        self._held[candidate.group] = Leader(
-            candidate, index, ridge, heldout, model, found.expansion
-        )
+        self._held[candidate.group] = Leader(candidate, index, ridge, heldout, model, found.expansion)
 
     def _members(self) -> dict[tuple[Any, ...], list[int]]:
         """The numbers of each group's candidates."""
