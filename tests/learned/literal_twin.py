@@ -9,6 +9,7 @@ search is tuned with.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,15 @@ def best(cells: Any) -> Cell:
     return max(tied, key=lambda cell: (cell.width, cell.alpha))
 
 
+def next_space(data: Data, leader: Cell, kind: str, number: int, space: Space, rows: Any) -> Space:
+    """What the model of these rows at the leader's width and ridge suggests."""
+    model = data.fit(space, leader.width, leader.alpha, rows)
+    draw = data.draws.get("gradients")
+    at = None if draw is None else draw(len(rows), number)
+    M = learned(model, data.X[rows], data.weights[rows], kind, at)
+    return data.space(leader.family, M, rows)
+
+
 def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
     """Every cell of a track: each fold's metric from the rows that the fold trains on."""
     everything, d = np.arange(len(data.X)), data.X.shape[1]
@@ -195,13 +205,7 @@ def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rou
         if ended or number == max_rounds:
             break
 
-        def following(space: Space, rows: Any) -> Space:
-            model = data.fit(space, leader.width, leader.alpha, rows)
-            drawn = data.draws.get("gradients")
-            at = None if drawn is None else drawn(len(rows), number)
-            M = learned(model, data.X[rows], data.weights[rows], kind, at)
-            return data.space(family, M, rows)
-
+        following = partial(next_space, data, leader, kind, number)
         whole, spaces = (
             following(whole, everything),
             [following(space, train) for space, train in zip(spaces, parts)],

@@ -1,4 +1,4 @@
-"""Rounds of learned metrics are literal cross-validation: the twin tries, scores and chooses the same."""
+"""Rounds of learned metrics are literal cross-validation: a twin tries, scores and chooses alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The g
 RNG = np.random.default_rng(8)
 N, D = 48, 3
 X = RNG.standard_normal((N, D)) * [1.0, 1.5, 0.7] + [0.0, 3.0, -1.0]
-NEW = RNG.standard_normal((7, D)) + [0.0, 3.0, -1.0]
+NEW = RNG.standard_normal((7, D)) + np.array([0.0, 3.0, -1.0])
 SIGNAL = np.sin(1.5 * X[:, 0]) + 0.4 * X[:, 0] * (X[:, 1] - 3) + 0.05 * RNG.standard_normal(N)
 SECOND = np.cos(X[:, 1]) + 2.0 + 0.05 * RNG.standard_normal(N)
 WEIGHTS = RNG.uniform(0.2, 3.0, N)

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The g
 
 RNG = np.random.default_rng(4)
 N, D, SOME = 80, 3, 30
-X = RNG.standard_normal((N, D)) + [0.0, 2.0, 0.0]
-NEW = RNG.standard_normal((6, D)) + [0.0, 2.0, 0.0]
+X = RNG.standard_normal((N, D)) + np.array([0.0, 2.0, 0.0])
+NEW = RNG.standard_normal((6, D)) + np.array([0.0, 2.0, 0.0])
 SIGNAL = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 2] + 0.05 * RNG.standard_normal(N)
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GROUPS = np.repeat(np.arange(20), 4)
