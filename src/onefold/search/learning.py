@@ -22,7 +22,7 @@ from onefold.criteria import Scoring, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.learned_metrics import Track, first_round
 from onefold.linalg import take_rows
-from onefold.search.candidates import Candidate
+from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
 from onefold.search.rounds import MetricRounds
 from onefold.search.run import Callback, SearchResult, run_search
@@ -68,13 +68,21 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     learned = run_search(strategy, scoring, callback)
     members = _best_of_tracks(learned, strategy, learning.tracks, scoring)
     outside = setup.scoring.criterion.start(setup.problem, setup.task, splits.some(aside))
-    candidates = [
-        Candidate(setup.run.restarted(one.candidate.kernel), one.candidate.kernel, one.candidate.params)
-        for one in members
-    ]
-    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members])
+    candidates = [_on_all_rows(one.candidate, setup.run, outside) for one in members]
+    closed = setup.run.approximation.selects
+    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members], finishes=closed)
     found = run_search(cells, outside, callback)
     return LearnedSearch(found, outside, _history(learned, len(rows)))
+
+
+def _on_all_rows(candidate: Candidate, run: Run, scoring: Scoring) -> Candidate:
+    """The candidate of the whole table; refitted without each fold where no closed form serves."""
+    kernel, started = candidate.kernel, run.restarted(candidate.kernel)
+    if run.approximation.selects:
+        return Candidate(started, kernel, candidate.params)
+    assert scoring.splits is not None
+    parts = scoring.splits.left_out
+    return CrossFittedCandidate(started, kernel, candidate.params, parts, [kernel] * len(parts))
 
 
 def _rounds(
