@@ -9,15 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from scipy.spatial.distance import cdist
-
 from onefold.kernels.base import Tile
 from onefold.kernels.width import WidthKernel, outer_sum
-from onefold.linalg import Array, exp_in_place, is_numpy, namespace, ones
-from onefold.machine.spans import spans
-
-_STRIP = 2**16  # numbers of a tile whose signs are taken at once: they stay in cache
+from onefold.linalg import Array, exp_in_place, l1_exponentials, namespace, ones, signed_sums
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,15 +41,8 @@ class Laplacian(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        distances = _host_distances if is_numpy(landmarks) else _device_distances
-        right = transform(landmarks)
-
-        def tile(rows: Array, out: Array | None = None) -> Array:
-            total = distances(transform(rows), right, out)
-            total *= -1.0
-            return exp_in_place(total)
-
-        return tile
+        exponentials = l1_exponentials(transform(landmarks))
+        return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
@@ -67,30 +54,9 @@ class Laplacian(WidthKernel):
         return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        xp, tile, transform = namespace(rows), self(rows, landmarks), self.transform(rows)
+        tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor
-        n, d = rows.shape
-        step = max(1, _STRIP // landmarks.shape[0]) if is_numpy(rows) else n
-
-        def sums(part: slice, feature: int) -> Array:
-            signs = xp.sign(rows[part, feature][:, None] - landmarks[:, feature][None, :])
-            signs *= tile[part, :]
-            return signs @ coef
-
-        strips = [xp.stack([sums(part, j) for j in range(d)], axis=1) for part in spans(n, step)]
-        gradients = -xp.concat(strips)
-        return xp.stack([transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])], axis=2)
-
-
-def _host_distances(left: Array, right: Array, out: Array | None) -> Array:
-    fits = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
-    tile = cdist(left, right, "cityblock", out=out if fits else None)
-    return tile.astype(np.result_type(left, right), copy=False)
-
-
-def _device_distances(left: Array, right: Array, out: Array | None) -> Array:
-    total = abs(left[:, 0][:, None] - right[:, 0][None, :])
-    for feature in range(1, left.shape[1]):  # over columns: no (n, m, d) array
-        total += abs(left[:, feature][:, None] - right[:, feature][None, :])
-    return total
+        gradients = -signed_sums(rows, landmarks, tile, coef)
+        targets = [transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])]
+        return namespace(rows).stack(targets, axis=2)
