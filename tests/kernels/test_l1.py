@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import array_api_strict
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -139,7 +138,8 @@ def test_tiles_of_other_libraries(library, shape, dtype) -> None:
 def test_sums_of_signs_of_other_libraries_are_numpys() -> None:
     rows, landmarks = points(7, 5, 3, np.float64)
     tile, coef = np.random.default_rng(3).standard_normal((7, 5)), np.eye(5)[:, :2]
-    strict = [array_api_strict.asarray(values) for values in (rows, landmarks, tile, coef)]
+    xp = pytest.importorskip("array_api_strict")
+    strict = [xp.asarray(values) for values in (rows, landmarks, tile, coef)]
     expected = signed_sums(rows, landmarks, tile, coef)
     assert_allclose(to_numpy(signed_sums(*strict)), expected, rtol=1e-13, atol=1e-14)
 

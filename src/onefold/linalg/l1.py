@@ -17,11 +17,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from onefold.linalg.arrays import Array, is_numpy, namespace
-from onefold.linalg.inplace import exp_in_place
 from onefold.linalg.l1_device import L1Tile, device_tile
 from onefold.machine.spans import spans
 
-_STRIP = 2**16  # numbers of a tile worked on at once: they stay in a core's cache
+_STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
 _WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load
 
 
@@ -69,18 +68,20 @@ def _host_tile(right: Any) -> L1Tile:
     m = right.shape[0]
 
     def tile(left: Any, out: Any | None = None) -> Any:
-        dtype = np.result_type(left, right)
-        if out is None or out.dtype != dtype or not out.flags.c_contiguous:
-            out = np.empty((left.shape[0], m), dtype=dtype)
-        compiled = _compiled_for(out.size, left, right)
-        left = np.ascontiguousarray(left)
-        for part in spans(left.shape[0], max(1, _STRIP // max(1, m))):
+        n, dtype = left.shape[0], np.result_type(left, right)
+        values = out if out is not None and out.dtype == dtype else np.empty((n, m), dtype=dtype)
+        compiled = _compiled_for(n * m, left, right)
+        left, step = np.ascontiguousarray(left), max(1, _STRIP // max(1, m))
+        scratch = np.empty((min(n, step), m), dtype=dtype)
+        for part in spans(n, step):
+            exponents = scratch[: part.stop - part.start]
             if compiled is not None:
-                compiled.fill_negative_l1(left[part], columns, out[part])
+                compiled.fill_negative_l1(left[part], columns, exponents)
             else:
-                np.negative(cdist(left[part], doubles, "cityblock"), out=out[part], casting="same_kind")
-            exp_in_place(out[part])
-        return out
+                distances = cdist(left[part], doubles, "cityblock")
+                np.negative(distances, out=exponents, casting="same_kind")
+            np.exp(exponents, out=values[part])
+        return values
 
     return tile
 
@@ -94,9 +95,13 @@ def _host_signed_sums(rows: Any, landmarks: Any, tile: Any, coef: Any) -> Any:
         weights = np.ascontiguousarray(coef.T)
         compiled.fill_signed_sums(np.ascontiguousarray(rows), columns, tile, weights, out)
         return out
-    for part in spans(n, max(1, _STRIP // max(1, d * m))):
-        x = rows[part, :, None]
+    step = max(1, _STRIP // max(1, d * m))
+    above, below = np.empty((2, min(n, step), d, m), dtype=bool)
+    signs = np.empty(above.shape, dtype=out.dtype)
+    for part in spans(n, step):
+        x, here = rows[part, :, None], slice(0, part.stop - part.start)
         # NumPy's own sign branches on every number, several times slower than two comparisons.
-        signs = np.greater(x, columns).view(np.int8) - np.less(x, columns).view(np.int8)
-        out[part] = signs.astype(out.dtype) @ (tile[part, :, None] * coef)
+        more, less = np.greater(x, columns, out=above[here]), np.less(x, columns, out=below[here])
+        np.subtract(more.view(np.int8), less.view(np.int8), out=signs[here])
+        np.matmul(signs[here], tile[part, :, None] * coef, out=out[part])
     return out

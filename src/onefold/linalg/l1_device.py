@@ -56,26 +56,34 @@ def _by_columns(left: Array, columns: Array, out: Array | None) -> Array:
 
 def _with_cupy(left: Array, columns: Array, out: Array | None) -> Array:
     xp = namespace(left)
-    dtype = xp.result_type(left, columns)
-    tile = xp.empty((left.shape[0], columns.shape[1]), dtype=dtype)
-    rows, right = (xp.ascontiguousarray(a.astype(dtype, copy=False)) for a in (left, columns))
-    _cupy_kernel()(rows, right, left.shape[1], columns.shape[1], tile)
+    (n, d), m, dtype = left.shape, columns.shape[1], xp.result_type(left, columns)
+    with left.device:  # the current one may be another
+        tile = xp.empty((n, m), dtype=dtype)
+        rows, right = (xp.ascontiguousarray(a.astype(dtype, copy=False)) for a in (left, columns))
+        _cupy_kernel()(rows, right, n, m, d, tile, size=-(-n // 8) * m)
     return tile
 
 
 @cache
 def _cupy_kernel() -> Any:
+    """Eight rows and one column for each thread: a landmark's number serves eight differences."""
     import cupy
 
     return cupy.ElementwiseKernel(
-        "raw T left, raw T right, int64 features, int64 columns",
-        "T value",
+        "raw T left, raw T right, int64 rows, int64 columns, int64 features",
+        "raw T tile",
         """
-        const long long row = i / columns * features, column = i % columns;
-        T total = 0;
-        for (long long f = 0; f < features; ++f)
-            total -= fabs(left[row + f] - right[f * columns + column]);
-        value = exp(total);
+        const long long first = i / columns * 8, column = i % columns;
+        T total[8] = {};
+        for (long long f = 0; f < features; ++f) {
+            const T b = right[f * columns + column];
+            #pragma unroll
+            for (int r = 0; r < 8; ++r)
+                total[r] -= fabs(left[min(first + r, (long long)rows - 1) * features + f] - b);
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; ++r)
+            if (first + r < rows) tile[(first + r) * columns + column] = exp(total[r]);
         """,
         "onefold_l1_exponentials",
     )

@@ -12,7 +12,9 @@ import torch
 import triton
 import triton.language as tl
 
-ROWS, COLUMNS, WARPS = 64, 64, 4  # of the part of a tile that one block of threads holds in registers
+# The part of a tile that a block of threads holds in registers. With one warp for 32 rows a row's number
+# is read once per warp and shared out, so that of 20 instructions 17 are the differences and sums.
+ROWS, COLUMNS, WARPS = 32, 64, 1
 
 
 @triton.jit(do_not_specialize=["n", "d"])
