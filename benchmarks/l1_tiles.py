@@ -206,7 +206,11 @@ def _with_torch(n: int, m: int, dtype: str) -> list[Row]:
         "rbf tile": lambda: gauss(left, out),
     }
     rows = _device_rows("torch", dtype, work, left, right, torch.cuda.synchronize)
-    return rows + (_blocks(triton, dtype, laplacian, left, right) if triton else [])
+    if triton:
+        rows += _blocks(triton, dtype, laplacian, left, right)
+    some = left[:2000]
+    gradients = {"gradient, 2000 × 2000": lambda: LAPLACIAN.gradient(some, some, some[:, :1])}
+    return rows + _device_rows("torch", dtype, gradients, some, some, torch.cuda.synchronize)
 
 
 def _blocks(triton: Any, dtype: str, tile: Any, left: Any, right: Any) -> list[Row]:
