@@ -39,6 +39,7 @@ from onefold import (
     SparseLSSVR,
 )
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Toeplitz
+from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from onefold.tables import TableModel, TableRows, learn_preparation
 
@@ -87,6 +88,23 @@ def precomputed() -> Case:
     X = numbers()
     gram = RBF(0.3)(X, X)
     return Case(LSSVR("precomputed").fit(gram, X[:, 0]), gram)
+
+
+def blended() -> Case:
+    """A search whose expansion is a blend, with notes of families, metrics and members."""
+    X = numbers()
+    model = LSSVRCV(["rbf", "laplacian"], **SMALL)
+    kernels = (RBF(0.3, metric=np.eye(3) + 0.1), Laplacian(0.2), Linear())
+    fits = [LSSVR(kernel, alpha=0.1).fit(X, X[:, 0] ** 2).expansion_ for kernel in kernels]
+    parts = tuple(Expansion(fit.kernel, X, fit.coef, fit.intercept) for fit in fits)
+    plain = LSSVRCV(**SMALL).fit(X, X[:, 0] ** 2)
+    vars(model).update({key: value for key, value in vars(plain).items() if key.endswith("_")})
+    model.expansion_ = Blend(parts, [0.5, 0.25, 0.25], np.zeros(1))
+    note = {"kernel": "rbf", "metric": "full", "round": 1, "gamma": 0.3, "alpha": 0.1, "weight": 0.25}
+    model.blend_, model.blend_score_, model.kernel_ = [dict(note) for _ in parts], -0.1, "rbf"
+    model.metric_, model.feature_importances_ = np.eye(3) + 0.1, np.array([0.5, 0.25, 0.25])
+    model.metric_history_ = [{"round": 0, "score": -0.2, "metric": None}]
+    return Case(model, X)
 
 
 def sparse_rows(kernel: Any, build: Any = sparse.csr_array) -> Callable[[], Case]:
@@ -243,6 +261,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "lssvr-metric": estimator(LSSVR(Matern(0.5, metric=[[1, 0.5, 0], [0, 2, 0], [-1, 0, 0.3]]))),
     "kernelridge": estimator(KernelRidge(Polynomial(0.5, degree=3), alpha=[0.1, 1.0]), "targets"),
     "precomputed": precomputed,
+    "blend": blended,
     "sparse-rows": sparse_rows("rbf"),
     "sparse-rows-linear": sparse_rows(Linear(), sparse.csr_matrix),
     "lssvccv": estimator(LSSVCCV(**SMALL), "two"),

@@ -13,7 +13,9 @@ import onefold
 ROOT = Path(onefold.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
-LIBRARIES = re.compile(r"^\s*(?:from|import) (?:torch|cupy|array_api_compat)\b", re.MULTILINE)
+LIBRARIES = re.compile(
+    r"^\s*(?:from|import) (?:torch|cupy|triton|numba|array_api_compat)\b", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from onefold import LSSVC, KernelRidge
 from onefold.expansions import Blend, Expansion
+from onefold.expansions import kernel as kernel_room
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Precomputed
 from onefold.linalg import to_numpy
 
@@ -194,3 +195,15 @@ def test_an_estimator_predicts_with_a_blend() -> None:
     assert_allclose(model.decision_function(ROWS), values, rtol=1e-12, atol=1e-12)
     assert model.predict(ROWS).tolist() == model.classes_[values.argmax(axis=1)].tolist()
     assert_allclose(model.decision_function(sp.csr_array(ROWS)), values, rtol=1e-8, atol=1e-8)
+
+
+def test_an_accelerator_keeps_the_work_of_every_member(monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    there = Blend(tuple(moved(part, torch) for part in blend().members), WEIGHTS, INTERCEPT)
+    monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
+    seen, inner = [], Expansion._values
+    monkeypatch.setattr(Expansion, "_values", lambda self, rows: seen.append(rows) or inner(self, rows))
+    values = there.predict(ROWS)
+    assert type(values) is np.ndarray
+    assert [type(rows) for rows in seen] == [torch.Tensor] * 3
+    assert_allclose(values, terms(blend(), ROWS), atol=1e-10)

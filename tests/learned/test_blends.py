@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -62,18 +65,12 @@ def weights_of(H, Y, v, intercept):
     return found[:groups], b[:, 0] - b[:, 1]
 
 
-def folds(cv, y):
-    pairs = cv if isinstance(cv, list) else list(cv.split(X, y))
-    if len(pairs) == 1:  # one split has its rows in five parts
-        rows = np.sort(pairs[0][1])
-        return [rows[i::5] for i in range(5)]
-    return [test for _, test in pairs]
-
-
-def searched(case, **options):
+@cache
+def searched(case, some=None):
     """The estimator fitted, and the search that it made, made again."""
     kind, y, weights, cv = CASES[case]
-    model = kind("auto", metric="auto", blend=True, cv=cv, **GRID, **options).fit(X, y, weights)
+    options = {"metric": "auto", "blend": True, "metric_rows": some, **GRID}
+    model = kind("auto", cv=cv, **options).fit(X, y, weights)
     setup = model.set_up(X, y, weights)
     return model, setup, model._search(setup)
 
@@ -82,13 +79,14 @@ def searched(case, **options):
 @pytest.mark.parametrize("some", [None, 36], ids=["crossfitted", "subsample"])
 def test_weights_predictions_and_score(case, some) -> None:
     _, y, weights, cv = CASES[case]
-    model, setup, search = searched(case, metric_rows=some)
+    model, setup, search = searched(case, some)
     leaders, scoring = search.found.leaders, search.scoring
-    Y, v = encoded(y), np.ones(N) if weights is None else weights
+    order = np.arange(N) if search.order is None else search.order
+    Y, v = encoded(y)[order], (np.ones(N) if weights is None else weights)[order]
     H = np.stack([leader.heldout for leader in leaders])
     tested = np.isfinite(H).all(axis=(0, 2))
     intercept = setup.problem.fit_intercept
-    splits = [test for test in scoring.splits.tests]
+    splits = list(scoring.splits.tests)
     if some is None and not isinstance(cv, list):
         assert [list(a) for a in splits] == [list(test) for _, test in cv.split(X, y)]
     parts = splits if len(splits) > 1 else [np.sort(splits[0])[i::5] for i in range(5)]
@@ -106,7 +104,7 @@ def test_weights_predictions_and_score(case, some) -> None:
     assert model.blend_score_ == result.score
     wanted = honest if better else search.found.leader.heldout
     assert_allclose(result.heldout, wanted, rtol=1e-6, atol=1e-7)
-    assert_allclose(model.heldout_prediction_.reshape(N, -1), wanted, rtol=1e-6, atol=1e-7)
+    assert_allclose(model.heldout_prediction_.reshape(N, -1)[order], wanted, rtol=1e-6, atol=1e-7)
     assert_allclose(model.blend_score_, score(wanted, Y, v, splits, y), rtol=1e-6)
     if not better:
         assert result.weights.tolist() == [1.0]
@@ -165,8 +163,6 @@ def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
 
 def replaced(search, leader):
     """The same search with another leader chosen."""
-    from dataclasses import replace
-
     return replace(search, found=replace(search.found, leader=leader))
 
 

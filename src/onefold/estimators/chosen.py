@@ -166,7 +166,7 @@ class Chosen(KernelMachine):
 
     def _all_heldout(self, searched: LearnedSearch, final: Final, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
-        heldout, problem = final.heldout, setup.problem
+        heldout, problem = searched.in_order(final.heldout), setup.problem
         splits = searched.scoring.splits
         if heldout is None or splits is None:
             return None

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from onefold.kernels.base import Tile
-from onefold.kernels.width import WidthKernel, mean_over_pairs, outer_sum
-from onefold.linalg import Array, exp_in_place, is_numpy, namespace, ones
-from onefold.machine.spans import spans
-
-_STRIP = 2**16  # numbers of a tile whose signs are taken at once: they stay in cache
+from onefold.kernels.width import WidthKernel, outer_sum
+from onefold.linalg import Array, exp_in_place, l1_exponentials, like, namespace, ones, signed_sums
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,15 +43,8 @@ class Laplacian(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        distances = _host_distances if is_numpy(landmarks) else _device_distances
-        right = transform(landmarks)
-
-        def tile(rows: Array, out: Array | None = None) -> Array:
-            total = distances(transform(rows), right, out)
-            total *= -1.0
-            return exp_in_place(total)
-
-        return tile
+        exponentials = l1_exponentials(transform(landmarks))
+        return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
@@ -71,35 +60,18 @@ class Laplacian(WidthKernel):
         return ("diagonal",)
 
     def mean_exponent(self, rows: Array) -> float:
-        moved = self.transform(rows)(rows)
-        distances = _host_distances if is_numpy(rows) else _device_distances
-        return mean_over_pairs(distances(moved, moved, None))
+        # Σ_{i<j} |x_i − x_j| = Σ_k (2k − n + 1) x_(k), x_(0) ≤ x_(1) ≤ … the sorted numbers of a column
+        xp, n = namespace(rows), rows.shape[0]
+        ordered = xp.sort(self.transform(rows)(rows), axis=0)
+        places = 2.0 * np.arange(n) - (n - 1)
+        total = float(xp.sum(like(places, ordered) @ (ordered - ordered[:1, :])))
+        mean = 2.0 * total / (n * (n - 1)) if n > 1 else 0.0
+        return mean if 0 < mean < np.inf else 1.0
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        xp, tile, transform = namespace(rows), self(rows, landmarks), self.transform(rows)
+        tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor
-        n, d = rows.shape
-        step = max(1, _STRIP // landmarks.shape[0]) if is_numpy(rows) else n
-
-        def sums(part: slice, feature: int) -> Array:
-            signs = xp.sign(rows[part, feature][:, None] - landmarks[:, feature][None, :])
-            signs *= tile[part, :]
-            return signs @ coef
-
-        strips = [xp.stack([sums(part, j) for j in range(d)], axis=1) for part in spans(n, step)]
-        gradients = -xp.concat(strips)
-        return xp.stack([transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])], axis=2)
-
-
-def _host_distances(left: Array, right: Array, out: Array | None) -> Array:
-    fits = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
-    tile = cdist(left, right, "cityblock", out=out if fits else None)
-    return tile.astype(np.result_type(left, right), copy=False)
-
-
-def _device_distances(left: Array, right: Array, out: Array | None) -> Array:
-    total = abs(left[:, 0][:, None] - right[:, 0][None, :])
-    for feature in range(1, left.shape[1]):  # over columns: no (n, m, d) array
-        total += abs(left[:, feature][:, None] - right[:, feature][None, :])
-    return total
+        gradients = -signed_sums(rows, landmarks, tile, coef)
+        targets = [transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])]
+        return namespace(rows).stack(targets, axis=2)

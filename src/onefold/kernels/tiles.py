@@ -26,6 +26,7 @@ _Result = TypeVar("_Result")
 
 _CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
+_LINE = 16  # rows of a tile transposed at once: lines of the cache are filled before they leave it
 _DEVICE_TILE = 2**29  # bytes of a tile on a device
 _BLOCK = 2**27  # bytes of a block of rows and what belongs to them
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
@@ -94,13 +95,14 @@ def gram(kernel: Kernel, X: Array) -> Array:
     def fill(pair: tuple[int, int]) -> None:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         if i == j:
-            tile = kernel(left, right)
-            K[i, i] = tile / 2 + tile.T / 2  # the same digits on both sides of the diagonal
+            half = kernel(left, right) / 2
+            np.add(half, half.T, out=K[i, i])  # the same digits on both sides of the diagonal
             return
         tile = bound[pair[1]](left, K[i, j])
         if tile.base is not K:
             K[i, j] = tile
-        K[j, i] = tile.T
+        for some in spans(tile.shape[0], _LINE):
+            K[j, i][:, some] = tile[some].T
 
     threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
     pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]

@@ -42,6 +42,7 @@ from onefold.linalg.inplace import (
     root_in_place,
     zero_diagonal,
 )
+from onefold.linalg.l1 import l1_exponentials, signed_sums
 from onefold.linalg.transfer import (
     Uploader,
     free_device_memory,
@@ -72,6 +73,7 @@ __all__ = [
     "is_out_of_memory",
     "is_single",
     "is_sparse",
+    "l1_exponentials",
     "labels_like",
     "like",
     "like_index",
@@ -83,6 +85,7 @@ __all__ = [
     "product_into",
     "real_fft",
     "root_in_place",
+    "signed_sums",
     "solve_lower",
     "solve_positive",
     "solve_positive_batch",

@@ -23,6 +23,17 @@ def product_into(left: Array, right: Array, out: Array | None = None) -> Array:
     return namespace(left).matmul(left, right, out=out)
 
 
+def difference_into(left: Array, right: Array, out: Array) -> Array:
+    """The difference left − right, in `out`, which has the shape and the dtype of the result."""
+    return namespace(left).subtract(left, right, out=out) if _takes_out(left) else left - right
+
+
+def abs_in_place(x: Array) -> Array:
+    """|x|."""
+    xp = namespace(x)
+    return xp.abs(x, out=x) if _takes_out(x) else xp.abs(x)
+
+
 def exp_in_place(x: Array) -> Array:
     """exp(x)."""
     xp = namespace(x)

@@ -10,8 +10,8 @@ import numpy as np
 
 from onefold.approximations import resolve_approximation
 from onefold.estimators.validation import check_alphas
-from onefold.kernels import resolve_kernel
 from onefold.kernels.base import check_width
+from onefold.saving.choices import FITTED, PARAMETERS, one_kernel, some_kernels
 from onefold.saving.expansions import blend_fields, build_blend, check_expansion
 from onefold.saving.rules import (
     Layout,
@@ -62,7 +62,7 @@ def _check_settings(value: Any, estimator: Any) -> None:
 
 
 _PARAMETERS: dict[str, Rule] = {
-    "kernel": lambda v, e: resolve_kernel(v, 1.0, 3, 1.0),
+    **PARAMETERS,
     "gamma": lambda v, e: v is None or (isinstance(v, str) and v == "scale") or check_width(v),
     "gammas": _check_widths,
     "alpha": lambda v, e: check_alphas(v, "alpha"),
@@ -138,7 +138,7 @@ def _check_results(value: Any, estimator: Any) -> bool:
 
 
 def _check_best_params(value: Any, estimator: Any) -> bool:
-    known = type(value) is dict and all(isinstance(item, Real | str) for item in value.values())
+    known = type(value) is dict and all(isinstance(item, Real | str | None) for item in value.values())
     return known and value == estimator.cv_results_["params"][estimator.best_index_]
 
 
@@ -173,26 +173,29 @@ _FITTED: dict[str, Rule] = {  # in this order: later rules rely on earlier ones
     "n_centres_": whole_number(1),
     "robust_weights_": lambda v, e: _scores(v, e) and bool(np.isfinite(v).all()),
     "robust_rounds_": whole_number(),
+    **FITTED,
 }
 
 
-def _state(*needed: str) -> State:
+def _state(*needed: str, kernel: Rule = one_kernel) -> State:
     always = ("expansion_", "n_features_in_", "approximation_")
-    return State(_PARAMETERS, _FITTED, (*always, *needed))
+    return State({**_PARAMETERS, "kernel": kernel}, _FITTED, (*always, *needed))
 
 
-_CHOSEN = (
-    "gamma_", "alpha_", "best_index_", "best_params_", "best_score_", "cv_results_",
-    "heldout_prediction_", "history_",
-)  # fmt: skip
+def _search(*needed: str) -> State:
+    """Of an estimator that may choose among kernels."""
+    chosen = ("gamma_", "alpha_", "best_index_", "best_params_", "best_score_", "cv_results_")
+    return _state(*needed, *chosen, "heldout_prediction_", "history_", kernel=some_kernels)
+
+
 _PRUNED = ("gamma_", "alpha_", "best_score_", "path_", "n_centres_")
 ESTIMATORS = {
     "LSSVC": _state("classes_"),
     "LSSVR": _state("single_target_"),
     "KernelRidge": _state("single_target_"),
-    "LSSVCCV": _state("classes_", *_CHOSEN),
-    "LSSVRCV": _state("single_target_", *_CHOSEN),
-    "KernelRidgeCV": _state("single_target_", *_CHOSEN),
+    "LSSVCCV": _search("classes_"),
+    "LSSVRCV": _search("single_target_"),
+    "KernelRidgeCV": _search("single_target_"),
     "SparseLSSVC": _state("classes_", *_PRUNED),
     "SparseLSSVR": _state("single_target_", *_PRUNED),
 }

@@ -30,12 +30,13 @@ def check_expansion(expansion: Any) -> None:
             raise BadContent("its expansion is empty")
     expansion = expansion.on_host()
     try:
+        tried = [_rows_of(part) for _, part in expansion.parts]
         with np.errstate(all="ignore"):
             numbers = [np.abs(expansion.intercept, dtype=np.float64)]
             for weight, part in expansion.parts:
                 reach = np.abs(part.coef).sum(axis=0, dtype=np.float64)
                 numbers.append(weight * (reach + np.abs(part.intercept, dtype=np.float64)))
-            values = [expansion.predict(_rows_of(part), 1) for _, part in expansion.parts]
+            values = [expansion.predict(rows, 1) for rows in tried]
     except BadContent:
         raise
     except NONSENSE as error:

@@ -45,11 +45,22 @@ class LearnedSearch:
         What its scores are counted on.
     history : list of dict
         The best cell of every family, kind of metric and round, where the metrics were learned.
+    order : int array (n,) or None
+        The rows of the problem in the order in which they were searched; None for their own.
     """
 
     found: SearchResult
     scoring: Scoring
     history: list[dict[str, Any]]
+    order: Any = None
+
+    def in_order(self, heldout: Any) -> Any:
+        """Held-out predictions of the search in the order of the problem's rows."""
+        if self.order is None or heldout is None:
+            return heldout
+        found = np.empty_like(heldout)
+        found[self.order] = heldout
+        return found
 
 
 def search_with_metric(setup: Setup, callback: Callback | None = None) -> LearnedSearch:
@@ -67,12 +78,21 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     strategy = _rounds(setup, learning, _exact(scoring), scoring, splits.within(rows))
     learned = run_search(strategy, scoring, callback)
     members = _best_of_tracks(learned, strategy, learning.tracks, scoring)
-    outside = setup.scoring.criterion.start(setup.problem, setup.task, splits.some(aside))
-    candidates = [_on_all_rows(one.candidate, setup.run, outside) for one in members]
+    order = _last(np.unique(np.concatenate([splits.left_out[i] for i in aside])), splits.n)
+    task, problem = _rows_of(setup.task, order), setup.problem.rows(order)
+    outside = setup.scoring.criterion.start(problem, task, splits.some(aside).within(order))
     closed = setup.run.approximation.selects
+    load = replace(setup.run.load, parts=outside.parts if closed else None)
+    run = replace(setup.run, problem=problem, load=load)
+    candidates = [_on_all_rows(one.candidate, run, outside) for one in members]
     cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members], finishes=closed)
     found = run_search(cells, outside, callback)
-    return LearnedSearch(found, outside, _history(learned, len(rows)))
+    return LearnedSearch(found, outside, _history(learned, len(rows)), order)
+
+
+def _last(rows: Any, n: int) -> Any:
+    """All rows with these at the end, where they are held out at the least cost."""
+    return np.concatenate([np.setdiff1d(np.arange(n), rows), rows])
 
 
 def _on_all_rows(candidate: Candidate, run: Run, scoring: Scoring) -> Candidate:

@@ -1,0 +1,194 @@
+"""Tiles of the sum of absolute differences and sums of signs, by every route, against brute force."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from onefold.kernels import Laplacian
+from onefold.kernels.tiles import gradient_product, gram, kernel_product
+from onefold.linalg import l1, l1_exponentials, signed_sums, to_numpy
+from onefold.machine.threads import use_threads
+
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+SHAPES = [(1, 1, 1), (7, 5, 3), (40, 33, 4), (64, 600, 9), (130, 1000, 20)]
+
+
+@pytest.fixture(params=["scipy", "numba"])
+def loops(request, monkeypatch):
+    """The route of NumPy arrays: every tile compiled, or none."""
+    if request.param == "numba":
+        pytest.importorskip("numba")
+        monkeypatch.setattr(l1, "_WORTH_COMPILING", 0)
+        assert l1._numba() is not None
+    else:
+        monkeypatch.setattr(l1, "_numba", lambda: None)
+    return request.param
+
+
+def points(n, m, d, dtype, seed=0):
+    """Rows and landmarks, some of them equal, some with equal coordinates."""
+    rng = np.random.default_rng(seed)
+    left, right = rng.standard_normal((n, d)), rng.standard_normal((m, d))
+    left, right = left.astype(dtype), right.astype(dtype)
+    shared = min(n, m) // 2
+    right[:shared] = left[:shared]
+    right[-1, 0] = left[-1, 0]
+    return left, right
+
+
+def brute(left, right):
+    wide = left.astype(np.longdouble)[:, None] - right.astype(np.longdouble)[None]
+    return np.exp(-np.abs(wide).sum(-1)).astype(np.float64)
+
+
+def assert_tile(got, left, right):
+    """Within the rounding of a sum of d terms and of the exponential of it."""
+    d, eps = left.shape[1], np.finfo(left.dtype).eps
+    expected = brute(left, right)
+    exponent = -np.log(expected)
+    assert got.dtype == left.dtype
+    assert np.all(np.abs(got - expected) <= expected * eps * ((d + 2) * exponent + 4))
+
+
+@DTYPES
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_tiles_of_numpy(loops, shape, dtype) -> None:
+    left, right = points(*shape, dtype)
+    tile = l1_exponentials(right)
+    assert_tile(tile(left, None), left, right)
+    assert_tile(tile(np.asfortranarray(left), None), left, right)
+    out = np.empty((shape[0], shape[1]), dtype)
+    assert tile(left, out) is out
+    assert_tile(out, left, right)
+    apart = np.empty((shape[0], shape[1] + 1), dtype)[:, :-1]
+    assert_tile(tile(left, apart), left, right)
+
+
+@DTYPES
+def test_equal_rows_have_no_distance_and_tiles_are_symmetric(loops, dtype) -> None:
+    rows, _ = points(300, 2, 11, dtype)
+    tile = Laplacian(0.3)(rows, rows)
+    assert np.all(np.diagonal(tile) == 1)
+    assert np.array_equal(tile, tile.T)
+    assert np.array_equal(tile[:, ::-1], Laplacian(0.3)(rows, rows[::-1]))
+
+
+@DTYPES
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_signed_sums_of_numpy(loops, shape, targets, dtype) -> None:
+    rows, landmarks = points(*shape, dtype)
+    rng = np.random.default_rng(1)
+    tile = rng.uniform(size=shape[:2]).astype(dtype)
+    coef = rng.standard_normal((shape[1], targets)).astype(dtype)
+    terms = tile.astype(np.float64)[:, :, None] * coef
+    signs = np.sign(rows.astype(np.float64)[:, None] - landmarks[None])
+    got = signed_sums(rows, landmarks, tile, coef)
+    assert got.dtype == dtype
+    rounding = shape[1] * np.finfo(dtype).eps * np.abs(terms).sum(1).max()
+    assert_allclose(got, np.einsum("ijt,ijf->ift", terms, signs), rtol=0, atol=rounding)
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, np.float64), (np.float64, np.float32)], ids=str)
+def test_rows_and_landmarks_of_two_dtypes_give_the_wider(loops, kinds) -> None:
+    left, right = (values.astype(kind) for values, kind in zip(points(9, 8, 3, np.float32), kinds))
+    tile = l1_exponentials(right)(left, None)
+    assert_tile(tile, left.astype(np.float64), right.astype(np.float64))
+
+
+def test_compiled_distances_have_the_digits_of_scipys(monkeypatch) -> None:
+    pytest.importorskip("numba")
+    left, right = points(80, 700, 13, np.float64)
+    monkeypatch.setattr(l1, "_WORTH_COMPILING", 0)
+    compiled = l1_exponentials(right)(left, None)
+    monkeypatch.setattr(l1, "_numba", lambda: None)
+    assert np.array_equal(compiled, l1_exponentials(right)(left, None))
+
+
+def test_any_number_of_threads_gives_the_same_digits(loops) -> None:
+    X, _ = points(2100, 2, 3, np.float64)
+    kernel, coef = Laplacian((0.3, 0.0, 1.2)), np.random.default_rng(2).standard_normal((2100, 1))
+    found = []
+    for threads in (1, 3):
+        with use_threads(threads):
+            products = [function(kernel, X, X, coef) for function in (kernel_product, gradient_product)]
+            found.append([gram(kernel, X), *products])
+    assert all(np.array_equal(one, other) for one, other in zip(*found))
+    assert_allclose(found[0][0] @ coef, found[0][1], rtol=1e-10, atol=1e-10)
+
+
+@DTYPES
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+@pytest.mark.parametrize("shape", SHAPES[:3], ids=str)
+def test_tiles_of_other_libraries(library, shape, dtype) -> None:
+    xp = pytest.importorskip(library)
+    left, right = points(*shape, dtype)
+    got = l1_exponentials(xp.asarray(right))(xp.asarray(left), None)
+    assert_tile(to_numpy(got), left, right)
+
+
+def test_sums_of_signs_of_other_libraries_are_numpys() -> None:
+    rows, landmarks = points(7, 5, 3, np.float64)
+    tile, coef = np.random.default_rng(3).standard_normal((7, 5)), np.eye(5)[:, :2]
+    xp = pytest.importorskip("array_api_strict")
+    strict = [xp.asarray(values) for values in (rows, landmarks, tile, coef)]
+    expected = signed_sums(rows, landmarks, tile, coef)
+    assert_allclose(to_numpy(signed_sums(*strict)), expected, rtol=1e-13, atol=1e-14)
+
+
+def check_on_cuda(moved, dtype) -> None:
+    """Values, symmetry and the diagonal; sizes beside the blocks of a kernel."""
+    for shape in [*SHAPES, (1, 257, 2), (257, 1, 2), (1025, 1000, 3)]:
+        left, right = points(*shape, dtype)
+        assert_tile(to_numpy(l1_exponentials(moved(right))(moved(left), None)), left, right)
+    rows = moved(points(300, 2, 11, dtype)[0])
+    tile = to_numpy(Laplacian(0.3)(rows, rows))
+    assert np.all(np.diagonal(tile) == 1)
+    assert np.array_equal(tile, tile.T)
+
+
+@DTYPES
+def test_tiles_of_torch_on_cuda(dtype) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    check_on_cuda(lambda values: torch.asarray(values, device="cuda"), dtype)
+
+
+@DTYPES
+def test_tiles_of_cupy(dtype) -> None:
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("no CUDA device")
+    check_on_cuda(cupy.asarray, dtype)
+
+
+@DTYPES
+def test_triton_kernel_by_its_interpreter(dtype) -> None:
+    """In a process of its own: Triton reads the variable when it is imported."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("no Triton")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    program = f"from tests.kernels import test_l1; test_l1.interpret('{np.dtype(dtype)}')"
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], cwd=root, env=environment, check=True, timeout=300)
+
+
+def interpret(dtype: str) -> None:
+    """The Triton kernel on the host."""
+    import torch
+
+    from onefold.linalg import l1_triton
+
+    for shape in SHAPES:
+        left, right = points(*shape, np.dtype(dtype))
+        columns = torch.asarray(np.ascontiguousarray(right.T))
+        assert_tile(to_numpy(l1_triton.exponentials(torch.asarray(left), columns, None)), left, right)
