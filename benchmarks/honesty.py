@@ -22,6 +22,8 @@ from onefold import LSSVCCV, LSSVRCV
 from onefold.estimators.families import RELATIVE_GAMMAS
 from onefold.kernels import RBF
 from onefold.learned_metrics import gradient_metric
+from onefold.search import blend_leaders
+from onefold.search.choice import paired_difference, row_losses
 
 DRAWS, FEATURES, FOLDS = 50, 8, 5
 SIZES = ((200, None), (1000, 400))
@@ -59,22 +61,38 @@ def losses_of_constant(y: Any, cv: Any, tested: Any) -> Any:
     return losses[tested]
 
 
+def heldout_losses(model: Any, X: Any, y: Any) -> dict[str, tuple[float, Any]]:
+    """The reported score of the choice and of the blend, and their losses row by row."""
+    setup = model.set_up(X, y)
+    searched = model._search(setup)
+    found, scoring = searched.found, searched.scoring
+    mixed = blend_leaders(found.leaders, found.leader, scoring)
+    score = found.ledger.score(found.leader.index, found.leader.ridge)
+    pairs = {"choice": (score, found.heldout), "blend": (mixed.score, mixed.heldout)}
+    return {
+        what: (value, searched.in_order(row_losses(heldout, scoring)))
+        for what, (value, heldout) in pairs.items()
+    } | {"round": found.chosen.params["round"]}
+
+
 def one_draw(kind: str, n: int, metric_rows: int | None, seed: int, **settings: Any) -> Row:
-    """By how many standard errors the reported scores are better than a constant's."""
+    """By how many standard errors the reported scores are better than a constant's.
+
+    In standard errors of the constant's mean loss, and of the paired difference from it.
+    """
     X, y = draw(kind, n, seed)
     model = estimator(kind, seed, metric_rows=metric_rows, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the grid ends is no news on noise
-        model.fit(X, y)
-    tested = np.isfinite(model.heldout_prediction_)
-    losses = losses_of_constant(y, model.cv, tested)
-    error = losses.std(ddof=1) / np.sqrt(losses.size)
-    return {
-        "choice": (model.best_score_ + losses.mean()) / error,
-        "blend": (model.blend_score_ + losses.mean()) / error,
-        "round": model.best_params_["round"],
-        "members": len(model.blend_),
-    }
+        found = heldout_losses(model, X, y)
+    gains: Row = {"round": found.pop("round")}
+    for what, (score, losses) in found.items():
+        tested = np.isfinite(losses)
+        constant = losses_of_constant(y, model.cv, tested)
+        mean, error = paired_difference(constant, losses[tested], None)
+        gains[what] = (score + constant.mean()) / (constant.std(ddof=1) / np.sqrt(constant.size))
+        gains[f"{what}, paired"] = mean / error if error else 0.0
+    return gains
 
 
 def shares(kind: str, n: int, metric_rows: int | None, draws: int, **settings: Any) -> list[Row]:
@@ -83,6 +101,7 @@ def shares(kind: str, n: int, metric_rows: int | None, draws: int, **settings: A
     rows = []
     for what in ("choice", "blend"):
         gains = np.array([one[what] for one in found])
+        paired = np.array([one[f"{what}, paired"] for one in found])
         rows.append(
             {
                 "noise": kind,
@@ -90,10 +109,12 @@ def shares(kind: str, n: int, metric_rows: int | None, draws: int, **settings: A
                 "metric from": metric_rows or n,
                 "score of": what,
                 "draws": draws,
-                "within 2 standard errors": float(np.mean(np.abs(gains) <= 2)),
+                "within 2 of the constant's errors": float(np.mean(np.abs(gains) <= 2)),
                 "better by more": float(np.mean(gains > 2)),
-                "mean gain (standard errors)": float(gains.mean()),
+                "mean gain": float(gains.mean()),
                 "largest gain": float(gains.max()),
+                "within 2 paired errors": float(np.mean(np.abs(paired) <= 2)),
+                "mean gain, paired": float(paired.mean()),
                 "metric chosen": float(np.mean([one["round"] > 0 for one in found])),
             }
         )
