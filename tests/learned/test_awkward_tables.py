@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from functools import cache
 
@@ -97,7 +96,7 @@ def awkward(draw):
     return X.astype(dtype), y, what, options
 
 
-@settings(max_examples=int(os.environ.get("FUZZ7", 40)))
+@settings(max_examples=40)
 @given(awkward())
 def test_any_small_table(case) -> None:
     X, y, what, options = case
