@@ -18,7 +18,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
-from onefold.machine.spans import spans
+from onefold.machine.spans import even_spans, spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _Item = TypeVar("_Item")
@@ -158,7 +158,7 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
 
     def fill(part: slice) -> None:
         rows = dense(_rows(X, part, None))
-        for column in spans(m, tile_side()):
+        for column in even_spans(m, tile_side()):
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
