@@ -69,7 +69,7 @@ class Splits:
         return replace(self, tests=[self.tests[i] for i in chosen], left_out=left_out, aside=aside)
 
     def within(self, rows: Any) -> Splits:
-        """The splits of some of the rows, in their order and numbering; those with rows on both sides."""
+        """The splits of some rows, in their order and numbering; those with rows on both sides."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
 

@@ -22,7 +22,7 @@ from onefold.criteria import Scoring, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.learned_metrics import Track, first_round
 from onefold.linalg import take_rows
-from onefold.search.candidates import Candidate
+from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
 from onefold.search.rounds import MetricRounds
 from onefold.search.run import Callback, SearchResult, run_search
@@ -81,12 +81,11 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     order = _last(np.unique(np.concatenate([splits.left_out[i] for i in aside])), splits.n)
     task, problem = _rows_of(setup.task, order), setup.problem.rows(order)
     outside = setup.scoring.criterion.start(problem, task, splits.some(aside).within(order))
-    load = replace(setup.run.load, parts=outside.parts)
+    closed = setup.run.approximation.selects
+    load = replace(setup.run.load, parts=outside.parts if closed else None)
     run = replace(setup.run, problem=problem, load=load)
-    kernels = [one.candidate.kernel for one in members]
-    names = [one.candidate.params for one in members]
-    candidates = [Candidate(run.restarted(kernel), kernel, n) for kernel, n in zip(kernels, names)]
-    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members])
+    candidates = [_on_all_rows(one.candidate, run, outside) for one in members]
+    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members], finishes=closed)
     found = run_search(cells, outside, callback)
     return LearnedSearch(found, outside, _history(learned, len(rows)), order)
 
@@ -94,6 +93,16 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
 def _last(rows: Any, n: int) -> Any:
     """All rows with these at the end, where they are held out at the least cost."""
     return np.concatenate([np.setdiff1d(np.arange(n), rows), rows])
+
+
+def _on_all_rows(candidate: Candidate, run: Run, scoring: Scoring) -> Candidate:
+    """The candidate of the whole table; refitted without each fold where no closed form serves."""
+    kernel, started = candidate.kernel, run.restarted(candidate.kernel)
+    if run.approximation.selects:
+        return Candidate(started, kernel, candidate.params)
+    assert scoring.splits is not None
+    parts = scoring.splits.left_out
+    return CrossFittedCandidate(started, kernel, candidate.params, parts, [kernel] * len(parts))
 
 
 def _rounds(

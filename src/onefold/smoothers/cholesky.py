@@ -4,9 +4,9 @@ r"""R(μ) from one Cholesky factorisation K + μI = L Lᵀ per μ.
 
 n³/3 operations per μ for the coefficients alone and as much again for the diagonal and blocks:
 cheaper than an eigendecomposition for a few μ. L⁻¹ is lower triangular, so a block of the last rows
-needs the inverse of the last corner of L alone: rows that are held out are cheapest at the end. Holds K and one factor, two arrays of n × n. The
-rounding of entry (i, j) is relative to √(k_ii k_jj): rows of any size keep their digits, which is
-what weights of very different size need.
+needs the inverse of the last corner of L alone: rows that are held out are cheapest at the end.
+Holds K and one factor, two arrays of n × n. The rounding of entry (i, j) is relative to √(k_ii k_jj):
+rows of any size keep their digits, which is what weights of very different size need.
 
 A matrix that rounding leaves indefinite at a small μ is decomposed instead.
 """
