@@ -23,7 +23,7 @@ from benchmarks.tables_runner import Results, make_jobs, run_jobs
 
 def names(text: str, known: list[str]) -> list[str]:
     """A list with commas, each name known."""
-    found = text.split(",") if text else known
+    found = text.split(",")
     for name in found:
         if name not in known:
             reason = f": {LEFT_OUT[name]}" if name in LEFT_OUT else f"; there are {', '.join(known)}"
@@ -36,10 +36,8 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add(
-        "--methods", type=lambda t: names(t, list(METHODS)), default=list(METHODS), help="all by default"
-    )
-    add("--tables", type=lambda t: names(t, list(TASKS)), default=list(TASKS), help="all by default")
+    add("--methods", type=lambda text: names(text, list(METHODS)), help="with commas (all)")
+    add("--tables", type=lambda text: names(text, list(TASKS)), help="with commas (all)")
     add("--splits", type=int, default=1, help="random splits of each table (1)")
     add("--out", type=Path, default=RESULTS / "tables.json", help="the file of results")
     add("--missing", action="store_true", help="only what the file has no score of")
@@ -49,7 +47,12 @@ def arguments() -> argparse.Namespace:
     add("--limit", type=float, default=3600, help="seconds after which a job is given up")
     add("--lightgbm-settings", type=int, default=25)
     add("--xrfm-settings", type=int, default=12)
-    add("--report", type=Path, metavar="FILE", help="report a file of results, and run nothing")
+    add(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="report results, of the named methods, and run nothing",
+    )
     add("--focus", help="the method that the report compares with the others")
     return parser.parse_args()
 
@@ -57,11 +60,12 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     if options.report:
-        write_report(options.report, options.focus)
+        write_report(options.report, options.focus, options.methods, options.tables)
         return
     options.out.parent.mkdir(parents=True, exist_ok=True)
     results = Results(options.out)
-    jobs = make_jobs(options, list(present(options.tables, DATA)), options.methods, DATA)
+    tables = list(present(options.tables or list(TASKS), DATA))
+    jobs = make_jobs(options, tables, options.methods or list(METHODS), DATA)
     if options.missing:
         jobs = [job for job in jobs if not results.has(job)]
     run_jobs(jobs, results, options.workers, options.threads_per_worker, options.limit)

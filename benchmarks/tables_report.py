@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +171,19 @@ def notes(done: list[Record]) -> str:
     )
 
 
-def write_report(path: Path, focus: str | None = None) -> None:
-    """Print the report of a file of results, and write it beside the file."""
-    text = make_report(json.loads(path.read_text("utf-8"))["records"], focus)
+def write_report(
+    path: Path,
+    focus: str | None = None,
+    methods: Collection[str] | None = None,
+    tables: Collection[str] | None = None,
+) -> None:
+    """Print the report of a file, of all or of what is named, and write it beside the file."""
+    records = [
+        record
+        for record in json.loads(path.read_text("utf-8"))["records"]
+        if (methods is None or record["method"].partition("@")[0] in methods)
+        and (tables is None or record["table"] in tables)
+    ]
+    text = make_report(records, focus)
     print(text)
     path.with_suffix(".md").write_text(text, "utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 def versions(names: tuple[str, ...]) -> dict[str, str]:
     """Python's version and those of the packages that are installed."""
     found = {"python": sys.version.split()[0]}
-    for name in ("numpy", "scipy", "scikit-learn", *names):
+    for name in ("numpy", "scipy", "scikit-learn", *(name for name in names if name != "sklearn")):
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # a source tree on the path
