@@ -32,6 +32,7 @@ def draw_setting(generator: np.random.Generator) -> dict[str, Any]:
 
 def fit(run: Run, setting: dict[str, Any], train: Any, held: Any, rounds: int | None = None) -> Any:
     """A model of the rows `train`: the round that is best on `held`, or after `rounds` rounds."""
+    import torch
     from xrfm import xRFM
 
     table, integer = run.table, run.table.task == "classification"
@@ -46,7 +47,7 @@ def fit(run: Run, setting: dict[str, Any], train: Any, held: Any, rounds: int | 
     }
     machine = xRFM(
         {"model": model | {"bandwidth_mode": "constant"}, "fit": fitting},
-        device=run.device,
+        device=torch.device(run.device),
         n_threads=run.threads,
         random_state=run.seed,
         verbose=False,
@@ -88,15 +89,20 @@ def xrfm_tuned(run: Run) -> Outcome:
     generator = np.random.default_rng(run.seed)
     train, held = parts(run, generator)
     best: tuple[float, int, dict[str, Any]] = (np.inf, 0, DEFAULT)
+    failed: list[str] = []
     for setting in [DEFAULT, *(draw_setting(generator) for _ in range(run.xrfm_settings))]:
-        model = fit(run, setting, train, held)
-        found = loss(run, model, held)
+        try:
+            model = fit(run, setting, train, held)
+            found = loss(run, model, held)
+        except RuntimeError as problem:  # out of memory, or a matrix without an inverse
+            failed.append(f"{setting}: {problem}"[:300])
+            continue
         if found < best[0]:
             best = (found, _leaf(model).best_iter, setting)
     value, rounds, setting = best
     model = fit(run, setting, np.r_[train, held], held, rounds)
     chosen = setting | {"round": rounds, "validation loss": value, "settings": run.xrfm_settings}
-    return Outcome(predict(run, model), chosen)
+    return Outcome(predict(run, model), chosen, "; ".join(failed))
 
 
 def _leaf(model: Any) -> Any:
