@@ -145,7 +145,7 @@ def make_report(records: list[Record], focus: str | None = None) -> str:
         f"{focus} against the others": comparison_rows(scores, seconds, focus, methods, least, full),
         "Seconds": [{"table": table} | {m: seconds[table].get(m) for m in methods} for table in scores],
     }
-    expected, close = prototype_rows(scores, focus, facts) if own else ([], 0)
+    expected, close = prototype_rows(scores, focus, facts) if focus in own else ([], 0)
     sections[f"{focus} beside the prototype: at most 3 % worse on {close} of {len(expected)}"] = expected
     failed = [record for record in records if "score" not in record]
     sections["Without a score"] = [
