@@ -29,7 +29,7 @@ from onefold.search.run import Callback, SearchResult, run_search
 from onefold.search.setup import Learning, Setup
 from onefold.search.strategies import Cells, Grid
 
-_LOOK = 1000  # rows of the first look
+_LOOK = 600  # rows of the first look
 _ASIDE = 0.5  # of the rows are set aside, at most
 _HOLDOUT = 1 / 6  # of the rows that metrics are learned from judge them
 
@@ -121,6 +121,7 @@ def _rounds(
         setup.alphas,
         max_rounds=learning.max_rounds,
         looked=looked,
+        whole=run.problem is setup.problem,
         seed=setup.seed or 0,
     )
 
@@ -128,7 +129,7 @@ def _rounds(
 def _first_look(
     setup: Setup, learning: Learning, problem: Problem, scoring: Scoring, splits: Splits
 ) -> dict[str, tuple[float, int]]:
-    """Width and ridge of each family that are best on a thousand rows, over the whole grid."""
+    """Width and ridge of each family that are best on a few hundred rows, over the whole grid."""
     generator = np.random.default_rng([setup.seed or 0, 1])
     rows = np.sort(generator.choice(problem.n, _LOOK, replace=False))
     assert scoring.task is not None
