@@ -29,7 +29,7 @@ from onefold.search.setup import Learning, Setup
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
 _CROSSFITTED = 1500  # rows up to which every fold has a metric of its own
-_METRIC_SHARE = 0.4  # of the rows teach the metric where there are more,
+_METRIC_SHARE = 0.3  # of the rows teach the metric where there are more,
 _METRIC_ROWS = 4000  # and so many at most, unless told otherwise
 
 
