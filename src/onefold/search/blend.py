@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from onefold.criteria import Scoring
 from onefold.linalg import to_numpy
-from onefold.search.choice import Leader, row_losses
+from onefold.search.choice import Leader
 
 _LEAST = 0.01  # of the sum of the weights: members with less are left out
 
@@ -54,8 +54,7 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     tested = np.isfinite(H).all(axis=(0, 2))
     centred = scoring.problem.fit_intercept
     heldout = _crossfitted(H, Y, v, tested, scoring, centred)
-    counted = _scoring_weights(scoring)
-    losses = [np.nansum(counted * row_losses(one, scoring)) for one in (heldout, chosen.heldout)]
+    losses = [_loss(one, Y, v, tested) for one in (heldout, chosen.heldout)]
     weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
     kept = np.flatnonzero(weights > _LEAST * weights.sum())
     if kept.size:
@@ -75,6 +74,11 @@ def _result(
     return BlendResult(members, weights, intercept, heldout, _score(heldout, scoring))
 
 
+def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
+    """What the weights minimise; labels count as ±1, which tells more than right or wrong."""
+    return float(v[tested] @ np.sum((predictions[tested] - Y[tested]) ** 2, axis=1))
+
+
 def _targets(scoring: Scoring) -> Any:
     problem = scoring.problem
     Y = to_numpy(problem.Y)
@@ -85,12 +89,6 @@ def _training_weights(scoring: Scoring) -> Any:
     """Those of the loss that the members were trained with, the classes' included."""
     root = scoring.problem.root_weight
     return np.ones(scoring.problem.n) if root is None else to_numpy(root) ** 2
-
-
-def _scoring_weights(scoring: Scoring) -> Any:
-    """Those that held-out rows are counted by."""
-    given = None if scoring.task is None else scoring.task.sample_weight
-    return np.ones(scoring.problem.n) if given is None else np.asarray(given, dtype=np.float64)
 
 
 def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
