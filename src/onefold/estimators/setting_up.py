@@ -29,9 +29,7 @@ from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
-_CROSSFITTED = 1500  # rows up to which every fold has a metric of its own
-_METRIC_SHARE = 0.3  # of the rows teach the metric where there are more,
-_METRIC_ROWS = 4000  # and so many at most, unless told otherwise
+_METRIC_ROWS = 4000  # that a metric is learned from; up to so many, every fold has its own
 
 
 def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -99,8 +97,7 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
     tracks = tracks_of(families, estimator.metric, problem.X)
     rows = estimator.metric_rows
     if rows is None:
-        share = int(_METRIC_SHARE * problem.n)
-        rows = problem.n if problem.n <= _CROSSFITTED else min(max(_CROSSFITTED, share), _METRIC_ROWS)
+        rows = min(problem.n, _METRIC_ROWS)
     # One row to learn from and one to judge by are the least that a round can do with.
     rows = max(2, int(rows))
     return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)

@@ -1,15 +1,16 @@
-r"""The strategy of a learned metric: a few cells around the last choice, round after round.
+r"""The strategies of a learned metric: a few cells around the last choice, round after round.
 
 Round 0 is every family as it is, over the whole grid or around a first look. Then, for every track, the
 best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried in a
 cross: at half and twice the width, and at the neighbouring ridges. A track ends with the first round
-that gains less than half a per cent.
+that gains less than half a per cent. What it went through, a cell per round, is its *path*; a path that
+was found on few rows can be gone again on many, at a fraction of the cost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,26 @@ from onefold.search.strategies import Proposal
 NEARBY = (0.5, 1.0, 2.0)
 _GAIN = 0.005
 
+Cell = tuple[float, int]
+"""A relative width and the number of a ridge."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A track and the best cell of each of its rounds, the last one being the round to use."""
+
+    track: Track
+    cells: tuple[Cell, ...]
+
 
 @dataclass
 class _Open:
-    """A track under way: its last round, the numbers of that round's candidates, the scores so far."""
+    """A track under way: its last round, the numbers of its candidates, what it went through."""
 
     last: Round
     numbers: list[int]
     scores: list[float] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
 
     def ends(self, max_rounds: int) -> bool:
         """Whether another round is not worth its time."""
@@ -46,22 +59,16 @@ def _loss(score: float) -> float:
     return -score if score <= 0 else max(1.0 - score, 0.0)
 
 
-class MetricRounds:
-    """Rounds of every track.
+class _Rounds:
+    """What the strategies of rounds share: candidates that grow, a cross of cells.
 
     Parameters
     ----------
     run : Run
         Of the approximation on the rows that the metrics are learned from.
-    tracks : sequence of Track
     parts : sequence of int arrays
         The rows left out together, in turn: those of the scoring.
-    widths, alphas
-        The grid of round 0, widths relative to the mean distance.
-    max_rounds : int
-    looked : dict of str to (float, int), optional
-        For each family the width and the number of the ridge that a first look found best: round 0 is
-        tried around them alone.
+    alphas : array
     whole : bool
         Whether a metric of all rows is learned too; otherwise the first part's serves in its place.
     seed : int
@@ -69,79 +76,19 @@ class MetricRounds:
 
     finishes = False
 
-    def __init__(
-        self,
-        run: Run,
-        tracks: Sequence[Track],
-        parts: Sequence[Any],
-        widths: Sequence[float],
-        alphas: Any,
-        *,
-        max_rounds: int,
-        looked: dict[str, tuple[float, int]] | None = None,
-        whole: bool = True,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, run: Run, parts: Sequence[Any], alphas: Any, *, whole: bool, seed: int) -> None:
         self.candidates: Sequence[Candidate] = []
-        self.rounds: dict[tuple[Any, ...], Round] = {}
         self.alphas = np.asarray(alphas, dtype=np.float64)
-        self._run, self._tracks, self._parts = run, tracks, parts
-        self._widths, self._looked = widths, looked or {}
-        self._max_rounds, self._whole, self._seed = max_rounds, whole, seed
-        self._open: list[_Open] | None = None
+        self._run, self._parts, self._whole, self._seed = run, parts, whole, seed
 
-    def propose(self, ledger: Ledger) -> list[Proposal]:
-        if self._open is None:
-            return self._first()
-        going_on: list[tuple[_Open, int, int]] = []
-        for track in self._open:
-            scored = [number for number in track.numbers if ledger.scored(number)]
-            if not scored:
-                continue
-            number, ridge = ledger.best(scored)
-            track.scores.append(ledger.score(number, ridge))
-            if not track.ends(self._max_rounds):
-                going_on.append((track, number, ridge))
-        self._open = [track for track, _, _ in going_on]
-        learned = list(map_in_order(self._next, going_on, self._run.at_once))
-        proposals: list[Proposal] = []
-        for (track, number, ridge), last in zip(going_on, learned):
-            track.last = last
-            track.numbers, cross = self._cross(last, self._width(number), ridge)
-            proposals += cross
-        return proposals
+    def _learned(self, last: Round, cell: Cell) -> Round:
+        """The round after `last`, from its models at a cell."""
+        mu = float(self._run.problem.ridge(self.alphas[cell[1]]))
+        return next_round(last, self._run, self._parts, cell[0], mu, self._seed, whole=self._whole)
 
-    def _first(self) -> list[Proposal]:
-        """Round 0; the tracks of one family share it."""
-        proposals: list[Proposal] = []
-        begun: dict[str, _Open] = {}
-        self._open = []
-        for track in self._tracks:
-            first = first_round(track, self._run.problem, self._seed)
-            if track.name not in begun:
-                found = self._looked.get(track.name)
-                if found is None:
-                    added, every = self._add(first, self._widths), np.arange(self.alphas.size)
-                    proposals += [Proposal(number, every) for number in added]
-                else:
-                    added, cross = self._cross(first, *found)
-                    proposals += cross
-                begun[track.name] = _Open(first, added)
-            self._open.append(_Open(first, list(begun[track.name].numbers)))
-        return proposals
-
-    def _next(self, cell: tuple[_Open, int, int]) -> Round:
-        """The metrics that the best cell of a track's last round gives."""
-        track, number, ridge = cell
-        width, run = self._width(number), self._run
-        mu = float(run.problem.ridge(self.alphas[ridge]))
-        return next_round(track.last, run, self._parts, width, mu, self._seed, whole=self._whole)
-
-    def _width(self, number: int) -> float:
-        return float(self.candidates[number].params.get("gamma", 1.0))
-
-    def _cross(self, last: Round, width: float, ridge: int) -> tuple[list[int], list[Proposal]]:
+    def _cross(self, last: Round, cell: Cell) -> tuple[list[int], list[Proposal]]:
         """Half and twice the width at the ridge, and the width itself at its neighbours in size too."""
+        width, ridge = cell
         order = np.argsort(self.alphas, kind="stable")
         place = int(np.flatnonzero(order == ridge)[0])
         near, alone = np.sort(order[max(0, place - 1) : place + 2]), np.array([ridge])
@@ -153,7 +100,6 @@ class MetricRounds:
         """Candidates of a round, one for each width, and their numbers."""
         run, first = self._run, len(self.candidates)
         kernel = last.whole.kernel
-        own = replace(run, shared=None)  # landmarks follow the metric
         for width in widths if kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
             names |= {"round": last.number, "gamma": float(width)}
@@ -161,7 +107,137 @@ class MetricRounds:
                 new = Candidate(run, last.whole.at(width), names)
             else:
                 kernels = last.part_kernels(width, len(self._parts))
-                new = CrossFittedCandidate(own, last.whole.at(width), names, self._parts, kernels)
+                new = CrossFittedCandidate(run, last.whole.at(width), names, self._parts, kernels)
             self.candidates = [*self.candidates, new]
-            self.rounds[new.group] = last
         return list(range(first, len(self.candidates)))
+
+
+class MetricRounds(_Rounds):
+    """Rounds of every track, each from the best cell of the last.
+
+    Parameters
+    ----------
+    run, parts, alphas, whole, seed
+        As in :class:`_Rounds`.
+    tracks : sequence of Track
+    widths : sequence of float
+        Of round 0, relative to the mean distance.
+    max_rounds : int
+    looked : dict of str to cell, optional
+        For each family the cell that a first look found best: round 0 is tried around it alone.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        tracks: Sequence[Track],
+        parts: Sequence[Any],
+        widths: Sequence[float],
+        alphas: Any,
+        *,
+        max_rounds: int,
+        looked: dict[str, Cell] | None = None,
+        whole: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(run, parts, alphas, whole=whole, seed=seed)
+        self._tracks, self._widths, self._looked = tracks, widths, looked or {}
+        self._max_rounds = max_rounds
+        self._all: list[_Open] = []
+        self._going_on: list[_Open] | None = None
+
+    def path(self, track: Track, rounds: int) -> Path:
+        """What a track went through up to a round."""
+        own = next(one for one in self._all if one.last.track == track)
+        return Path(track, tuple(own.cells[: rounds + 1]))
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        if self._going_on is None:
+            return self._first()
+        going_on = []
+        for track in self._going_on:
+            scored = [number for number in track.numbers if ledger.scored(number)]
+            if not scored:
+                continue
+            number, ridge = ledger.best(scored)
+            track.scores.append(ledger.score(number, ridge))
+            track.cells.append((float(self.candidates[number].params["gamma"]), ridge))
+            if not track.ends(self._max_rounds):
+                going_on.append(track)
+        self._going_on = going_on
+        learned = map_in_order(self._next, going_on, self._run.at_once)
+        proposals: list[Proposal] = []
+        for track, last in zip(going_on, list(learned)):
+            track.last = last
+            track.numbers, cross = self._cross(last, track.cells[-1])
+            proposals += cross
+        return proposals
+
+    def _next(self, track: _Open) -> Round:
+        return self._learned(track.last, track.cells[-1])
+
+    def _first(self) -> list[Proposal]:
+        """Round 0; the tracks of one family share it."""
+        proposals: list[Proposal] = []
+        begun: dict[str, list[int]] = {}
+        for track in self._tracks:
+            first = first_round(track, self._run.problem, self._seed)
+            if track.name not in begun:
+                found = self._looked.get(track.name)
+                if found is None:
+                    added, every = self._add(first, self._widths), np.arange(self.alphas.size)
+                    cross = [Proposal(number, every) for number in added]
+                else:
+                    added, cross = self._cross(first, found)
+                proposals += cross
+                begun[track.name] = added
+            self._all.append(_Open(first, list(begun[track.name])))
+        self._going_on = list(self._all)
+        return proposals
+
+
+class Replay(_Rounds):
+    """Paths gone again on other rows: metrics are learned anew, the last round is tried in a cross.
+
+    Parameters
+    ----------
+    run, parts, alphas, whole, seed
+        As in :class:`_Rounds`.
+    paths : sequence of Path
+    isotropic : bool
+        Whether the families are tried as they are, too.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        paths: Sequence[Path],
+        parts: Sequence[Any],
+        alphas: Any,
+        *,
+        isotropic: bool,
+        whole: bool,
+        seed: int,
+    ) -> None:
+        super().__init__(run, parts, alphas, whole=whole, seed=seed)
+        self._paths, self._isotropic, self._done = paths, isotropic, False
+
+    def propose(self, ledger: Ledger) -> list[Proposal]:
+        if self._done:
+            return []
+        self._done = True
+        wanted = list(self._paths)
+        if self._isotropic:
+            wanted += [Path(path.track, path.cells[:1]) for path in self._paths]
+        distinct = {(p.track.name, p.track.kind if len(p.cells) > 1 else "none"): p for p in wanted}
+        last = list(map_in_order(self._gone, distinct.values(), self._run.at_once))
+        proposals: list[Proposal] = []
+        for path, round_ in zip(distinct.values(), last):
+            proposals += self._cross(round_, path.cells[-1])[1]
+        return proposals
+
+    def _gone(self, path: Path) -> Round:
+        last = first_round(path.track, self._run.problem, self._seed)
+        for cell in path.cells[:-1]:
+            last = self._learned(last, cell)
+        return last
