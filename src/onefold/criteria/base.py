@@ -87,6 +87,10 @@ class Answers(ABC):
     finite: Any
     blocks: list[HeldoutBlock]
 
+    def ranks(self) -> Any | None:
+        """What the finite μ are ranked by, where that is not their mean score; greater is better."""
+        return None
+
     @abstractmethod
     def scores(self) -> tuple[Any, str | None]:
         """Scores (finite μ, splits), and why some of them are NaN.
@@ -97,12 +101,19 @@ class Answers(ABC):
 
 @dataclass(frozen=True)
 class ScoredAnswers(Answers):
-    """Answers that were scores already; `values` has shape (μ, splits)."""
+    """Answers that were scores already.
+
+    `values` has shape (μ, splits), `ranking` (μ,) where the scores themselves do not rank.
+    """
 
     values: Any
+    ranking: Any = None
 
     def scores(self) -> tuple[Any, str | None]:
         return self.values[self.finite], None
+
+    def ranks(self) -> Any | None:
+        return None if self.ranking is None else self.ranking[self.finite]
 
 
 class Scoring(ABC):

@@ -14,21 +14,41 @@ from onefold.linalg import Array, like, namespace
 
 
 class ErrorRate(SumCriterion):
-    """(share of wrong labels) · (−1), or accuracy with ``offset=1``."""
+    """(share of wrong labels) · (−1), or accuracy with ``offset=1``.
 
-    def __init__(self, offset: float = 0.0) -> None:
-        self._offset = offset
+    Parameters
+    ----------
+    offset : float
+    smooth : bool
+        Rank by the squared error of the decision values about ±1, which tells more of a row than right
+        or wrong: the best of many counts of errors is the luckiest.
+    """
+
+    def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
+        self._offset, self.smooth = offset, smooth
+
+    def smoothed(self) -> ErrorRate:
+        """The same, ranked by squared errors."""
+        return ErrorRate(self._offset, smooth=True)
 
     def truth(self, problem: Problem, task: Task) -> Array:
-        return like(label_index(problem.Y), problem.Y)[:, None]
+        labels = like(label_index(problem.Y), problem.Y)[:, None]
+        return namespace(labels).concat([labels, problem.Y], axis=1) if self.smooth else labels
 
     def terms(self, predictions: Array, truth: Array) -> Array:
         xp = namespace(truth)
-        label = xp.astype(label_index(predictions), truth.dtype)[..., None]
-        return xp.astype(label != truth[None, ...], truth.dtype)
+        label = xp.astype(label_index(predictions), truth.dtype)
+        wrong = xp.astype(label != truth[None, :, 0], truth.dtype)[..., None]
+        if not self.smooth:
+            return wrong
+        squares = xp.sum((predictions - truth[None, :, 1:]) ** 2, axis=-1)
+        return xp.concat([wrong, squares[..., None]], axis=-1)
 
     def from_means(self, means: Any) -> Any:
         return self._offset - means[..., 0]
+
+    def ranks(self, means: Any) -> Any | None:
+        return -means[..., 1].mean(axis=1) if self.smooth else None
 
 
 class SquaredError(SumCriterion):

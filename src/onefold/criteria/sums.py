@@ -48,6 +48,10 @@ class SumCriterion(HeldoutCriterion):
     def from_means(self, means: Any) -> Any:
         """Scores (...) from the terms' weighted means (..., terms)."""
 
+    def ranks(self, means: Any) -> Any | None:
+        """What ranks (μ,) the μ from their means (μ, splits, terms), where not the mean score."""
+        return None
+
     def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
         """Scores (μ, splits) that the model knows without making predictions, or None."""
         return None
@@ -99,8 +103,8 @@ class SumScoring(Scoring):
         hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
         with np.errstate(over="ignore", invalid="ignore"):
             means, finite = self._means(model, alphas, held if hold else None)
-            scores = self.criterion.from_means(means)
-        return ScoredAnswers(finite, held, scores)
+            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
+        return ScoredAnswers(finite, held, scores, ranks)
 
     def _means(self, model: Model, alphas: Any, held: list[HeldoutBlock] | None) -> tuple[Any, Any]:
         """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, Task, resolve_criterion
+from onefold.criteria import Criterion, ErrorRate, Task, resolve_criterion
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
     families_of,
@@ -44,6 +44,8 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     if seed is not None:
         approximation = approximation.seeded(seed)
     metric = getattr(estimator, "metric", None)
+    if isinstance(criterion, ErrorRate) and (metric is not None or names_families(estimator.kernel)):
+        criterion = criterion.smoothed()
     problem, task = estimator._problem(X, y, sample_weight)
     check_squares(problem.Y)
     learning = None

@@ -6,8 +6,8 @@ predictions. Two of them are compared row by row: with e_i and e*_i the losses o
     d_i = e_i − e*_i,    mean d ≤ s is noise,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
 Of all groups within one such standard error of the best, the simplest is chosen: the earliest round, no
-metric before a diagonal before a full one, and among these the best score. The loss is 0 or 1 for a
-classifier that goes by its errors, the squared error otherwise.
+metric before a diagonal before a full one, and among these the best score. The loss is the squared
+error, or 0 and 1 where cells are ranked by counts of errors.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
                 tied.append(leader)
 
     def rank(leader: Leader) -> tuple[tuple[int, int], float]:
-        return leader.candidate.complexity, -ledger.score(leader.index, leader.ridge)
+        return leader.candidate.complexity, -ledger.rank(leader.index, leader.ridge)
 
     return min(tied, key=rank)
 
@@ -80,7 +80,7 @@ def row_losses(predictions: Any, scoring: Scoring) -> Any:
     Y = to_numpy(problem.Y)
     if problem.offset is not None:
         predictions = predictions - problem.offset
-    if isinstance(scoring.criterion, ErrorRate):
+    if isinstance(scoring.criterion, ErrorRate) and not scoring.criterion.smooth:
         wrong = (label_index(predictions) != label_index(Y)).astype(np.float64)
         return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -86,13 +86,15 @@ def _ask(model: Model, scoring: Scoring, ridges: Any) -> tuple[Any, Answers | No
 class Evaluation:
     """A candidate's scores (ridges, splits), NaN where it has none, and what they were made from.
 
-    `ridges` are the numbers of those that were tried, as the search counts them.
+    `ridges` are the numbers of those that were tried, as the search counts them; `ranks` (ridges,) is
+    what they are compared by, where not by their mean scores.
     """
 
     ridges: Any
     scores: Any
     why: str | None
     solved: Solved
+    ranks: Any = None
 
     @property
     def has_score(self) -> bool:
@@ -110,8 +112,13 @@ class Evaluation:
 def evaluate(solved: Solved, scoring: Scoring, ridges: Any) -> Evaluation:
     """Score what a model gave for the ridges of these numbers, in the thread of the search."""
     scores, why = np.full((len(ridges), scoring.n_scores), np.nan), solved.why
+    ranks = None
     if solved.answers is not None:
         found, refusal = solved.answers.scores()
-        scores[solved.asked[solved.answers.finite]] = found
-        why = why or refusal
-    return Evaluation(ridges, scores, why, solved)
+        there = solved.asked[solved.answers.finite]
+        scores[there] = found
+        why, own = why or refusal, solved.answers.ranks()
+        if own is not None:
+            ranks = np.full(len(ridges), np.nan)
+            ranks[there] = own
+    return Evaluation(ridges, scores, why, solved, ranks)

@@ -134,7 +134,7 @@ def _find_paths(
             leader = _best_round(own, scoring, found)
             path = strategy.path(track, int(leader.candidate.params["round"]))
             if not any(_same(path, other) for other in best):
-                best[path] = found.ledger.score(leader.index, leader.ridge)
+                best[path] = found.ledger.rank(leader.index, leader.ridge)
     return sorted(best, key=lambda path: -best[path]), found
 
 

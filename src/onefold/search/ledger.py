@@ -34,6 +34,8 @@ class Entry:
         Why those without a score have none.
     report : dict
         What the approximation said of the candidate.
+    ranks : array (ridges,) or None
+        What the ridges are compared by, where not by their mean scores; greater is better.
     """
 
     candidate: int
@@ -42,6 +44,7 @@ class Entry:
     seconds: float
     why: str | None
     report: dict[str, Any]
+    ranks: Any = None
 
     @property
     def means(self) -> Any:
@@ -87,6 +90,7 @@ class Ledger:
         self.n_scores, self.per_split, self.fingerprint = n_scores, per_split, fingerprint
         self.entries: list[Entry] = []
         self._means = np.empty((0, self.alphas.size))
+        self._ranks = np.empty((0, self.alphas.size))
         self.admit(params)
 
     def admit(self, params: Sequence[dict[str, Any]]) -> None:
@@ -94,11 +98,13 @@ class Ledger:
         self.params.extend(dict(names) for names in params)
         rows = np.full((len(params), self.alphas.size), np.nan)
         self._means = np.concatenate([self._means, rows])
+        self._ranks = np.concatenate([self._ranks, rows])
 
     def append(self, entry: Entry) -> None:
         """Record an evaluation."""
         self.entries.append(entry)
         self._means[entry.candidate, entry.ridges] = entry.means
+        self._ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
 
     def untried(self, candidate: int) -> Any:
         """Numbers of the ridges that a candidate has not been evaluated with."""
@@ -127,12 +133,16 @@ class Ledger:
         """
         rows = np.arange(len(self.params)) if among is None else np.asarray(among, dtype=np.intp)
         widths = [self.params[row].get("gamma", 1.0) for row in rows]
-        row, ridge = best_cell(self._means[rows], widths, self.alphas)
+        row, ridge = best_cell(self._ranks[rows], widths, self.alphas)
         return int(rows[row]), ridge
 
     def score(self, candidate: int, ridge: int) -> float:
         """The mean score of a cell, NaN where it has none."""
         return float(self._means[candidate, ridge])
+
+    def rank(self, candidate: int, ridge: int) -> float:
+        """What a cell is compared by; greater is better."""
+        return float(self._ranks[candidate, ridge])
 
     def scored(self, candidate: int) -> bool:
         """Whether any cell of a candidate has a score."""
@@ -242,7 +252,14 @@ class Ledger:
         return ledger
 
     def _entry(
-        self, candidate: int, ridges: Any, scores: Any, seconds: float, why: Any, report: dict[str, Any]
+        self,
+        candidate: int,
+        ridges: Any,
+        scores: Any,
+        seconds: float,
+        why: Any,
+        report: dict[str, Any],
+        ranks: Any = None,
     ) -> Entry:
         """An entry from what a file says of it; raise unless it fits this ledger."""
         columns, table = np.asarray(ridges), np.asarray(scores)
@@ -253,4 +270,7 @@ class Ledger:
             raise ValueError("no such cells")
         if table.dtype.kind not in "fi" or table.shape != (len(columns), self.n_scores):
             raise ValueError("no such scores")
-        return Entry(candidate, columns, table.astype(np.float64), float(seconds), why, report)
+        order = None if ranks is None else np.asarray(ranks)
+        if order is not None and (order.dtype.kind not in "fi" or order.shape != columns.shape):
+            raise ValueError("no such ranks")
+        return Entry(candidate, columns, table.astype(np.float64), float(seconds), why, report, order)

@@ -23,6 +23,7 @@ from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal
 
 NEARBY = (0.5, 1.0, 2.0)
+FINER = (2 / 3, 1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
 _GAIN = 0.005
 
 Cell = tuple[float, int]
@@ -86,14 +87,16 @@ class _Rounds:
         mu = float(self._run.problem.ridge(self.alphas[cell[1]]))
         return next_round(last, self._run, self._parts, cell[0], mu, self._seed, whole=self._whole)
 
-    def _cross(self, last: Round, cell: Cell) -> tuple[list[int], list[Proposal]]:
-        """Half and twice the width at the ridge, and the width itself at its neighbours in size too."""
+    def _cross(
+        self, last: Round, cell: Cell, factors: Sequence[float] = NEARBY
+    ) -> tuple[list[int], list[Proposal]]:
+        """The width times each factor at the ridge, and itself at the neighbours in size too."""
         width, ridge = cell
         order = np.argsort(self.alphas, kind="stable")
         place = int(np.flatnonzero(order == ridge)[0])
         near, alone = np.sort(order[max(0, place - 1) : place + 2]), np.array([ridge])
-        numbers = self._add(last, [width * factor for factor in NEARBY])
-        middle = numbers[len(numbers) // 2]
+        numbers = self._add(last, [width * factor for factor in factors])
+        middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
         return numbers, [Proposal(n, near if n == middle else alone) for n in numbers]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
@@ -160,7 +163,7 @@ class MetricRounds(_Rounds):
             if not scored:
                 continue
             number, ridge = ledger.best(scored)
-            track.scores.append(ledger.score(number, ridge))
+            track.scores.append(ledger.rank(number, ridge))
             track.cells.append((float(self.candidates[number].params["gamma"]), ridge))
             if not track.ends(self._max_rounds):
                 going_on.append(track)
@@ -233,7 +236,7 @@ class Replay(_Rounds):
         last = list(map_in_order(self._gone, distinct.values(), self._run.at_once))
         proposals: list[Proposal] = []
         for path, round_ in zip(distinct.values(), last):
-            proposals += self._cross(round_, path.cells[-1])[1]
+            proposals += self._cross(round_, path.cells[-1], FINER)[1]
         return proposals
 
     def _gone(self, path: Path) -> Round:

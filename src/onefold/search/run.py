@@ -66,7 +66,8 @@ class _Leaders:
         """Score what a model gave and put it into the ledger; hold on to what leads its group."""
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         report = dict(found.report)
-        entry = Entry(*proposal, evaluation.scores, found.seconds, evaluation.why, report)
+        scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
+        entry = Entry(*proposal, scores, found.seconds, why, report, ranks)
         self._ledger.append(entry)
         if not evaluation.has_score:
             return
