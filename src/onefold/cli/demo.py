@@ -19,7 +19,8 @@ from sklearn.svm import SVC
 from onefold.cli.command import command_line
 from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
 from onefold.cli.progress import Progress
-from onefold.cli.report import aligned, parameter_lines
+from onefold.cli.choice import parameter_lines
+from onefold.cli.report import aligned
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Settings, prepare_job, run_job
@@ -70,7 +71,7 @@ def _text(model: TableModel, train: TableRows, test: TableRows) -> str:
         ("tuned on", f"{report['rows']} rows, {report['features']} features"),
         ("search", f"{report['candidates']} candidates, {report['cv']} cross-validation"),
         ("time", f"{report['seconds']:.2f} s"),
-        *parameter_lines(model.estimator),
+        *parameter_lines(model.estimator.best_params_),
     ]
     scores = [
         (name, f"{percent(share)}, {round((1 - share) * len(test))} wrong")
