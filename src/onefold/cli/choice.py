@@ -77,11 +77,12 @@ def next_best(estimator: Any, criterion: str) -> list[str]:
     results = estimator.cv_results_
     scores = np.asarray(results["mean_test_score"], dtype=float)
     order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
-    if "kernel" in estimator.best_params_:
+    if len({group_words(params) for params in results["params"]}) > 1:
         return _other_groups(estimator, criterion, scores, order)
     others = [i for i in order if results["params"][i] != estimator.best_params_][:_NEXT_BEST]
     points = [
-        {name: power_of_two(results["params"][i][name]) for name in results["params"][i]} for i in others
+        {name: power_of_two(value) for name, value in results["params"][i].items() if name != "kernel"}
+        for i in others
     ]
     width = max((len(value) for point in points for value in point.values()), default=0)
     lines = []

@@ -61,8 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Choose kernel, metric, width and ridge by cross-validation, blend the best, fit the model "
-        "and save it with the preparation of its table. Numbers are standardised, text becomes indicators. Rows are "
-        "shuffled into folds, evenly by class, unless --groups or --ordered says otherwise."
+        "and save it with the preparation of its table. Numbers are standardised, text becomes "
+        "indicators. Rows are shuffled into folds, evenly by class, unless --groups or --ordered "
+        "says otherwise."
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
