@@ -12,7 +12,7 @@ from onefold.cli import main
 from onefold.jobs import Settings, ondisk, tune_table
 from onefold.tables import TableError, TableModel, load_table_model
 
-SMALL = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
+SMALL = {"simple": True, "gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
 
 
 @pytest.fixture

@@ -83,7 +83,9 @@ def _draw(model: TableModel, path: Path) -> None:
     held = report["heldout"]
     if shown(report["criterion"]).style == "squared" and held is not None:
         score = f"R2 {decimal(held['r2'])}, {score}"
-    headline = plain_text(f"{_shortened(model.target)}: {score}")
+    members = len(report["blend"] or [])
+    blend = f" (a blend of {members})" if members > 1 else ""
+    headline = plain_text(f"{_shortened(model.target)}: {score}{blend}")
     if "kernel" in estimator.best_params_:
         shares = report["importances"] or {}
         search_overview(
