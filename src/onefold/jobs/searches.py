@@ -64,12 +64,13 @@ def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False
     why = _obstacle(settings, on_disk)
     if why is not None:
         return _without_metric(settings, named, why, on_disk)
-    learns = not kernels or any(kernel.learns for kernel in kernels.values())
+    kinds = {kind for kernel in kernels.values() for kind in kernel.learns}
+    learns = not kernels or bool(kinds)
     metric = None if settings.metric == "none" or not learns else settings.metric or "auto"
-    if not learns and settings.metric not in (None, "none"):
+    if kernels and settings.metric in ("diagonal", "full", "auto") and not kinds & _meant(metric):
         raise ValueError(
-            f"--metric {settings.metric} needs a kernel with a metric (rbf, matern, laplacian); "
-            f"{listing(named)} has none"
+            f"no kernel of {listing(named)} learns what --metric {settings.metric} asks for; rbf and "
+            "matern learn a diagonal or a full one, laplacian a diagonal one"
         )
     alone = len(kernels) == 1 and metric is None  # there is nothing to blend it with
     blend = not alone if settings.blend is None else settings.blend
@@ -78,6 +79,11 @@ def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False
 
 def _kernel(name: str) -> Kernel:
     return resolve_kernel(name, 1.0, 3, 1.0)
+
+
+def _meant(metric: str | None) -> set[str]:
+    """The kinds of metric that a setting stands for."""
+    return {"diagonal", "full"} if metric == "auto" else set() if metric is None else {metric}
 
 
 def _plain(settings: Settings, named: list[str]) -> Search:
@@ -97,11 +103,11 @@ def _obstacle(settings: Settings, on_disk: bool) -> str | None:
     if on_disk:
         return "the rows of this table stay on disk"
     if settings.approximation in _OF_ONE_KERNEL:
-        return f"--approximation {settings.approximation} has neither"
+        return f"--approximation {settings.approximation} takes kernels as they are"
     if settings.cv == "loo":
-        return "--cv loo leaves out single rows"
+        return "--cv loo holds out single rows, not folds"
     if settings.criterion in _OF_THE_SMOOTHER:
-        return f"--criterion {settings.criterion} leaves out none"
+        return f"--criterion {settings.criterion} holds out no rows"
     return None
 
 
@@ -112,10 +118,7 @@ def _without_metric(settings: Settings, named: list[str], why: str, on_disk: boo
         "--blend": settings.blend is True,
     }.items():
         if given:
-            raise ValueError(
-                f"{option} needs folds of rows in memory that are held out together, and {why}; leave "
-                "one of the two out"
-            )
+            raise ValueError(f"{option} is not possible, as {why}; leave {option} out")
     one_kernel = on_disk or settings.approximation in _OF_ONE_KERNEL
     if one_kernel and len(named) <= 1 and named != [AUTO]:
         kernel = named[0] if named else PLAIN

@@ -72,10 +72,19 @@ class Settings:
         if self.gap and not self.ordered:
             raise ValueError("--gap N goes with --ordered: give both or none")
 
-        for name in self.kernel_names():
-            if name not in KERNELS and (name != "auto" or len(self.kernel_names()) > 1):
+        self._check_search()
+
+    def _check_search(self) -> None:
+        for name, allowed in {"simple": (True, False), "blend": (None, True, False)}.items():
+            if not any(getattr(self, name) is value for value in allowed):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        if not isinstance(self.kernel, str | list | tuple | None):
+            raise ValueError(f"kernel must be a name or a list of names; got {self.kernel!r}")
+        names = self.kernel_names()
+        for name in names:
+            if name not in KERNELS and names != ["auto"]:
                 raise ValueError(
-                    f"there is no kernel {name!r} to choose; use auto, or one or several of "
+                    f"there is no kernel {name!r} to choose; use auto alone, or one or several of "
                     f"{', '.join(KERNELS)}"
                 )
 
