@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench build clean
+.PHONY: demo test lint bench peers build clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
@@ -18,6 +18,11 @@ lint: $(VENV)/dev
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks.exact
+
+# Real tables beside other libraries, which are installed for it; ONEFOLD_DATA says where the tables are.
+peers: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --group peers
+	$(BIN)/python -m benchmarks.tables
 
 build: $(VENV)/dev
 	$(BIN)/python -m build

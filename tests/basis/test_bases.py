@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.cluster import MiniBatchKMeans
 
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.kernels import RBF
+from onefold.approximations.problem import Problem
+from onefold.approximations.workload import Workload
+from onefold.kernels import RBF, Laplacian, Linear, Matern
 from onefold.landmarks import BASES, given_rows
 
 METHODS = sorted(BASES)
@@ -144,3 +147,91 @@ def test_rows_that_spoil_the_kernel_are_refused_with_finite_landmarks():
     X[20] = 1e200
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
         LSSVR("polynomial", approximation=Nystroem(landmarks)).fit(X, y)
+
+
+TURN = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1e-3]])  # x_1 − x_2, nearly alone
+
+
+def clusters(kernel, X, m=40):
+    return BASES["kmeans"](kernel, X, m, np.random.default_rng(1)).rows
+
+
+def unexplained(kernel, X, rows):
+    C, W = kernel(X, rows), kernel(rows, rows)
+    return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12, hermitian=True) @ C.T)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "S"),
+    [
+        (RBF(2.0, metric=TURN), TURN),
+        (Matern(2.0, 0.5, metric=TURN), TURN),
+        (RBF((4.0, 0.0, 0.25)), np.diag([2.0, 0.0, 0.5])),
+        (Laplacian(1.0, metric=[1.0, 0.0, 3.0]), np.diag([1.0, 0.0, 3.0])),
+    ],
+    ids=repr,
+)
+def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch):
+    seen = []
+
+    class Watched(MiniBatchKMeans):
+        def fit(self, rows):
+            seen.append((rows, super().fit(rows)))
+            return self
+
+    monkeypatch.setattr("onefold.landmarks.clusters.MiniBatchKMeans", Watched)
+    rows = clusters(kernel, X)
+    [(points, means)] = seen
+    image = (X - X.mean(axis=0)) @ S.T
+    np.testing.assert_allclose(points * np.abs(image).max(), image, atol=1e-5 * np.abs(image).max())
+    literal = [X[means.labels_ == j].mean(axis=0) for j in np.unique(means.labels_)]
+    np.testing.assert_allclose(rows, literal, rtol=1e-10, atol=1e-12)
+
+
+def test_clusters_in_the_metric_explain_its_kernel(X):
+    kernel = RBF(2.0, metric=TURN)
+    found, plain = clusters(kernel, X, 25), clusters(RBF(2.0), X, 25)
+    assert unexplained(kernel, X, found) < 0.5 * unexplained(kernel, X, plain)
+
+
+def test_clusters_without_a_metric_of_their_own(X):
+    plain = clusters(RBF(1.0), X)
+    for kernel in (Linear(), Laplacian(3.0), RBF(1.0, metric=TURN) + Linear(), RBF(metric=TURN) * RBF()):
+        np.testing.assert_array_equal(clusters(kernel, X), plain)
+
+
+@pytest.mark.parametrize("build", [np.asarray, np.float32, scipy.sparse.csr_array, "torch"])
+@pytest.mark.parametrize("metric", [TURN, np.array([1.0, 0.0, 2.0])], ids=["matrix", "weights"])
+def test_clusters_in_a_metric_of_any_rows(X, build, metric):
+    if build == "torch":
+        build = pytest.importorskip("torch").asarray
+    rows = build(X)
+    found = clusters(RBF(1.0, metric=metric), rows)
+    assert type(found) is type(rows)
+    assert found.dtype == rows.dtype
+    dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
+    assert 30 <= len(dense) <= 40
+    assert np.all((X.min(axis=0) <= dense) & (dense <= X.max(axis=0)))
+    far = clusters(RBF(1.0, metric=metric), X + 1e6) - 1e6
+    assert (
+        unexplained(RBF(1.0, metric=metric), X, far)
+        < 1.2 * unexplained(RBF(1.0, metric=metric), X, clusters(RBF(1.0, metric=metric), X)) + 1e-3
+    )
+
+
+def test_one_basis_serves_the_kernels_of_one_metric_alone(X):
+    problem, weights = Problem(X, X[:, :1], None, True), np.array([1.0, 0.0, 2.0])
+    mixed = [RBF(1.0), RBF(1.0, metric=TURN), Laplacian(1.0, metric=weights)]
+    load = Workload(kernels=3)
+    run = Nystroem(30, "kmeans").start(problem, mixed, load)
+    assert run.shared is None
+    for kernel in mixed:
+        landmarks = run.model(kernel).design.landmarks
+        np.testing.assert_array_equal(landmarks, Nystroem(30, "kmeans")._basis(kernel, problem).rows)
+    same = [RBF(1.0, metric=TURN), Matern(2.0, metric=TURN.tolist()), RBF(5.0, metric=TURN)]
+    shared = Nystroem(30, "kmeans").start(problem, same, load).shared
+    np.testing.assert_array_equal(shared.rows, Nystroem(30, "kmeans")._basis(same[2], problem).rows)
+    assert Nystroem(30, "uniform").start(problem, mixed, load).shared is not None
+    assert Nystroem(X[:9], "kmeans").start(problem, mixed, load).shared.size == 9
+    plain = [RBF(1.0), Laplacian(1.0), Linear(), RBF(1.0, metric=TURN) + Linear()]
+    assert Nystroem(30, "kmeans").start(problem, plain, load).shared is not None

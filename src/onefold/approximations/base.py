@@ -87,6 +87,8 @@ class Approximation(ABC):
     smooths: ClassVar[bool] = False
     """Whether its models are `SmoothingModel`: criteria of the whole smoother need them."""
     supports_weights: ClassVar[bool] = True
+    learns_metrics: ClassVar[bool] = True
+    """Whether its models are of the rows themselves, in any metric: not of their order or of a grid."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"

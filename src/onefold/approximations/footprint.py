@@ -25,7 +25,7 @@ _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
 _BLOCK_ROWS = 8192  # that are predicted at once
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
-_SIDE_BY_SIDE = 3 * 2**29  # that models running side by side may take together
+_SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
 _FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _FACTOR_SIZE = 2**24  # features held in memory for it
 _TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
@@ -37,7 +37,7 @@ GRID_MODEL = 2**29
 
 
 def models_at_once(each: int | None) -> int:
-    """How many models of so many bytes run side by side: within 1.5 GiB and half of what is free."""
+    """How many models of so many bytes run side by side: within 3 GiB and half of what is free."""
     threads = thread_budget()
     free = available_memory() if threads > 1 else None
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)

@@ -59,11 +59,15 @@ class KernelMachine(BaseEstimator):
         except (TypeError, ValueError):
             return None
 
+    def _accepts_sparse(self) -> bool:
+        """Whether CSR rows can be fitted."""
+        kernel = self._kernel_for_tags()
+        return kernel is not None and kernel.accepts_sparse
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        kernel = self._kernel_for_tags()
-        tags.input_tags.pairwise = isinstance(kernel, Precomputed)
-        tags.input_tags.sparse = kernel is not None and kernel.accepts_sparse
+        tags.input_tags.pairwise = isinstance(self._kernel_for_tags(), Precomputed)
+        tags.input_tags.sparse = self._accepts_sparse()
         return tags
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Task]:
@@ -71,8 +75,7 @@ class KernelMachine(BaseEstimator):
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         kernel = self._kernel_for_tags()
-        sparse = kernel is not None and kernel.accepts_sparse
-        X = check_rows(self, X, sparse=sparse, fitting=True)
+        X = check_rows(self, X, sparse=self._accepts_sparse(), fitting=True)
         targets, task, class_weight = self._encode(X, y)
         weight = check_weights(sample_weight, X.shape[0])
         task = replace(task, sample_weight=weight)

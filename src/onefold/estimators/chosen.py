@@ -6,6 +6,7 @@ import sys
 from typing import Any, ClassVar, Self
 
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_rows
@@ -72,6 +73,17 @@ class Chosen(KernelMachine):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+
+    def _accepts_sparse(self) -> bool:
+        """Of several kernels all that were named must; "auto" has some that do."""
+        if not names_families(self.kernel):
+            return super()._accepts_sparse()
+        try:
+            kernels = [kernel for _, kernel in families_of(self)]
+        except (TypeError, ValueError):  # `fit` will say what is wrong
+            return False
+        some = any if isinstance(self.kernel, str) else all
+        return some(kernel.accepts_sparse for kernel in kernels)
 
     @property
     def _criterion_name(self) -> Any:
@@ -154,7 +166,7 @@ class Chosen(KernelMachine):
 
     def _all_heldout(self, searched: LearnedSearch, final: Final, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
-        heldout, problem = final.heldout, setup.problem
+        heldout, problem = searched.in_order(final.heldout), setup.problem
         splits = searched.scoring.splits
         if heldout is None or splits is None:
             return None

@@ -29,7 +29,8 @@ from onefold.search.setup import Learning, Setup
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
 _CROSSFITTED = 1500  # rows up to which every fold has a metric of its own
-_METRIC_ROWS = 4000  # that a metric is learned from at most, unless told otherwise
+_METRIC_SHARE = 0.4  # of the rows teach the metric where there are more,
+_METRIC_ROWS = 4000  # and so many at most, unless told otherwise
 
 
 def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -48,7 +49,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     check_squares(problem.Y)
     learning = None
     if metric is not None:
-        learning = learning_of(estimator, problem)
+        learning = learning_of(estimator, problem, approximation)
     if metric is not None or names_families(estimator.kernel):
         families = families_of(estimator, problem.X)
         kernels, names = family_kernels(families, relative_widths(estimator), problem, seed or 0)
@@ -76,8 +77,13 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
 
 
-def learning_of(estimator: Any, problem: Problem) -> Learning:
+def learning_of(estimator: Any, problem: Problem, approximation: Approximation) -> Learning:
     """How the estimator's metric is learned; raise if it cannot be."""
+    if not approximation.learns_metrics:
+        raise ValueError(
+            f"no metric is learned with a {approximation.name} matrix; use metric=None, or the "
+            'approximation "exact", "nystroem", "cg" or "auto".'
+        )
     if problem.streamed:
         raise ValueError(
             "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
@@ -92,9 +98,11 @@ def learning_of(estimator: Any, problem: Problem) -> Learning:
     tracks = tracks_of(families, estimator.metric, problem.X)
     rows = estimator.metric_rows
     if rows is None:
-        rows = problem.n if problem.n <= _CROSSFITTED else max(_CROSSFITTED, problem.n // 2)
-        rows = min(rows, _METRIC_ROWS)
-    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), int(rows))
+        share = int(_METRIC_SHARE * problem.n)
+        rows = problem.n if problem.n <= _CROSSFITTED else min(max(_CROSSFITTED, share), _METRIC_ROWS)
+    # One row to learn from and one to judge by are the least that a round can do with.
+    rows = max(2, int(rows))
+    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)
 
 
 def load_of_learning(
@@ -102,7 +110,7 @@ def load_of_learning(
 ) -> Workload:
     """What is asked of the run: literal refits, or one ridge for every track."""
     if learning.rows < n:
-        return replace(load, kernels=len(learning.tracks), alphas=1)
+        load = replace(load, kernels=len(learning.tracks), alphas=1)
     return load if approximation.selects else replace(load, folds=0, groups=0, parts=None)
 
 

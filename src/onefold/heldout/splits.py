@@ -69,17 +69,18 @@ class Splits:
         return replace(self, tests=[self.tests[i] for i in chosen], left_out=left_out, aside=aside)
 
     def within(self, rows: Any) -> Splits:
-        """The splits of some of the rows, sorted, in their numbering; those with rows on both sides."""
+        """The splits of some rows, in their order and numbering; those with rows on both sides."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
-        tests, left_out = [], []
-        for test, left in zip(self.tests, self.left_out):
-            test, left = place[test], place[left]
-            test, left = test[test >= 0], left[left >= 0]
-            if test.size and left.size < len(rows):
-                tests.append(test)
-                left_out.append(left)
-        return Splits(len(rows), tests, left_out)
+
+        def moved(numbers: Any) -> Any:
+            found = place[numbers]
+            return found[found >= 0]
+
+        pairs = [(moved(test), np.sort(moved(left))) for test, left in zip(self.tests, self.left_out)]
+        pairs = [(test, left) for test, left in pairs if test.size and left.size < len(rows)]
+        aside = [(others, np.sort(moved(out))) for others, out in self.aside]
+        return Splits(len(rows), [t for t, _ in pairs], [left for _, left in pairs], aside=aside)
 
 
 def make_splits(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.width import inner_products, squared_norms, weighted_sums
+from onefold.kernels.width import inner_products, squared_norms
 from onefold.linalg import (
     Array,
     clip_in_place,
@@ -23,6 +23,10 @@ from onefold.linalg import (
     namespace,
     product_into,
 )
+from onefold.machine.spans import spans
+
+Pairs = tuple[Any, Any]
+"""Row numbers and column numbers of pairs, in the order of the rows."""
 
 # ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of the kernel's width that is harmless
 # while the norms are small; above this sum of squared norms the close pairs are computed anew.
@@ -63,6 +67,27 @@ class HostDistances:
 
     def __call__(self, A: Array, out: Array | None = None) -> Any:
         """The tile (len(A), m), never of the wrong sign; far pairs come back less far."""
+        tile, close = self._measure(A, out)
+        sign = math.copysign(1.0, self._unit)
+        for i, j in pair_blocks(close, A.shape[1]):
+            difference = A[i] - self._Z[j]
+            tile[i, j] = sign * (
+                squared_norms(difference)
+                if is_sparse(difference)
+                else np.einsum("ij,ij->i", difference, difference)
+            )
+        return self._finish(tile)
+
+    def with_close_pairs(self, A: Array) -> tuple[Any, Pairs]:
+        """The tile without better distances of close pairs, and which pairs these are."""
+        tile, close = self._measure(A, None)
+        return self._finish(tile), close
+
+    def rounding(self, A: Array) -> float:
+        """Up to which a number of the tile may be that of equal rows: close pairs are known."""
+        return 0.0
+
+    def _measure(self, A: Array, out: Array | None) -> tuple[Any, Pairs]:
         norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
             tile = np.asarray(inner_products(A, self._Z))
@@ -75,13 +100,10 @@ class HostDistances:
             np.multiply(norms, sign, out=left[:, -2])
             left[:, -1] = sign
             tile = product_into(left, self._right, out)
-        for i, j, difference in self.differences(A, *self._close_pairs(tile, norms, sign)):
-            tile[i, j] = sign * (
-                squared_norms(difference)
-                if is_sparse(difference)
-                else np.einsum("ij,ij->i", difference, difference)
-            )
-        farthest = sign * self._farthest(tile.dtype)
+        return tile, self._close_pairs(tile, norms, sign)
+
+    def _finish(self, tile: Any) -> Any:
+        farthest = math.copysign(self._farthest(tile.dtype), self._unit)
         clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
@@ -95,48 +117,18 @@ class HostDistances:
         """
         return self._distance_at(math.log(2.0) * (62 if dtype == np.float32 else 510))
 
-    def close_pairs(self, tile: Any, A: Array) -> tuple[Any, Any]:
-        """Rows and columns of the pairs of a finished tile that :meth:`__call__` computed anew."""
-        return self._close_pairs(tile, squared_norms(A), self._unit, self._farthest(tile.dtype))
-
-    def _close_pairs(
-        self, tile: Any, norms: Any, unit: float, farthest: float = math.inf
-    ) -> tuple[Any, Any]:
+    def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
         if tile.size == 0 or not norms.max() + self._largest > self._harmless_norm:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        rounding = 4 * (self._Z.shape[1] + 2) * np.finfo(tile.dtype).eps  # of the sum, at most
+        rounding = _rounding(self._Z.shape[1], tile)
         within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
-        limit = np.minimum(within, farthest).astype(tile.dtype) * tile.dtype.type(unit)
-        near = np.less if unit > 0 else np.greater
-        nearest = tile.min(axis=1) if unit > 0 else tile.max(axis=1)
+        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
+        near = np.less if sign > 0 else np.greater
+        nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
         suspects = np.flatnonzero(near(nearest, limit))
-        rows, columns = np.nonzero(near(tile[suspects], limit[suspects, None]))
+        part = tile if suspects.size == len(tile) else tile[suspects]
+        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
         return suspects[rows], columns
-
-    def differences(self, A: Array, rows: Any, columns: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """(i, j, a_i − z_j) of some pairs, a block of them at a time."""
-        block = max(1, _PAIR_NUMBERS // max(1, A.shape[1]))
-        for start in range(0, rows.size, block):
-            i, j = rows[start : start + block], columns[start : start + block]
-            yield i, j, A[i] - self._Z[j]
-
-    def weighted_differences(self, weights: Any, A: Array, coef: Array, close: Any) -> list[Any]:
-        """Σ_j weights_ij coef_jt (a_i − z_j) for every target t: arrays (rows, d).
-
-        Close pairs are added one by one: as differences of two sums they would lose their digits.
-        Their weights are set to 0.
-        """
-        rows, columns = close
-        apart = weights[rows, columns]
-        weights[rows, columns] = 0
-        sums = _differences_of_sums(weights, A, self._Z, coef)
-        start = 0
-        for i, j, difference in self.differences(A, rows, columns):
-            difference *= apart[start : start + i.size, None]
-            start += i.size
-            for t, total in enumerate(sums):
-                np.add.at(total, i, difference * coef[j, t][:, None])
-        return sums
 
 
 class DeviceDistances:
@@ -159,17 +151,25 @@ class DeviceDistances:
         tile = product_into(left, self._right, out)
         return clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0)))
 
-    def close_pairs(self, tile: Array, A: Array) -> None:
-        """Left where they are: to look for them the device would wait for the host."""
+    def with_close_pairs(self, A: Array) -> tuple[Array, Pairs | None]:
+        """The tile, and no pairs: to look for them the device would wait for the host."""
+        return self(A), None
 
-    def weighted_differences(self, weights: Array, A: Array, coef: Array, close: Any) -> list[Array]:
-        """As those of :class:`HostDistances`, as differences of sums."""
-        return _differences_of_sums(weights, A, self._Z, coef)
+    def rounding(self, A: Array) -> Array:
+        """Up to which a number of the tile may be that of equal rows, (rows, 1), times |unit|."""
+        return squared_norms(A)[:, None] * (abs(self._unit) * _rounding(A.shape[1], A))
 
 
-def _differences_of_sums(weights: Array, A: Array, Z: Array, coef: Array) -> list[Array]:
-    total, sums = weights @ coef, weighted_sums(weights, coef, Z)
-    return [A * total[:, t][:, None] - each for t, each in enumerate(sums)]
+def _rounding(features: int, like: Array) -> float:
+    """What the squared distance of close rows may be wrong by, as a share of their squared norm."""
+    return float(4 * (features + 2) * namespace(like).finfo(like.dtype).eps)
+
+
+def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
+    """The pairs, so many at a time that their differences take little memory."""
+    rows, columns = pairs
+    for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
+        yield rows[part], columns[part]
 
 
 def distances_to(

@@ -40,7 +40,7 @@ class Linear(Kernel):
         if factor is None:  # the same at every row
             same = (landmarks.T @ coef)[None, ...]
             return xp.broadcast_to(same, (rows.shape[0], *same.shape[1:]))
-        return xp.stack(weighted_sums(factor, coef, landmarks), axis=2)
+        return weighted_sums(factor, coef, landmarks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,8 +106,7 @@ class Polynomial(WidthKernel):
         if factor is not None:
             weights *= factor
         transform = self.transform(rows)  # √γ S, so that twice of it is γ SᵀS
-        sums = weighted_sums(weights, coef, transform(landmarks))
-        return namespace(rows).stack([transform.pull_back(each) for each in sums], axis=2)
+        return weighted_sums(weights, coef, transform.pull_back(transform(landmarks)))
 
 
 def _power(tile: Array, exponent: float) -> Array:

@@ -106,3 +106,11 @@ class Transform:
         if self._weights is None:
             return gradients * self._factor
         return gradients @ self._weights if self._weights.ndim == 2 else gradients * self._weights
+
+    def rounding(self, rows: Array) -> Array:
+        """Up to which squared lengths of the transformed rows may be rounding of the product with S."""
+        xp, squares = namespace(rows), rows * rows
+        if self._weights is None or self._weights.ndim == 1:
+            return xp.zeros_like(squares[:, 0])  # number by number: right to the last digit
+        share = 4 * rows.shape[1] * xp.finfo(rows.dtype).eps
+        return xp.sum(squares, axis=1) * xp.sum(self._weights * self._weights) * share**2

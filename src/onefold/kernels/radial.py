@@ -15,16 +15,26 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from onefold.kernels.base import Tile
-from onefold.kernels.distances import HARMLESS_NORM, DeviceDistances, HostDistances, distances_to
+from onefold.kernels.distances import (
+    HARMLESS_NORM,
+    DeviceDistances,
+    HostDistances,
+    Pairs,
+    distances_to,
+    pair_blocks,
+)
 from onefold.kernels.width import (
     WidthKernel,
     inner_products,
     mean_over_pairs,
     outer_sum,
     squared_norms,
+    weighted_sums,
 )
 from onefold.linalg import (
     Array,
@@ -36,6 +46,9 @@ from onefold.linalg import (
     root_in_place,
     zero_diagonal,
 )
+from onefold.machine.spans import spans
+
+_STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
 
 
 class _Radial(WidthKernel):
@@ -51,9 +64,14 @@ class _Radial(WidthKernel):
     def profile(self, distances: Array) -> Array:
         """φ(q) at unit · q, overwritten."""
 
+    @property
     @abstractmethod
-    def slope(self, distances: Array) -> Array:
-        """2 φ'(q) at unit · q, overwritten."""
+    def slope_unit(self) -> float:
+        """What `slope` leaves out."""
+
+    @abstractmethod
+    def slope(self, distances: Array, rounding: Array) -> Array:
+        """2 φ'(q) / slope_unit at unit · q, overwritten; numbers up to `rounding` stand for 0."""
 
     def distance_at(self, exponent: float) -> float:
         """The q at which the kernel falls to about exp(−exponent)."""
@@ -98,17 +116,54 @@ class _Radial(WidthKernel):
         return mean_over_pairs(squares if self.exponent_order == 1.0 else root_in_place(squares))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        xp, transform = namespace(rows), self.transform(rows)
+        xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
-        U = transform(rows - origin)
-        distances = self._distances(transform(landmarks - origin))
-        tile = distances(U)
-        close = distances.close_pairs(tile, U)
-        slopes = self.slope(tile)
+        about = rows - origin
+        U, Z = transform(about), transform(landmarks - origin)
+        distances = self._distances(Z)
+        tile, close = distances.with_close_pairs(U)
+        rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
+        if close is None:
+            slopes = self.slope(tile, rounding)
+        else:
+            slopes = tile
+            for part in spans(len(tile), max(1, _STRIP // tile.shape[1])):
+                slopes[part] = self.slope(tile[part], rounding[part])
         if factor is not None:
             slopes *= factor
-        sums = distances.weighted_differences(slopes, U, coef, close)
-        return xp.stack([transform.pull_back(each) for each in sums], axis=2)
+        if close is not None:  # as differences of two sums they would lose their digits
+            slopes[close] = 0.0
+        ones_too = xp.concat([transform.pull_back(Z), xp.ones_like(Z[:, :1])], axis=1)
+        sums = weighted_sums(slopes, coef, ones_too)
+        gradients = transform.pull_back(U)[:, :, None] * sums[:, -1:, :]
+        gradients -= sums[:, :-1, :]
+        if close is not None:
+            self._add_pairs(gradients, close, rows, landmarks, coef, factor)
+        return gradients
+
+    def _add_pairs(
+        self,
+        gradients: Any,
+        close: Pairs,
+        rows: Any,
+        landmarks: Any,
+        coef: Any,
+        factor: Any | None,
+    ) -> None:
+        """Add slope · coef · (u − u_z) of some pairs, from the differences of the rows themselves."""
+        transform = self.transform(rows)
+        for i, j in pair_blocks(close, rows.shape[1]):
+            difference = rows[i] - landmarks[j]
+            apart = transform(difference)
+            # A matrix may take rows that differ to the same point, up to its rounding.
+            rounding = abs(self.unit) * transform.rounding(difference)
+            weights = self.slope(self.unit * squared_norms(apart), rounding)
+            if factor is not None:
+                weights *= factor[i, j]
+            pulled = transform.pull_back(apart) * weights[:, None]
+            first = np.flatnonzero(np.diff(i, prepend=-1))
+            for t in range(coef.shape[1]):
+                gradients[i[first], :, t] += np.add.reduceat(pulled * coef[j, t][:, None], first)
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,10 +184,12 @@ class RBF(_Radial):
     def profile(self, distances: Array) -> Array:
         return exp_in_place(distances)
 
-    def slope(self, distances: Array) -> Array:
-        values = exp_in_place(distances)
-        values *= -2.0
-        return values
+    @property
+    def slope_unit(self) -> float:
+        return -2.0
+
+    def slope(self, distances: Array, rounding: Array) -> Array:
+        return exp_in_place(distances)
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,14 +234,19 @@ class Matern(_Radial):
         values *= factor
         return values
 
-    def slope(self, distances: Array) -> Array:
+    @property
+    def slope_unit(self) -> float:
+        return {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu]
+
+    def slope(self, distances: Array, rounding: Array) -> Array:
+        xp = namespace(distances)
+        if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
+            distances = xp.where(distances > rounding, distances, xp.inf)
         s = root_in_place(distances)
-        xp = namespace(s)
+        values = exp_in_place(-s)
         if self.nu == 0.5:
-            factor = -2.0 / xp.where(s > 0, s, xp.full_like(s, xp.inf))
-        else:
-            factor = xp.full_like(s, -6.0) if self.nu == 1.5 else (1.0 + s) * (-10.0 / 3.0)
-        s *= -1.0
-        values = exp_in_place(s)
-        values *= factor
+            values /= s
+        elif self.nu == 2.5:
+            s += 1.0
+            values *= s
         return values

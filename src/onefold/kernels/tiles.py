@@ -18,7 +18,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
-from onefold.machine.spans import spans
+from onefold.machine.spans import even_spans, spans
 from onefold.machine.threads import check_stop, limit_blas, map_threads
 
 _Item = TypeVar("_Item")
@@ -160,11 +160,11 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
 
     def fill(part: slice) -> None:
         rows = dense(_rows(X, part, None))
-        for column in spans(m, tile_side()):
+        for column in even_spans(m, tile_side()):
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
-    _over_rows(kernel, n, fill)
+    _over_parts(kernel, _halves(n), fill)
     return out
 
 
@@ -177,12 +177,24 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 
-def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
-    """`work` for tiles of rows on as many threads as scratch memory allows."""
+def _halves(n: int) -> list[slice]:
+    """An even number of tiles of rows of the same length, or one of few: the work of two threads."""
     side = tile_side()
-    threads = tile_threads() if kernel.thread_safe and n > side else 1
-    with limit_blas(None if n <= side else 1):  # with one worker too: the same digits for any number
-        for _ in map_threads(_quietly(work), spans(n, side), threads):
+    pairs = -(-n // (2 * side))
+    return list(spans(n, max(1, n if n <= side // 4 else -(-n // (2 * pairs)))))
+
+
+def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
+    """`work` for tiles of rows."""
+    _over_parts(kernel, list(spans(n, tile_side())), work)
+
+
+def _over_parts(kernel: Kernel, parts: list[slice], work: Callable[[slice], None]) -> None:
+    """`work` for every part on as many threads as scratch memory allows."""
+    threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
+    # With one worker too: the same digits for any number.
+    with limit_blas(1 if len(parts) > 1 else None):
+        for _ in map_threads(_quietly(work), parts, threads):
             pass
 
 

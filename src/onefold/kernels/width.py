@@ -11,6 +11,9 @@ import numpy as np
 from onefold.kernels.base import Kernel, check_width
 from onefold.kernels.metric import Metric, Transform
 from onefold.linalg import Array, is_sparse, namespace, product_into
+from onefold.machine.spans import spans
+
+_SUM_NUMBERS = 2**22  # points times coefficients formed at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,6 +115,14 @@ def mean_over_pairs(distances: Array) -> float:
     return mean if mean > 0 and np.isfinite(mean) else 1.0
 
 
-def weighted_sums(weights: Array, coef: Array, points: Array) -> list[Array]:
-    """Σ_j weights_ij coef_jt points_j for every target t: arrays (rows, d), one product each."""
-    return [weights @ (points * coef[:, t][:, None]) for t in range(coef.shape[1])]
+def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
+    """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
+    xp, (m, d) = namespace(weights), points.shape
+    step = max(1, _SUM_NUMBERS // max(1, m * d))
+
+    def sums(targets: slice) -> Array:
+        right = points[:, :, None] * coef[:, None, targets]
+        return xp.reshape(weights @ xp.reshape(right, (m, -1)), (weights.shape[0], d, -1))
+
+    pieces = [sums(targets) for targets in spans(coef.shape[1], step)]
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=2)

@@ -74,27 +74,35 @@ def first_round(track: Track, problem: Problem, seed: int) -> Round:
 
 
 def next_round(
-    last: Round, run: Run, parts: Sequence[Any], width: float, ridge: float, seed: int
+    last: Round,
+    run: Run,
+    parts: Sequence[Any],
+    width: float,
+    ridge: float,
+    seed: int,
+    *,
+    whole: bool,
 ) -> Round:
     """Learn the metrics of the next round from models of this one at (width, ridge).
 
-    One fit of the rows outside each part and one of all rows; they run side by side where memory
-    allows.
+    One fit of the rows outside each part and, for the metric of the `whole`, one of all rows; without it
+    the first part's metric takes its place. The fits run side by side where memory allows.
     """
     problem = run.problem
-    kernels = [last.whole.at(width), *last.part_kernels(width, len(parts))]
+    sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
+    kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
-        own = problem if number == 0 else without(problem, parts[number - 1])
+        own = without(problem, sets[number]) if len(sets[number]) else problem
         expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
         weight = None if own.root_weight is None else to_numpy(own.root_weight) ** 2
         generator = np.random.default_rng([seed, last.number])
         values = gradient_metric(expansion, own.X, weight, kind=last.track.kind, generator=generator)
         return _measured(last.track.kernel.with_metric(values), own, seed)
 
-    at_most = min(len(kernels), run.at_once)
-    whole, *found = list(map_in_order(learned, range(len(kernels)), at_most))
-    return Round(last.track, last.number + 1, whole, found)
+    found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
+    last_one = found[-1] if whole else found[0]
+    return Round(last.track, last.number + 1, last_one, found[: len(parts)])
 
 
 def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:

@@ -95,6 +95,9 @@ def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, 
     if not difference.size:
         return 0.0, 0.0
     v = np.ones(difference.size) if weight is None else weight[known]
-    mean = float(v @ difference / v.sum())
-    error = float(np.sqrt(np.sum((v * (difference - mean)) ** 2)) / v.sum())
-    return mean, error
+    # Squares of squared errors leave the range of float64 long before the errors do.
+    unit = float(np.abs(difference).max()) or 1.0
+    difference, share = difference / unit, v / v.sum()
+    mean = float(share @ difference)
+    error = float(np.sqrt(np.sum((share * (difference - mean)) ** 2)))
+    return unit * mean, unit * error

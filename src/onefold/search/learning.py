@@ -22,14 +22,14 @@ from onefold.criteria import Scoring, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.learned_metrics import Track, first_round
 from onefold.linalg import take_rows
-from onefold.search.candidates import Candidate
+from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
 from onefold.search.rounds import MetricRounds
 from onefold.search.run import Callback, SearchResult, run_search
 from onefold.search.setup import Learning, Setup
 from onefold.search.strategies import Cells, Grid
 
-_LOOK = 1000  # rows of the first look
+_LOOK = 600  # rows of the first look
 _ASIDE = 0.5  # of the rows are set aside, at most
 _HOLDOUT = 1 / 6  # of the rows that metrics are learned from judge them
 
@@ -45,11 +45,22 @@ class LearnedSearch:
         What its scores are counted on.
     history : list of dict
         The best cell of every family, kind of metric and round, where the metrics were learned.
+    order : int array (n,) or None
+        The rows of the problem in the order in which they were searched; None for their own.
     """
 
     found: SearchResult
     scoring: Scoring
     history: list[dict[str, Any]]
+    order: Any = None
+
+    def in_order(self, heldout: Any) -> Any:
+        """Held-out predictions of the search in the order of the problem's rows."""
+        if self.order is None or heldout is None:
+            return heldout
+        found = np.empty_like(heldout)
+        found[self.order] = heldout
+        return found
 
 
 def search_with_metric(setup: Setup, callback: Callback | None = None) -> LearnedSearch:
@@ -67,14 +78,31 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     strategy = _rounds(setup, learning, _exact(scoring), scoring, splits.within(rows))
     learned = run_search(strategy, scoring, callback)
     members = _best_of_tracks(learned, strategy, learning.tracks, scoring)
-    outside = setup.scoring.criterion.start(setup.problem, setup.task, splits.some(aside))
-    candidates = [
-        Candidate(setup.run.restarted(one.candidate.kernel), one.candidate.kernel, one.candidate.params)
-        for one in members
-    ]
-    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members])
+    order = _last(np.unique(np.concatenate([splits.left_out[i] for i in aside])), splits.n)
+    task, problem = _rows_of(setup.task, order), setup.problem.rows(order)
+    outside = setup.scoring.criterion.start(problem, task, splits.some(aside).within(order))
+    closed = setup.run.approximation.selects
+    load = replace(setup.run.load, parts=outside.parts if closed else None)
+    run = replace(setup.run, problem=problem, load=load)
+    candidates = [_on_all_rows(one.candidate, run, outside) for one in members]
+    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members], finishes=closed)
     found = run_search(cells, outside, callback)
-    return LearnedSearch(found, outside, _history(learned, len(rows)))
+    return LearnedSearch(found, outside, _history(learned, len(rows)), order)
+
+
+def _last(rows: Any, n: int) -> Any:
+    """All rows with these at the end, where they are held out at the least cost."""
+    return np.concatenate([np.setdiff1d(np.arange(n), rows), rows])
+
+
+def _on_all_rows(candidate: Candidate, run: Run, scoring: Scoring) -> Candidate:
+    """The candidate of the whole table; refitted without each fold where no closed form serves."""
+    kernel, started = candidate.kernel, run.restarted(candidate.kernel)
+    if run.approximation.selects:
+        return Candidate(started, kernel, candidate.params)
+    assert scoring.splits is not None
+    parts = scoring.splits.left_out
+    return CrossFittedCandidate(started, kernel, candidate.params, parts, [kernel] * len(parts))
 
 
 def _rounds(
@@ -93,6 +121,7 @@ def _rounds(
         setup.alphas,
         max_rounds=learning.max_rounds,
         looked=looked,
+        whole=run.problem is setup.problem,
         seed=setup.seed or 0,
     )
 
@@ -100,7 +129,7 @@ def _rounds(
 def _first_look(
     setup: Setup, learning: Learning, problem: Problem, scoring: Scoring, splits: Splits
 ) -> dict[str, tuple[float, int]]:
-    """Width and ridge of each family that are best on a thousand rows, over the whole grid."""
+    """Width and ridge of each family that are best on a few hundred rows, over the whole grid."""
     generator = np.random.default_rng([setup.seed or 0, 1])
     rows = np.sort(generator.choice(problem.n, _LOOK, replace=False))
     assert scoring.task is not None

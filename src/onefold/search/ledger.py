@@ -147,7 +147,7 @@ class Ledger:
         return tried
 
     def index_of(self, candidate: int, ridge: int) -> int:
-        """The place of a cell in `cv_results`, where alpha runs slowest and untried cells are missing."""
+        """The place of a cell in `cv_results`: alpha runs slowest, untried cells are missing."""
         place = ridge * len(self.params) + candidate
         return int(np.count_nonzero(self._tried.T.reshape(-1)[:place]))
 

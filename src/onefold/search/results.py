@@ -56,17 +56,25 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
     """What the search chose at the end of its range, and for a reason: "smallest alpha", say.
 
     A plateau that reaches the end is none: the next value inside must score worse, by more than a tie.
+    Only cells of the same family, metric and round are compared, and the widths of later rounds, which
+    move with every round, have no end.
     """
     scores = results["mean_test_score"]
+    same = np.ones(len(scores), dtype=bool)
+    for name in ("kernel", "metric", "round"):
+        column = results.get(f"param_{name}")
+        same &= True if column is None else np.asarray(column == column[best])
     found = []
     for name in ("gamma", "alpha"):
-        if f"param_{name}" not in results:
+        later = "param_round" in results and results["param_round"][best] > 0
+        if f"param_{name}" not in results or (name == "gamma" and later):
             continue
-        values = np.asarray(results[f"param_{name}"], dtype=float)
-        tried, chosen = np.unique(values), values[best]
-        if tried.size < 3 or chosen not in (tried[0], tried[-1]):
+        values = np.ma.filled(results[f"param_{name}"].astype(float), np.nan)
+        tried, chosen = np.unique(values[np.isfinite(values)]), values[best]
+        nearby = np.unique(values[same & np.isfinite(values)])
+        if tried.size < 3 or nearby.size < 2 or chosen not in (tried[0], tried[-1]):
             continue
-        inside = scores[values == (tried[1] if chosen == tried[0] else tried[-2])]
+        inside = scores[same & (values == (nearby[1] if chosen == tried[0] else nearby[-2]))]
         if not np.any(inside >= scores[best] - tie_tolerance(scores)):
             found.append(f"{'smallest' if chosen == tried[0] else 'largest'} {name}")
     return found

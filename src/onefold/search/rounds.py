@@ -1,9 +1,9 @@
 r"""The strategy of a learned metric: a few cells around the last choice, round after round.
 
 Round 0 is every family as it is, over the whole grid or around a first look. Then, for every track, the
-best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried at
-half, once and twice the width, and at the neighbouring ridges. A track ends after two rounds that gain
-less than half a per cent each.
+best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried in a
+cross: at half and twice the width, and at the neighbouring ridges. A track ends with the first round
+that gains less than half a per cent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from onefold.search.strategies import Proposal
 
 NEARBY = (0.5, 1.0, 2.0)
 _GAIN = 0.005
-_PATIENCE = 2
 
 
 @dataclass
@@ -38,10 +37,7 @@ class _Open:
         if self.last.track.kind == "none" or self.last.number >= max_rounds:
             return True
         losses = [_loss(score) for score in self.scores]
-        if len(losses) <= _PATIENCE:
-            return False
-        best_before = min(losses[:-_PATIENCE])
-        return bool(min(losses[-_PATIENCE:]) > (1 - _GAIN) * best_before)
+        return len(losses) > 1 and losses[-1] > (1 - _GAIN) * min(losses[:-1])
 
 
 def _loss(score: float) -> float:
@@ -65,6 +61,8 @@ class MetricRounds:
     looked : dict of str to (float, int), optional
         For each family the width and the number of the ridge that a first look found best: round 0 is
         tried around them alone.
+    whole : bool
+        Whether a metric of all rows is learned too; otherwise the first part's serves in its place.
     seed : int
     """
 
@@ -80,6 +78,7 @@ class MetricRounds:
         *,
         max_rounds: int,
         looked: dict[str, tuple[float, int]] | None = None,
+        whole: bool = True,
         seed: int = 0,
     ) -> None:
         self.candidates: Sequence[Candidate] = []
@@ -87,7 +86,7 @@ class MetricRounds:
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self._run, self._tracks, self._parts = run, tracks, parts
         self._widths, self._looked = widths, looked or {}
-        self._max_rounds, self._seed = max_rounds, seed
+        self._max_rounds, self._whole, self._seed = max_rounds, whole, seed
         self._open: list[_Open] | None = None
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
@@ -116,10 +115,12 @@ class MetricRounds:
             first = first_round(track, self._run.problem, self._seed)
             if track.name not in begun:
                 found = self._looked.get(track.name)
-                widths = self._widths if found is None else [found[0] * near for near in NEARBY]
-                added = self._add(first, widths)
-                ridges = np.arange(self.alphas.size) if found is None else self._near(found[1])
-                proposals += [Proposal(number, ridges) for number in added]
+                if found is None:
+                    added, every = self._add(first, self._widths), np.arange(self.alphas.size)
+                    proposals += [Proposal(number, every) for number in added]
+                else:
+                    added, cross = self._cross(first, *found)
+                    proposals += cross
                 begun[track.name] = _Open(first, added)
             self._open.append(_Open(first, list(begun[track.name].numbers)))
         return proposals
@@ -127,15 +128,20 @@ class MetricRounds:
     def _next(self, track: _Open, number: int, ridge: int) -> list[Proposal]:
         width = self.candidates[number].params.get("gamma", 1.0)
         mu = float(self._run.problem.ridge(self.alphas[ridge]))
-        track.last = next_round(track.last, self._run, self._parts, width, mu, self._seed)
-        track.numbers = self._add(track.last, [width * near for near in NEARBY])
-        return [Proposal(added, self._near(ridge)) for added in track.numbers]
+        track.last = next_round(
+            track.last, self._run, self._parts, width, mu, self._seed, whole=self._whole
+        )
+        track.numbers, cross = self._cross(track.last, width, ridge)
+        return cross
 
-    def _near(self, ridge: int) -> Any:
-        """Numbers of the ridge and its neighbours in size."""
+    def _cross(self, last: Round, width: float, ridge: int) -> tuple[list[int], list[Proposal]]:
+        """Half and twice the width at the ridge, and the width itself at its neighbours in size too."""
         order = np.argsort(self.alphas, kind="stable")
         place = int(np.flatnonzero(order == ridge)[0])
-        return np.sort(order[max(0, place - 1) : place + 2])
+        near, alone = np.sort(order[max(0, place - 1) : place + 2]), np.array([ridge])
+        numbers = self._add(last, [width * factor for factor in NEARBY])
+        middle = numbers[len(numbers) // 2]
+        return numbers, [Proposal(n, near if n == middle else alone) for n in numbers]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""

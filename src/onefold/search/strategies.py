@@ -41,11 +41,16 @@ class Strategy(Protocol):
 class Cells:
     """Given ridges for every candidate, once; the expansions of all of them will be wanted."""
 
-    finishes = True
-
-    def __init__(self, candidates: Sequence[Candidate], alphas: Any, ridges: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        alphas: Any,
+        ridges: Sequence[Any],
+        *,
+        finishes: bool = True,
+    ) -> None:
         self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
-        self._ridges = ridges
+        self._ridges, self.finishes = ridges, finishes
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
         wanted = enumerate(self._ridges)

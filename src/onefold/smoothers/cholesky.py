@@ -3,9 +3,10 @@ r"""R(μ) from one Cholesky factorisation K + μI = L Lᵀ per μ.
     R = μ L⁻ᵀL⁻¹,   diag R = μ · column sums of (L⁻¹)²,   R_JJ = μ (L⁻¹)_{:,J}ᵀ (L⁻¹)_{:,J}
 
 n³/3 operations per μ for the coefficients alone and as much again for the diagonal and blocks:
-cheaper than an eigendecomposition for a few μ. Holds K and one factor, two arrays of n × n. The
-rounding of entry (i, j) is relative to √(k_ii k_jj): rows of any size keep their digits, which is
-what weights of very different size need.
+cheaper than an eigendecomposition for a few μ. L⁻¹ is lower triangular, so a block of the last rows
+needs the inverse of the last corner of L alone: rows that are held out are cheapest at the end.
+Holds K and one factor, two arrays of n × n. The rounding of entry (i, j) is relative to √(k_ii k_jj):
+rows of any size keep their digits, which is what weights of very different size need.
 
 A matrix that rounding leaves indefinite at a small μ is decomposed instead.
 """
@@ -35,6 +36,7 @@ from onefold.smoothers.rounding import BELOW, GIVEN, Rounding
 from onefold.smoothers.spectral import SpectralSmoother
 
 _STRIP = 256
+_CORNER = 0.25  # of the rows: a corner that begins above is not worth an array of its own
 
 
 class CholeskySmoother(DenseSmoother):
@@ -68,6 +70,7 @@ class CholeskySmoother(DenseSmoother):
         self._overwrite, self._rounding = overwrite, rounding
         self._buffer: Array | None = None
         self._decomposed: SpectralSmoother | None = None
+        self._last: tuple[float, Operator] | None = None
         # The trace bounds the largest eigenvalue; matrices with rows of very different size (graded
         # ones) have no noise to speak of, since that of each row is relative to the row.
         largest = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
@@ -83,6 +86,9 @@ class CholeskySmoother(DenseSmoother):
             yield self._operator(float(alpha))
 
     def _operator(self, alpha: float) -> Operator:
+        if self._last is not None and self._last[0] == alpha:
+            return self._last[1]
+        self._last = None  # before its memory is used again
         if self._K is None:
             raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
         if alpha < BELOW * self._noise:
@@ -90,7 +96,9 @@ class CholeskySmoother(DenseSmoother):
         diagonal = namespace(self._K).linalg.diagonal(self._K) + 0.0
         shifted = self._shifted(alpha)
         try:
-            return _Factorised(shifted, alpha)
+            operator = _Factorised(shifted, alpha)
+            self._last = alpha, operator
+            return operator
         except np.linalg.LinAlgError:
             K = self._K if self._K is not None else _unfactorised(shifted, diagonal, alpha)
             return next(self._by_eigenvalues(K).operators([alpha]))
@@ -119,12 +127,13 @@ class CholeskySmoother(DenseSmoother):
 
 
 class _Factorised(Operator):
-    """μ L⁻ᵀL⁻¹; L is replaced by L⁻¹ when a block or the diagonal is first asked for."""
+    """μ L⁻ᵀL⁻¹; L is replaced by L⁻¹ when the diagonal, or a block that reaches far up, is asked for."""
 
     def __init__(self, G: Array, alpha: float) -> None:
         self._alpha = alpha
         self._factor = cholesky(G, overwrite=True)
         self._inverted = False
+        self._corner: tuple[int, Array] | None = None
 
     def expect_blocks(self) -> None:
         # A device multiplies by L⁻¹ far faster than it solves with L for a few columns; on a host
@@ -138,13 +147,26 @@ class _Factorised(Operator):
             self._factor, self._inverted = invert_lower(self._factor), True
         return self._factor
 
+    def _inverse_from(self, row: int) -> tuple[int, Array]:
+        """The first row of a last corner of L⁻¹ that begins no later than `row`, and that corner."""
+        if self._inverted or row < _CORNER * self._factor.shape[0]:
+            self._corner = None
+            return 0, self._inverse()
+        if self._corner is None or self._corner[0] > row:
+            check_stop()
+            corner = np.array(self._factor[row:, row:], order="F")
+            self._corner = row, invert_lower(corner)
+        return self._corner
+
     def apply(self, Y: Array) -> Array:
         if self._inverted:
             return self._alpha * (self._factor.T @ (self._factor @ Y))
         return self._alpha * cholesky_solve(self._factor, Y)
 
     def block(self, rows: Array) -> Array:
-        columns = gather(self._inverse().T, rows)
+        start = int(rows.min()) if is_numpy(rows) and rows.size else 0
+        first, inverse = self._inverse_from(start)
+        columns = gather(inverse.T, rows - first)
         return self._alpha * (columns @ namespace(columns).matrix_transpose(columns))
 
     def diagonal(self) -> Array:

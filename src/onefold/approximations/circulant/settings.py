@@ -82,6 +82,7 @@ class Circulant(Approximation):
     name = "circulant"
     smooths = True
     supports_weights = False
+    learns_metrics = False
     seed_setting = "seed"
 
     def __post_init__(self) -> None:

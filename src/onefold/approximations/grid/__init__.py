@@ -42,6 +42,7 @@ class Grid(Approximation):
     tolerance: float = 1e-6
 
     name = "grid"
+    learns_metrics = False
 
     def __post_init__(self) -> None:
         if self.points is not None:

@@ -25,7 +25,7 @@ from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
-from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows
+from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metric_of
 from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
@@ -110,6 +110,10 @@ class Nystroem(Approximation):
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
         """The landmarks, where their choice does not depend on the kernel."""
         if self._counts and self._method(problem) not in KERNEL_FREE:
+            return None
+        # Clusters follow the metric: kernels of several metrics each find their own.
+        clustered = self._counts and self._method(problem) == "kmeans"
+        if clustered and len({metric_of(kernel) for kernel in kernels}) > 1:
             return None
         return self._basis(kernels[0], problem)
 

@@ -71,6 +71,7 @@ class Toeplitz(Approximation):
     name = "toeplitz"
     smooths = True
     supports_weights = False
+    learns_metrics = False
     seed_setting = "seed"
 
     def __post_init__(self) -> None:

@@ -1,0 +1,239 @@
+r"""Metrics, folds and choices from their definitions: every fold learns, fits and predicts by itself.
+
+All three families are k = exp(−w D / D̄) with D the squared distance (rbf), the distance (matern ½) or
+the weighted sum of absolute differences (laplacian) in the metric M, and D̄ its mean over pairs of the
+rows that the metric was learned from. Nothing here is shared with the library but the numbers that a
+search is tuned with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from onefold.search.rounds import NEARBY
+
+GAIN, PATIENCE, FLOOR = 0.005, 2, 1e-6
+ORDER = ("none", "diagonal", "full")
+
+
+def distance(family: str, M: Any, A: Any, B: Any) -> Any:
+    delta = A[:, None, :] - B[None, :, :]
+    if family == "laplacian":
+        return np.abs(delta) @ np.sqrt(np.diag(M))
+    squares = np.sum((delta @ M) * delta, axis=2)
+    return squares if family == "rbf" else np.sqrt(np.maximum(squares, 0.0))
+
+
+@dataclass(frozen=True)
+class Space:
+    """A family in a metric, and the mean distance that its width is relative to."""
+
+    family: str
+    M: Any
+    mean: float
+
+    @classmethod
+    def of(cls, family: str, M: Any, X: Any, draw: Any = None) -> Space:
+        X = X if draw is None else X[draw(len(X))]
+        D = distance(family, M, X, X)
+        return cls(family, M, float(D.sum() - np.trace(D)) / (len(X) * (len(X) - 1)))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """f(x) = Σ c_i k(x, x_i) + b."""
+
+    space: Space
+    width: float
+    X: Any
+    coef: Any
+    b: Any
+
+    def __call__(self, A: Any) -> Any:
+        s = self.space
+        return np.exp(-self.width / s.mean * distance(s.family, s.M, A, self.X)) @ self.coef + self.b
+
+    def gradient(self, A: Any) -> Any:
+        """(rows, features, targets), from the derivative of every term."""
+        s, rate = self.space, self.width / self.space.mean
+        delta = A[:, None, :] - self.X[None, :, :]
+        D = distance(s.family, s.M, A, self.X)
+        if s.family == "laplacian":
+            slope = -rate * np.sqrt(np.diag(s.M)) * np.sign(delta)
+        elif s.family == "rbf":
+            slope = -2 * rate * delta @ s.M
+        else:
+            apart = np.abs(delta).max(axis=2) > 0
+            slope = -rate * (delta @ s.M) * (apart / np.where(apart, D, 1.0))[:, :, None]
+        weighted = np.exp(-rate * D)[:, :, None] * slope
+        return np.stack([np.tensordot(c, weighted, (0, 1)) for c in self.coef.T], axis=2)
+
+
+def fit(space: Space, width: float, X: Any, Y: Any, v: Any, alpha: float, intercept: bool) -> Fit:
+    n = len(X)
+    K = np.exp(-width / space.mean * distance(space.family, space.M, X, X))
+    G = K + alpha * np.diag(1 / v)
+    if not intercept:
+        return Fit(space, width, X, np.linalg.solve(G, Y), np.zeros(Y.shape[1]))
+    bordered = np.block([[G, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    found = np.linalg.solve(bordered, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
+    return Fit(space, width, X, found[:-1], found[-1])
+
+
+def learned(model: Fit, X: Any, v: Any, kind: str, rows: Any = None) -> Any:
+    """The average outer product of gradients, divided by its largest diagonal entry, plus 10⁻⁶ I."""
+    rows = np.arange(len(X)) if rows is None else rows
+    gradients, v = model.gradient(X[rows]), v[rows]
+    M = sum(v_i * g @ g.T for v_i, g in zip(v, gradients)) / v.sum()
+    M = M / np.diag(M).max() + FLOOR * np.eye(len(M))
+    return np.diag(np.diag(M)) if kind == "diagonal" else M
+
+
+@dataclass
+class Data:
+    """Rows, targets (n, t), weights, splits; `labels` counts errors instead of squares."""
+
+    X: Any
+    Y: Any
+    splits: Any
+    v: Any = None
+    intercept: bool = True
+    labels: bool = False
+    draws: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.weights = np.ones(len(self.X)) if self.v is None else self.v
+
+    def losses(self, predictions: Any, rows: Any) -> Any:
+        """Of the rows: 0 or 1, or the sum of squares over the targets."""
+        if not self.labels:
+            return np.sum((predictions - self.Y[rows]) ** 2, axis=1)
+        if self.Y.shape[1] == 1:
+            return ((predictions > 0) != (self.Y[rows] > 0))[:, 0] * 1.0
+        return (predictions.argmax(axis=1) != self.Y[rows].argmax(axis=1)) * 1.0
+
+    def score(self, predictions: Any, rows: Any) -> float:
+        targets = 1 if self.labels else self.Y.shape[1]
+        loss = self.losses(predictions, rows) / targets
+        return -float(np.average(loss, weights=self.weights[rows]))
+
+    def cell(self, spaces: Any, width: float, alpha: float) -> tuple[Any, Any]:
+        """Scores of every split, and the mean held-out prediction of every row, by refits."""
+        scores, total, count = [], np.zeros(self.Y.shape), np.zeros((len(self.X), 1))
+        for (train, test), space in zip(self.splits, spaces):
+            model = self.fit(space, width, alpha, train)
+            predicted = model(self.X[test])
+            scores.append(self.score(predicted, test))
+            np.add.at(total, test, predicted)
+            np.add.at(count, test, 1)
+        with np.errstate(invalid="ignore"):
+            return np.array(scores), total / count
+
+    def fit(self, space: Space, width: float, alpha: float, rows: Any) -> Fit:
+        part = self.X[rows], self.Y[rows], self.weights[rows]
+        return fit(space, width, *part, alpha, self.intercept)
+
+    def space(self, family: str, M: Any, rows: Any) -> Space:
+        return Space.of(family, M, self.X[rows], self.draws.get("pairs"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A tried cell: its names, scores, held-out predictions and the space of the final model."""
+
+    family: str
+    metric: str
+    round: int
+    width: float
+    alpha: float
+    scores: Any
+    heldout: Any
+    whole: Space
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self.family, self.metric, self.round, round(self.width, 10), self.alpha
+
+    @property
+    def score(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def complexity(self) -> tuple[int, int]:
+        return self.round, ORDER.index(self.metric)
+
+
+def best(cells: Any) -> Cell:
+    """The best mean score; ties go to the largest width, then to the largest ridge."""
+    top = max(cell.score for cell in cells)
+    tied = [cell for cell in cells if cell.score >= top - 1e-11 * abs(top)]
+    return max(tied, key=lambda cell: (cell.width, cell.alpha))
+
+
+def next_space(data: Data, leader: Cell, kind: str, number: int, space: Space, rows: Any) -> Space:
+    """What the model of these rows at the leader's width and ridge suggests."""
+    model = data.fit(space, leader.width, leader.alpha, rows)
+    draw = data.draws.get("gradients")
+    at = None if draw is None else draw(len(rows), number)
+    M = learned(model, data.X[rows], data.weights[rows], kind, at)
+    return data.space(leader.family, M, rows)
+
+
+def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+    """Every cell of a track: each fold's metric from the rows that the fold trains on."""
+    everything, d = np.arange(len(data.X)), data.X.shape[1]
+    parts = [train for train, _ in data.splits]
+    whole = data.space(family, np.eye(d), everything)
+    spaces = [whole] * len(parts)
+    alphas = np.sort(alphas)
+    tried, losses, near = [], [], alphas
+    for number in range(max_rounds + 1):
+        name = kind if number else "none"
+        cells = [
+            Cell(family, name, number, w, a, *data.cell(spaces, w, a), whole)
+            for w in widths
+            for a in near
+        ]
+        tried += cells
+        leader = best(cells)
+        losses.append(-leader.score)
+        ended = len(losses) > PATIENCE and min(losses[-PATIENCE:]) > (1 - GAIN) * min(losses[:-PATIENCE])
+        if ended or number == max_rounds:
+            break
+
+        following = partial(next_space, data, leader, kind, number)
+        whole, spaces = (
+            following(whole, everything),
+            [following(space, train) for space, train in zip(spaces, parts)],
+        )
+        widths = [leader.width * factor for factor in NEARBY]
+        place = int(np.flatnonzero(alphas == leader.alpha)[0])
+        near = alphas[max(0, place - 1) : place + 2]
+    return tried
+
+
+def leaders(cells: Any) -> list[Cell]:
+    """The best cell of every family, kind of metric and round."""
+    groups: dict[Any, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.family, cell.metric, cell.round), []).append(cell)
+    return [best(group) for group in groups.values()]
+
+
+def choice(found: Any, data: Data) -> Cell:
+    """The simplest leader within a standard error, paired over rows, of the best one."""
+    top, every = best(found), np.arange(len(data.X))
+    tied = [top]
+    for cell in found:
+        d = data.losses(cell.heldout, every) - data.losses(top.heldout, every)
+        known = np.isfinite(cell.heldout).all(axis=1)
+        d, v = d[known], data.weights[known]
+        mean = np.average(d, weights=v)
+        noise = np.sqrt(np.sum((v * (d - mean)) ** 2)) / v.sum()
+        if cell.complexity < top.complexity and mean <= noise:
+            tied.append(cell)
+    return min(tied, key=lambda cell: (cell.complexity, -cell.score))
