@@ -50,7 +50,8 @@ class Search:
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
         names = [self.kernel] if isinstance(self.kernel, str) else list(self.kernel)
-        return {"kernels": names, "metric": self.metric or "none", "blend": self.blend}
+        found = {"kernels": names, "metric": self.metric or "none", "blend": self.blend}
+        return found | {"note": self.note}
 
 
 def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False) -> Search:
