@@ -51,7 +51,7 @@ def test_numbers_and_names_of_ones_own(learned, tmp_path):
         score_label="twice",
         number=lambda score: 2 * score,
     )
-    rounds, cells, shares = figure.axes[:3]
+    rounds, _, shares = figure.axes[:3]
     first = learned.metric_history_[0]
     assert [0.0, 2 * first["score"]] in lines_of(rounds)[f"{first['kernel']}, full"]
     assert rounds.get_ylabel() == "twice"
