@@ -125,6 +125,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [".venv/bin/onefold", "demo"])
     monkeypatch.setattr("onefold.cli.demo._ROWS", 60)  # for a test, some are enough
+    monkeypatch.setattr("onefold.cli.demo._FRIEDMAN", (120, 200))
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
     assert out.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n")
@@ -150,6 +151,10 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     wrong = (plain.predict(X) != data.target[test]).sum()
     assert re.search(rf"onefold, plain search \(--simple\) +\S+%, {wrong} wrong, tuned in", out)
     assert right.mean() > 0.75
+    errors = [float(rmse) for rmse in re.findall(r"  RMSE (\S+), tuned in", out)]
+    assert len(errors) == 2
+    assert errors[0] < errors[1]  # the metric finds the five columns
+    assert re.search(r"shares of the metric +x[1-5] ", out)
     assert "always the most frequent class" in out
     assert "onefold-demo/search.png" in out
     # Its own earlier output may be replaced, other directories need --force.
