@@ -13,6 +13,8 @@ from onefold.linalg import is_sparse
 
 AUTO = ("rbf", "matern12", "laplacian")
 RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
+RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
 Family = tuple[str, Kernel]
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Approximation, Problem, Workload, resolve_approximation
 from onefold.criteria import Criterion, Task, resolve_criterion
 from onefold.estimators.families import (
+    RELATIVE_ALPHAS,
     families_of,
     family_kernels,
     names_families,
@@ -29,7 +30,7 @@ from onefold.search.setup import Learning, Setup
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
 _CROSSFITTED = 1500  # rows up to which every fold has a metric of its own
-_METRIC_SHARE = 0.4  # of the rows teach the metric where there are more,
+_METRIC_SHARE = 0.3  # of the rows teach the metric where there are more,
 _METRIC_ROWS = 4000  # and so many at most, unless told otherwise
 
 
@@ -148,7 +149,9 @@ def workload(
 
 def ridge_grid(estimator: Any) -> Any:
     """The ridges to try."""
-    return check_alphas(DEFAULT_ALPHAS if estimator.alphas is None else estimator.alphas, "alphas")
+    relative = names_families(estimator.kernel) or getattr(estimator, "metric", None) is not None
+    default = RELATIVE_ALPHAS if relative else DEFAULT_ALPHAS
+    return check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
 
 
 def candidate_kernels(estimator: Any, X: Any) -> tuple[list[Kernel], list[dict[str, Any]]]:

@@ -78,7 +78,8 @@ def _host_tile(right: Any) -> L1Tile:
             if compiled is not None:
                 compiled.fill_negative_l1(left[part], columns, exponents)
             else:
-                distances = cdist(left[part], doubles, "cityblock")
+                wide = exponents if dtype == np.float64 else None
+                distances = cdist(left[part], doubles, "cityblock", out=wide)
                 np.negative(distances, out=exponents, casting="same_kind")
             np.exp(exponents, out=values[part])
         return values

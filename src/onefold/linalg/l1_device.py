@@ -23,9 +23,12 @@ def device_tile(right: Array) -> L1Tile:
 
 
 def _tile_for(right: Array) -> Callable[[Array, Array, Array | None], Array]:
+    xp = namespace(right)
+    if not on_accelerator(right) or right.dtype not in (xp.float32, xp.float64):
+        return _by_columns
     if is_cupy_array(right):
         return _with_cupy
-    triton = _triton() if is_torch_array(right) and on_accelerator(right) else None
+    triton = _triton() if is_torch_array(right) else None
     return _by_columns if triton is None else triton.exponentials
 
 

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from onefold.criteria import Scoring
 from onefold.linalg import to_numpy
-from onefold.search.choice import Leader, row_losses
+from onefold.search.choice import Leader
 
 _LEAST = 0.01  # of the sum of the weights: members with less are left out
 
@@ -55,7 +55,7 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     centred = scoring.problem.fit_intercept
     heldout = _crossfitted(H, Y, v, tested, scoring, centred)
     single = np.flatnonzero([leader is chosen for leader in leaders])
-    losses = [np.nansum(v * row_losses(one, scoring)) for one in (heldout, chosen.heldout)]
+    losses = [_loss(one, Y, v, tested) for one in (heldout, chosen.heldout)]
     weights, _ = _fit(H[:, tested], Y[tested], v[tested], centred)
     if not losses[0] < losses[1] or not weights.any():
         intercept = np.zeros(Y.shape[1])
@@ -71,6 +71,11 @@ def _result(
 ) -> BlendResult:
     members = [leaders[int(i)] for i in kept]
     return BlendResult(members, weights, intercept, heldout, _score(heldout, scoring))
+
+
+def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
+    """What the weights minimise; labels count as ±1, which tells more than right or wrong."""
+    return float(v[tested] @ np.sum((predictions[tested] - Y[tested]) ** 2, axis=1))
 
 
 def _targets(scoring: Scoring) -> Any:

@@ -154,12 +154,15 @@ def _first_look(
 def _best_of_tracks(
     learned: SearchResult, strategy: MetricRounds, tracks: Sequence[Track], scoring: Scoring
 ) -> list[Leader]:
-    """The round that each track is best with, isotropic ones included; equal ones once."""
+    """The round that each track is best with, or none where that cannot be told from it; once each."""
     chosen: dict[tuple[Any, ...], Leader] = {}
+    ledger = learned.ledger
     for track in tracks:
         own = [one for one in learned.leaders if _belongs(one, track)]
         if own:
-            best = choose(own, scoring, learned.ledger)
+            index, _ = ledger.best([one.index for one in own])
+            rivals = [one for one in own if one.index == index or not one.candidate.params["round"]]
+            best = choose(rivals, scoring, ledger)
             chosen[best.candidate.group] = best
     return list(chosen.values())
 

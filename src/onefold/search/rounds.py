@@ -16,6 +16,7 @@ import numpy as np
 
 from onefold.approximations import Run
 from onefold.learned_metrics import Round, Track, first_round, next_round
+from onefold.machine.ordered import map_in_order
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal
@@ -92,8 +93,7 @@ class MetricRounds:
     def propose(self, ledger: Ledger) -> list[Proposal]:
         if self._open is None:
             return self._first()
-        proposals: list[Proposal] = []
-        going_on = []
+        going_on: list[tuple[_Open, int, int]] = []
         for track in self._open:
             scored = [number for number in track.numbers if ledger.scored(number)]
             if not scored:
@@ -101,9 +101,14 @@ class MetricRounds:
             number, ridge = ledger.best(scored)
             track.scores.append(ledger.score(number, ridge))
             if not track.ends(self._max_rounds):
-                proposals += self._next(track, number, ridge)
-                going_on.append(track)
-        self._open = going_on
+                going_on.append((track, number, ridge))
+        self._open = [track for track, _, _ in going_on]
+        learned = list(map_in_order(self._next, going_on, self._run.at_once))
+        proposals: list[Proposal] = []
+        for (track, number, ridge), last in zip(going_on, learned):
+            track.last = last
+            track.numbers, cross = self._cross(last, self._width(number), ridge)
+            proposals += cross
         return proposals
 
     def _first(self) -> list[Proposal]:
@@ -125,14 +130,15 @@ class MetricRounds:
             self._open.append(_Open(first, list(begun[track.name].numbers)))
         return proposals
 
-    def _next(self, track: _Open, number: int, ridge: int) -> list[Proposal]:
-        width = self.candidates[number].params.get("gamma", 1.0)
-        mu = float(self._run.problem.ridge(self.alphas[ridge]))
-        track.last = next_round(
-            track.last, self._run, self._parts, width, mu, self._seed, whole=self._whole
-        )
-        track.numbers, cross = self._cross(track.last, width, ridge)
-        return cross
+    def _next(self, cell: tuple[_Open, int, int]) -> Round:
+        """The metrics that the best cell of a track's last round gives."""
+        track, number, ridge = cell
+        width, run = self._width(number), self._run
+        mu = float(run.problem.ridge(self.alphas[ridge]))
+        return next_round(track.last, run, self._parts, width, mu, self._seed, whole=self._whole)
+
+    def _width(self, number: int) -> float:
+        return float(self.candidates[number].params.get("gamma", 1.0))
 
     def _cross(self, last: Round, width: float, ridge: int) -> tuple[list[int], list[Proposal]]:
         """Half and twice the width at the ridge, and the width itself at its neighbours in size too."""
@@ -150,7 +156,7 @@ class MetricRounds:
         for width in widths if kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
             names |= {"round": last.number, "gamma": float(width)}
-            if last.parts is None and run.approximation.selects:
+            if last.parts is None and run.approximation.selects and self._whole:
                 new = Candidate(run, last.whole.at(width), names)
             else:
                 kernels = last.part_kernels(width, len(self._parts))

@@ -49,7 +49,7 @@ class CholeskySmoother(DenseSmoother):
     border : array (n,) or None
         s of the intercept.
     overwrite : bool
-        Factorise over K: one array of n × n, but the smoother serves a single call with one μ.
+        Factorise over K: one array of n × n, but the smoother serves one μ only.
     rounding : Rounding
         Which negative eigenvalues are rounding.
     graded : bool

@@ -87,7 +87,7 @@ class ExactModel(SmoothingModel):
             if uneven:
                 reason = "weights of very different size, whose digits a decomposition would lose"
                 self.report = {"name": "exact", "route": "cholesky", "reason": reason}
-            once = need == "coefficients" and n_alphas == 1
+            once = n_alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
