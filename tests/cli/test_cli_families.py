@@ -201,6 +201,8 @@ def test_a_blend_in_words():
         "0.30 × linear, alpha 2^0",
     ]
     assert "0.25" in blend_lines(report | {"criterion": None})[0][1]
+    worse = blend_lines(report | {"blend_score": -0.3})[0][1]
+    assert "(the choice alone: 75.00%, though worse in squared error; " in worse
     assert blend_lines(report | {"blend": members[:1]}) == [
         ("blend", "no other candidate makes it better")
     ]

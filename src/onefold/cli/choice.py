@@ -46,7 +46,9 @@ def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     else:
         whole = score_words(criterion, report["blend_score"])
         alone = score_text(criterion, report["best_score"])
-    score = f"{whole}  (the choice alone: {alone}; weights of each fold from the other folds)"
+    # It goes by the squared error, of which an error rate is a coarse picture.
+    why = ", though worse in squared error" if report["best_score"] > report["blend_score"] else ""
+    score = f"{whole}  (the choice alone: {alone}{why}; weights of each fold from the other folds)"
     lines = [("blend", score)]
     return lines + [("member", f"{one['weight']:.2f} × {_member_words(one)}") for one in members]
 
