@@ -16,7 +16,7 @@ import numpy as np
 
 from onefold.search.rounds import NEARBY
 
-GAIN, PATIENCE, FLOOR = 0.005, 2, 1e-6
+GAIN, FLOOR = 0.005, 1e-6
 ORDER = ("none", "diagonal", "full")
 
 
@@ -95,7 +95,10 @@ def learned(model: Fit, X: Any, v: Any, kind: str, rows: Any = None) -> Any:
 
 @dataclass
 class Data:
-    """Rows, targets (n, t), weights, splits; `labels` counts errors instead of squares."""
+    """Rows, targets (n, t), weights, splits; `labels` counts errors instead of squares.
+
+    Without `whole` the metric of the first part stands for that of all rows.
+    """
 
     X: Any
     Y: Any
@@ -103,6 +106,7 @@ class Data:
     v: Any = None
     intercept: bool = True
     labels: bool = False
+    whole: bool = True
     draws: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -183,36 +187,38 @@ def next_space(data: Data, leader: Cell, kind: str, number: int, space: Space, r
     return data.space(leader.family, M, rows)
 
 
+def cross(width: float, alpha: float, alphas: Any) -> list[tuple[float, float]]:
+    """Half and twice the width at the ridge, and the width itself at the neighbouring ridges too."""
+    alphas = np.sort(alphas)
+    place = int(np.flatnonzero(alphas == alpha)[0])
+    near = alphas[max(0, place - 1) : place + 2]
+    middle = NEARBY[len(NEARBY) // 2]
+    return [(width * f, a) for f in NEARBY for a in (near if f == middle else [alpha])]
+
+
 def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
     """Every cell of a track: each fold's metric from the rows that the fold trains on."""
     everything, d = np.arange(len(data.X)), data.X.shape[1]
     parts = [train for train, _ in data.splits]
     whole = data.space(family, np.eye(d), everything)
     spaces = [whole] * len(parts)
-    alphas = np.sort(alphas)
-    tried, losses, near = [], [], alphas
+    tried: list[Cell] = []
+    losses: list[float] = []
+    wanted = [(w, a) for w in widths for a in alphas]
     for number in range(max_rounds + 1):
         name = kind if number else "none"
-        cells = [
-            Cell(family, name, number, w, a, *data.cell(spaces, w, a), whole)
-            for w in widths
-            for a in near
-        ]
+        cells = [Cell(family, name, number, w, a, *data.cell(spaces, w, a), whole) for w, a in wanted]
         tried += cells
         leader = best(cells)
         losses.append(-leader.score)
-        ended = len(losses) > PATIENCE and min(losses[-PATIENCE:]) > (1 - GAIN) * min(losses[:-PATIENCE])
+        ended = number > 0 and losses[-1] > (1 - GAIN) * min(losses[:-1])
         if ended or number == max_rounds:
             break
-
         following = partial(next_space, data, leader, kind, number)
-        whole, spaces = (
-            following(whole, everything),
-            [following(space, train) for space, train in zip(spaces, parts)],
-        )
-        widths = [leader.width * factor for factor in NEARBY]
-        place = int(np.flatnonzero(alphas == leader.alpha)[0])
-        near = alphas[max(0, place - 1) : place + 2]
+        before = whole
+        spaces = [following(space, train) for space, train in zip(spaces, parts)]
+        whole = following(before, everything) if data.whole else spaces[0]
+        wanted = cross(leader.width, leader.alpha, alphas)
     return tried
 
 

@@ -16,7 +16,6 @@ from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.final import finish
 from onefold.expansions import Blend
 from onefold.search.blend import blend_leaders
-from onefold.search.choice import row_losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -98,11 +97,12 @@ def test_weights_predictions_and_score(case, some) -> None:
         count[part] += 1
     with np.errstate(invalid="ignore"):
         honest = total / count
-    losses = row_losses(honest, scoring), row_losses(search.found.leader.heldout, scoring)
-    better = np.nansum(v * losses[0]) < np.nansum(v * losses[1])
+    single = search.found.leader.heldout
+    losses = [np.nansum(v[:, None] * (one - Y) ** 2) for one in (honest, single)]
+    better = losses[0] < losses[1]
     result = blend_leaders(leaders, search.found.leader, scoring)
     assert model.blend_score_ == result.score
-    wanted = honest if better else search.found.leader.heldout
+    wanted = honest if better else single
     assert_allclose(result.heldout, wanted, rtol=1e-6, atol=1e-7)
     assert_allclose(model.heldout_prediction_.reshape(N, -1)[order], wanted, rtol=1e-6, atol=1e-7)
     assert_allclose(model.blend_score_, score(wanted, Y, v, splits, y), rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from onefold.approximations import Problem
 from onefold.criteria import ErrorRate, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from onefold.search import GridEdgeWarning, edges
 from onefold.search.candidates import Candidate
 from onefold.search.choice import Leader, choose, paired_difference
 from onefold.search.ledger import Entry, Ledger
@@ -224,3 +226,39 @@ def test_a_classifier_counts_errors() -> None:
         candidate = Candidate(SimpleNamespace(), RBF(1.0), params[i])
         leaders.append(Leader(candidate, i, 0, value[:, None]))
     assert choose(leaders, scoring, ledger) is leaders[0]
+
+
+# The end of a grid
+
+
+def table(cells):
+    """Results of cells (kernel, metric, round, gamma, alpha, score)."""
+    names = ("kernel", "metric", "round", "gamma", "alpha")
+    columns = {
+        f"param_{name}": np.ma.MaskedArray([one[i] for one in cells]) for i, name in enumerate(names)
+    }
+    return columns | {"mean_test_score": np.array([one[5] for one in cells])}
+
+
+def test_the_end_of_a_grid_is_looked_for_within_a_family() -> None:
+    rbf = [("rbf", "none", 0, g, 1.0, -abs(g - 0.1)) for g in (0.1, 1.0, 10.0)]
+    other = [("laplacian", "none", 0, g, 1.0, 0.0) for g in (0.1, 1.0, 10.0)]
+    assert edges(table(rbf + other), 0) == ["smallest gamma"]
+    flat = [("rbf", "none", 0, g, 1.0, s) for g, s in ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))]
+    falling = [("laplacian", "none", 0, g, 1.0, -g) for g in (0.1, 1.0, 10.0)]
+    assert edges(table(flat + falling), 0) == []
+
+
+def test_widths_of_later_rounds_have_no_end_but_ridges_do() -> None:
+    first = [("rbf", "none", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)]
+    later = [("rbf", "full", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
+    ridge = [("rbf", "full", 1, 0.5, 0.1, -0.9)]
+    assert edges(table(first + later + ridge), 3) == ["smallest alpha"]
+
+
+def test_one_cell_of_each_track_has_no_neighbours_to_tell() -> None:
+    cells = [(k, "full", 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))]
+    assert edges(table(cells), 0) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        LSSVRCV("auto", metric="auto", gammas=WIDTHS, alphas=ALPHAS, metric_rows=30).fit(X, Y)

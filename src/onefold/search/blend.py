@@ -50,19 +50,20 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
     H = np.stack([leader.heldout for leader in leaders])
     Y = _targets(scoring)
-    v = _weights(scoring)
-    tested = np.isfinite(H).all(axis=(0, 2)) & (v > 0)
+    v = _training_weights(scoring)
+    tested = np.isfinite(H).all(axis=(0, 2))
     centred = scoring.problem.fit_intercept
     heldout = _crossfitted(H, Y, v, tested, scoring, centred)
-    single = np.flatnonzero([leader is chosen for leader in leaders])
     losses = [_loss(one, Y, v, tested) for one in (heldout, chosen.heldout)]
-    weights, _ = _fit(H[:, tested], Y[tested], v[tested], centred)
-    if not losses[0] < losses[1] or not weights.any():
+    weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
+    kept = np.flatnonzero(weights > _LEAST * weights.sum())
+    if kept.size:
+        weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
+        kept, weights = kept[weights > 0], weights[weights > 0]
+    if not losses[0] < losses[1] or not kept.size:
+        single = np.flatnonzero([leader is chosen for leader in leaders])
         intercept = np.zeros(Y.shape[1])
         return _result(leaders, single, np.ones(1), intercept, chosen.heldout, scoring)
-    kept = np.flatnonzero(weights > _LEAST * weights.sum())
-    weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
-    kept, weights = kept[weights > 0], weights[weights > 0]
     return _result(leaders, kept, weights, intercept, heldout, scoring)
 
 
@@ -84,9 +85,10 @@ def _targets(scoring: Scoring) -> Any:
     return Y if problem.offset is None else Y + problem.offset
 
 
-def _weights(scoring: Scoring) -> Any:
-    given = None if scoring.task is None else scoring.task.sample_weight
-    return np.ones(scoring.problem.n) if given is None else np.asarray(given, dtype=np.float64)
+def _training_weights(scoring: Scoring) -> Any:
+    """Those of the loss that the members were trained with, the classes' included."""
+    root = scoring.problem.root_weight
+    return np.ones(scoring.problem.n) if root is None else to_numpy(root) ** 2
 
 
 def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:

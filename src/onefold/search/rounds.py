@@ -9,7 +9,7 @@ that gains less than half a per cent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -153,6 +153,7 @@ class MetricRounds:
         """Candidates of a round, one for each width, and their numbers."""
         run, first = self._run, len(self.candidates)
         kernel = last.whole.kernel
+        own = replace(run, shared=None)  # landmarks follow the metric
         for width in widths if kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
             names |= {"round": last.number, "gamma": float(width)}
@@ -160,7 +161,7 @@ class MetricRounds:
                 new = Candidate(run, last.whole.at(width), names)
             else:
                 kernels = last.part_kernels(width, len(self._parts))
-                new = CrossFittedCandidate(run, last.whole.at(width), names, self._parts, kernels)
+                new = CrossFittedCandidate(own, last.whole.at(width), names, self._parts, kernels)
             self.candidates = [*self.candidates, new]
             self.rounds[new.group] = last
         return list(range(first, len(self.candidates)))
