@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,12 @@ import numpy as np
 import pytest
 from cli_arguments import SMALL, TUNE
 from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import onefold
-from onefold import LSSVR, LSSVRCV
+from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.cli import main
 from onefold.tables import load_table_model
 
@@ -123,6 +124,8 @@ def test_inspect_refuses_damaged_files(table, capsys, refused):
 def test_demo(tmp_path, monkeypatch, capsys, refused):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", [".venv/bin/onefold", "demo"])
+    monkeypatch.setattr("onefold.cli.demo._ROWS", 60)  # for a test, some are enough
+    monkeypatch.setattr("onefold.cli.demo._FRIEDMAN", (120, 200))
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
     assert out.endswith(": .venv/bin/onefold inspect onefold-demo/model.onefold\n")
@@ -133,7 +136,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     }
     # The test rows: the same split, made again by hand.
     data = load_digits()
-    train, test = train_test_split(np.arange(1797), test_size=0.3, stratify=data.target, random_state=0)
+    train, test = train_test_split(np.arange(1797), train_size=60, stratify=data.target, random_state=0)
     train, test = np.sort(train), np.sort(test)
     model = load_table_model("onefold-demo/model.onefold")
     varies = data.data[train].std(axis=0) > 0
@@ -141,9 +144,17 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     np.testing.assert_allclose(model.preparation.mean, mean)
     X = (data.data[test][:, varies] - mean) / scale
     right = model.estimator.predict(X) == data.target[test].astype(str)
-    assert f"onefold, tuned                             {right.mean():.2%}" in out
-    assert f"{(~right).sum()} wrong" in out
-    assert right.mean() > 0.9
+    own = re.search(r"onefold, kernels, metrics and blend +(\S+%), (\d+) wrong, tuned in \S+ s\n", out)
+    assert own.groups() == (f"{right.mean():.2%}", str((~right).sum()))
+    plain = LSSVCCV(cv=StratifiedKFold(5, shuffle=True, random_state=0))
+    plain.fit((data.data[train][:, varies] - mean) / scale, data.target[train])
+    wrong = (plain.predict(X) != data.target[test]).sum()
+    assert re.search(rf"onefold, plain search \(--simple\) +\S+%, {wrong} wrong, tuned in", out)
+    assert right.mean() > 0.75
+    errors = [float(rmse) for rmse in re.findall(r"  RMSE (\S+), tuned in", out)]
+    assert len(errors) == 2
+    assert errors[0] < errors[1]  # the metric finds the five columns
+    assert re.search(r"shares of the metric +x[1-5] ", out)
     assert "always the most frequent class" in out
     assert "onefold-demo/search.png" in out
     # Its own earlier output may be replaced, other directories need --force.

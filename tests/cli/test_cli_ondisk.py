@@ -13,7 +13,8 @@ from onefold.cli import main
 from onefold.jobs import ondisk
 from onefold.tables import load_table_model, open_table
 
-SMALL = ["--gammas", "2^-3:2^1:3", "--alphas", "2^-5:2^1:3", "--approximation", "nystroem"]
+SMALL = ["--simple", "--gammas", "2^-3:2^1:3", "--alphas", "2^-5:2^1:3"]
+SMALL += ["--approximation", "nystroem"]
 
 
 @pytest.fixture

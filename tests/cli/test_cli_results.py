@@ -48,8 +48,7 @@ def here(tmp_path, monkeypatch):
 def tune(capsys, *argv: str) -> tuple[dict, str, str]:
     """The JSON, the text and what inspect says of one and the same search."""
     base = ["tune", "t.csv", "--target", "y", "--force", "--quiet", *argv]
-    if "--gammas" not in argv:
-        base += SMALL
+    base += SMALL if "--gammas" not in argv else ["--simple"]
     assert main([*base, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert main(base) == 0

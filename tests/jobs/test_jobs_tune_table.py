@@ -12,7 +12,7 @@ from onefold.cli import main
 from onefold.jobs import Settings, ondisk, tune_table
 from onefold.tables import TableError, TableModel, load_table_model
 
-SMALL = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
+SMALL = {"simple": True, "gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
 
 
 @pytest.fixture
@@ -31,10 +31,8 @@ def test_a_path_a_frame_and_the_command_line_give_the_same_model(frame, capsys):
     model = tune_table("t.csv", "y", callback=events.append, **SMALL)
     assert isinstance(model, TableModel)
     assert events[-1]["done"] == events[-1]["total"] == 2
-    assert (
-        main(["tune", "t.csv", "--target", "y", "--gammas", "0.1,1", "--alphas", "0.01,0.1", "--json"])
-        == 0
-    )
+    small = ["--simple", "--gammas", "0.1,1", "--alphas", "0.01,0.1"]
+    assert main(["tune", "t.csv", "--target", "y", *small, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert {key: result[key] for key in model.report if key != "seconds"} == {
         key: value for key, value in model.report.items() if key != "seconds"

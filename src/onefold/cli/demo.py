@@ -10,24 +10,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_friedman1
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
+from onefold.cli.choice import blend_lines, importance_lines, parameter_lines
 from onefold.cli.command import command_line
 from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
 from onefold.cli.progress import Progress
-from onefold.cli.report import aligned, parameter_lines
+from onefold.cli.report import aligned
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Settings, prepare_job, run_job
 from onefold.tables import TableModel, TableRows
 
 _TARGET = "digit"
-_HOLDOUT = 0.3
+_ROWS = 600  # to tune on: few enough for seconds, and for a good choice to tell
 _SEED = 0
+_FRIEDMAN = (400, 2000)  # rows to tune on and to test on
+_OWN = "onefold, kernels, metrics and blend"
+_PLAIN = "onefold, plain search (--simple)"
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -38,12 +42,14 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
     train, test = _digits()
     job = prepare_job(train, Settings(target=_TARGET))
+    plain = run_job(prepare_job(train, Settings(target=_TARGET, simple=True)), None)
     with staged_directory(directory, RESULT_NAMES) as stage:
         with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
             model = run_job(job, progress)
         write_results(model, stage)
     no_picture = draw_search(model, directory)
-    print(_text(model, train, test))
+    print(_text(model, plain, train, test))
+    print(_friedman_text())
     print(f"\nWrote {directory / 'model.onefold'} and {directory / 'search.csv'}")
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
@@ -59,23 +65,24 @@ def _digits() -> tuple[TableRows, TableRows]:
     columns[_TARGET] = data.target.astype(np.str_)
     rows = TableRows(pa.table(columns))
     train, test = train_test_split(
-        np.arange(len(rows)), test_size=_HOLDOUT, stratify=data.target, random_state=_SEED
+        np.arange(len(rows)), train_size=_ROWS, stratify=data.target, random_state=_SEED
     )
     return rows.take(np.sort(train)), rows.take(np.sort(test))
 
 
-def _text(model: TableModel, train: TableRows, test: TableRows) -> str:
+def _text(model: TableModel, plain: TableModel, train: TableRows, test: TableRows) -> str:
     report = model.report
     facts = [
         ("tuned on", f"{report['rows']} rows, {report['features']} features"),
         ("search", f"{report['candidates']} candidates, {report['cv']} cross-validation"),
-        ("time", f"{report['seconds']:.2f} s"),
-        *parameter_lines(model.estimator),
+        *parameter_lines(model.estimator.best_params_),
+        *blend_lines(report),
     ]
-    scores = [
-        (name, f"{percent(share)}, {round((1 - share) * len(test))} wrong")
-        for name, share in _test_accuracies(model, train, test)
-    ]
+    seconds = {_OWN: report["seconds"], _PLAIN: plain.report["seconds"]}
+    scores = []
+    for name, share in _test_accuracies(model, plain, train, test):
+        wrong = f"{percent(share)}, {round((1 - share) * len(test))} wrong"
+        scores.append((name, wrong + (f", tuned in {seconds[name]:.1f} s" if name in seconds else "")))
     return "\n".join(
         [
             "Handwritten digits, 8 × 8 pixels: which of 0 to 9?",
@@ -87,13 +94,45 @@ def _text(model: TableModel, train: TableRows, test: TableRows) -> str:
     )
 
 
-def _test_accuracies(model: TableModel, train: TableRows, test: TableRows) -> list[tuple[str, float]]:
+def _test_accuracies(
+    model: TableModel, plain: TableModel, train: TableRows, test: TableRows
+) -> list[tuple[str, float]]:
     X, X_test = (model.preparation.transform(rows) for rows in (train, test))
     y, y_test = (np.asarray(rows.column(_TARGET).to_pylist()) for rows in (train, test))
-    plain = {
+    baselines = {
         "scikit-learn SVC, defaults": SVC(),
         "scikit-learn LogisticRegression, defaults": LogisticRegression(),
         "always the most frequent class": DummyClassifier(),
     }
-    scores = [("onefold, tuned", float((model.predict(test.columns) == y_test).mean()))]
-    return scores + [(name, float(m.fit(X, y).score(X_test, y_test))) for name, m in plain.items()]
+    scores = [
+        (name, float((own.predict(test.columns) == y_test).mean()))
+        for name, own in ((_OWN, model), (_PLAIN, plain))
+    ]
+    return scores + [(name, float(m.fit(X, y).score(X_test, y_test))) for name, m in baselines.items()]
+
+
+def _friedman_text() -> str:
+    """The same two searches where it is known what matters: Friedman's function of five columns."""
+    n_train, n_test = _FRIEDMAN
+    X, y = make_friedman1(n_train + n_test, n_features=10, noise=1.0, random_state=_SEED)
+    rows = TableRows(pa.table({f"x{j + 1}": X[:, j] for j in range(10)} | {"y": y}))
+    train, test = rows.take(np.arange(n_train)), rows.take(np.arange(n_train, len(rows)))
+    models = {
+        _OWN: run_job(prepare_job(train, Settings(target="y")), None),
+        _PLAIN: run_job(prepare_job(train, Settings(target="y", simple=True)), None),
+    }
+    scores = []
+    for name, model in models.items():
+        rmse = float(np.sqrt(np.mean((model.predict(test.columns) - y[n_train:]) ** 2)))
+        scores.append((name, f"RMSE {rmse:.3f}, tuned in {model.report['seconds']:.1f} s"))
+    shares = [f"{name} {share}" for name, share in importance_lines(models[_OWN].report)]
+    if shares:
+        scores.append(("shares of the metric", ", ".join(shares)))
+    return "\n".join(
+        [
+            "",
+            "Friedman's function, ten columns of which x1 to x5 matter, noise of deviation 1:",
+            f"tuned on {n_train} rows, tested on {n_test}",
+            *aligned(scores),
+        ]
+    )

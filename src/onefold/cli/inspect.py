@@ -10,9 +10,11 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
 from onefold import saving
+from onefold.cli.choice import blend_lines, importance_lines, parameter_lines
 from onefold.cli.files import model_file
 from onefold.cli.report import aligned, approximation_lines, measure_lines
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
+from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
 from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
@@ -50,11 +52,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _estimator_facts(estimator: Any) -> dict[str, Any]:
     expansion = estimator.expansion_
     classes = getattr(estimator, "classes_", None)
-    blend = [{"weight": w, "kernel": repr(part.kernel)} for w, part in expansion.parts]
-    several = isinstance(expansion, Blend)
+    parts = [{"weight": w, "kernel": _kernel_words(part.kernel)} for w, part in expansion.parts]
+    several = isinstance(expansion, Blend) and len(parts) > 1
     facts = {
-        "kernel": f"a blend of {counted(len(blend), 'kernel')}" if several else blend[0]["kernel"],
-        "blend": blend if several else None,
+        "kernel": f"a blend of {counted(len(parts), 'kernel')}" if several else parts[0]["kernel"],
+        "blend": parts if several else None,
         "centres": expansion.n_centres,
         "features": int(estimator.n_features_in_),
         "approximation": getattr(estimator, "approximation_", None),
@@ -63,7 +65,10 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
     if hasattr(estimator, "best_params_"):
         facts["best_params"] = dict(estimator.best_params_)
         facts["best_score"] = float(estimator.best_score_)
+        facts["blend_score"] = getattr(estimator, "blend_score_", None)
         facts["criterion"] = _criterion(estimator)
+        if facts["blend"] is not None and estimator.blend_:
+            facts["blend"] = _named_members(parts, estimator.blend_)
     elif hasattr(estimator, "alpha_"):
         facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
         facts["best_score"] = float(estimator.best_score_)
@@ -71,6 +76,21 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
     else:
         facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
     return facts
+
+
+def _named_members(parts: list[dict[str, Any]], members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The members of a blend as the search names them, the heaviest first, each with its kernel."""
+    order = np.argsort([-part["weight"] for part in parts], kind="stable")
+    return [{**named, "function": parts[i]["kernel"]} for i, named in zip(order, members)]
+
+
+def _kernel_words(kernel: Any) -> str:
+    """A kernel as Python writes it, but for the numbers of a learned metric."""
+    values = metric_of(kernel)
+    if values is None:
+        return repr(kernel)
+    kind = "diagonal" if values.ndim == 1 else "full"
+    return f"{type(kernel).__name__}(gamma={kernel.gamma}, {kind} metric)"
 
 
 def _criterion(estimator: Any) -> str | None:
@@ -117,10 +137,13 @@ def _text(facts: dict[str, Any]) -> str:
         ("model", f"{facts['estimator']} with {facts['kernel']}"),
         ("size", f"{counted(facts['centres'], 'centre')}, {counted(facts['features'], 'feature')}"),
     ]
-    members = facts["blend"] or []
-    lines[1:1] = [("member", f"{part['weight']:.3g} × {part['kernel']}") for part in members]
     lines += approximation_lines(facts["approximation"])
     params = facts.get("best_params") or facts.get("params", {})
+    if "kernel" in params:
+        lines += [*parameter_lines(params), *blend_lines(facts)]
+        params = {}
+    elif facts["blend"] is not None:
+        lines += [("member", f"{one['weight']:.3g} × {one['kernel']}") for one in facts["blend"]]
     for name, value in params.items():
         if value is not None:
             values = value if isinstance(value, list) else [value]
@@ -148,6 +171,9 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
         *measure_lines(tuning),
     ]
+    important = [f"{name} {share}" for name, share in importance_lines(tuning)]
+    if important:
+        lines.append(("important", ", ".join(important)))
     if "sparse_features" in preparation:
         lines.append(("features", f"{preparation['sparse_features']} of an svmlight table"))
         return lines + [("note", note) for note in tuning["notes"]]

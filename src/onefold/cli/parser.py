@@ -14,6 +14,12 @@ _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parame
 _TABLES = "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table"
 _APPROXIMATION = "of the kernel matrix (default: auto)"
 _CATEGORICAL = "columns whose numbers are codes of categories"
+_SIMPLE = "plain search: one kernel (rbf) as it is, over gamma and alpha alone"
+_KERNELS = (
+    "auto (rbf, matern12 and laplacian compete), one or several of rbf, laplacian, matern12, matern32, "
+    "matern52, polynomial, linear (default: auto)"
+)
+_METRIC = "learned for every kernel: a weight per feature, or also how they mix (default: auto)"
 _EXAMPLES = """\
 examples:
   onefold demo
@@ -54,9 +60,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Choose kernel width and ridge by cross-validation, fit the model and save it with the "
-        "preparation of its table. Numbers are standardised, text becomes indicators. Rows are "
-        "shuffled into folds, evenly by class, unless --groups or --ordered says otherwise."
+        "Choose kernel, metric, width and ridge by cross-validation, blend the best, fit the model "
+        "and save it with the preparation of its table. Numbers are standardised, text becomes "
+        "indicators. Rows are shuffled into folds, evenly by class, unless --groups or --ordered "
+        "says otherwise."
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
@@ -86,8 +93,11 @@ def _add_tune_columns(group: argparse._ArgumentGroup) -> None:
 
 def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    kernels = ["rbf", "laplacian", "matern", "polynomial", "linear"]
-    add("--kernel", choices=kernels, default="rbf", help="default: rbf")
+    add("--simple", action="store_true", help=_SIMPLE)
+    add("--kernel", metavar="NAME[,NAME…]", help=_KERNELS)
+    add("--metric", choices=["none", "diagonal", "full", "auto"], help=_METRIC)
+    blend = "blend the best by their held-out predictions, or keep one (default: blend)"
+    add("--blend", action=argparse.BooleanOptionalAction, help=blend)
     add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
     add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
     gap = "with --ordered: rows left out around each fold"
@@ -100,7 +110,8 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     )
     weight = "rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise"
     add("--class-weight", choices=["balanced"], help=weight)
-    add("--gammas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^9:13")
+    gammas = "as 0.1,1,10 or 2^-15:2^9:13; relative to the mean distance of the rows unless --simple"
+    add("--gammas", type=values.grid, metavar="GRID", help=gammas)
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add("--approximation", choices=values.Approximations(), default="auto", help=_APPROXIMATION)
     add("--check", action="store_true", help="check the approximation against the exact method")
@@ -156,7 +167,8 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Tune a classifier on scikit-learn's handwritten digits, test it on rows that tuning never "
-        "saw, next to plain baselines, and save the model and a picture of the search."
+        "saw, next to the plain search and to baselines, and save the model and a picture of the "
+        "search; then compare both searches on a function of which it is known what matters."
     )
     add = parser.add_argument
     own = Path("onefold-demo")

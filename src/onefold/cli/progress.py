@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from onefold.cli.choice import group_words
+
 _WIDTH = 28
 _LOG_EVERY_SECONDS = 10.0
 
@@ -32,9 +34,11 @@ class Progress:
         if self._stream is None:
             return
         done, total = int(event["done"]), int(event["total"])
-        best = event.get("best_score")
+        best, params = event.get("best_score"), event.get("best_params") or {}
         words = f"{done}/{total} kernels"
-        if best is not None:
+        if "round" in params:  # whose score may be another measure, that of the rows it is learned from
+            words += f", best so far {group_words(params)}"
+        elif best is not None:
             words += f", best so far {self._describe(float(best))}"
         if self._terminal:
             filled = _WIDTH * done // max(total, 1)

@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from onefold.cli.choice import (
+    blend_lines,
+    importance_lines,
+    next_best,
+    parameter_lines,
+    some_without_metric,
+)
 from onefold.cli.command import command_line
-from onefold.cli.values import power_of_two
 from onefold.cli.words import (
     counted,
     decimal,
-    number_words,
     percent,
     score_label,
     score_text,
-    score_words,
 )
+from onefold.jobs.measures import kept_score
 from onefold.jobs.notes import edge_note
 from onefold.tables import TableModel
 
@@ -25,7 +28,6 @@ _PURPOSE = {
     "search.csv": "every candidate with its scores",
     "search.png": "a picture of the search",
 }
-_NEXT_BEST = 4
 _MOST_RECALLS = 8
 _UNBALANCED = 0.5  # the smallest class beside the largest
 
@@ -39,7 +41,7 @@ def result_json(
         "table": str(table),
         "target": model.target,
         **model.report,
-        "best_params": {key: float(value) for key, value in estimator.best_params_.items()},
+        "best_params": dict(estimator.best_params_),
         "approximation": estimator.approximation_,
         "edge": edge_note(estimator),
         "constant_columns": list(model.preparation.constant),
@@ -57,19 +59,27 @@ def result_text(model: TableModel, files: list[str]) -> str:
         folds = f"cross-validation ({report['cv']})"
     how = folds if held_out else f"the criterion {report['criterion']}"
     facts = [
-        *parameter_lines(estimator),
+        *parameter_lines(estimator.best_params_),
+        *blend_lines(report),
         *measure_lines(report),
         *approximation_lines(estimator.approximation_),
     ]
+    # Where a part of the rows taught the metrics, the best of every kernel are left to be compared.
+    taught = held_out and report["heldout"]["rows"] < report["rows"]
+    among = counted(report["candidates"], "finalist" if taught else "candidate")
     lines = [
-        f"Best of {counted(report['candidates'], 'candidate')} for '{model.target}' by {how}",
+        f"Best of {among} for '{model.target}' by {how}",
         *aligned(facts),
     ]
     if held_out:
         mean = "" if report["cv"] == "leave-one-out" else ", means over the folds"
         lines.append(f"  (on held-out rows{mean}; choosing the best makes it slightly optimistic)")
     lines += [f"  note: {note}" for note in report["notes"]]
-    lines += ["", "Next best", *_next_best(estimator, report["criterion"])]
+    important = importance_lines(report)
+    if important:
+        alike = "; kernels without one count all features alike" if some_without_metric(report) else ""
+        lines += ["", f"Most important columns (shares of the metric{alike})", *aligned(important)]
+    lines += ["", "Next best", *next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
     lines += aligned([(path, _purpose(path)) for path in files])
     return "\n".join(lines)
@@ -78,12 +88,6 @@ def result_text(model: TableModel, files: list[str]) -> str:
 def _purpose(path: str) -> str:
     words = _PURPOSE.get(Path(path).name)
     return words or f"the model: {command_line('predict', path)} NEW_TABLE"
-
-
-def parameter_lines(estimator: Any) -> list[tuple[str, str]]:
-    """The chosen hyper-parameters, as label and value."""
-    best = estimator.best_params_
-    return [(name, number_words(float(best[name]))) for name in ("gamma", "alpha") if name in best]
 
 
 def trust_words(found: dict[str, Any]) -> str:
@@ -106,7 +110,10 @@ def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("R2", decimal(held["r2"])))
         lines.append(("RMSE", f"{held['rmse']:.4g}  ({baseline})"))
     if score_label(criterion) not in dict(lines):
-        lines.insert(0, (score_label(criterion), score_text(criterion, report["best_score"])))
+        lines.insert(0, (score_label(criterion), score_text(criterion, kept_score(report))))
+    if held is not None and held.get("rows", report["rows"]) < report["rows"]:
+        tested = f"{held['rows']} of {report['rows']}; the others taught the metric"
+        lines.append(("held-out rows", tested))
     return lines
 
 
@@ -164,20 +171,3 @@ def aligned(rows: list[tuple[str, str]]) -> list[str]:
     """Two columns, indented, the first as wide as its widest entry."""
     width = max(len(label) for label, _ in rows)
     return [f"  {label.ljust(width)}  {text}" for label, text in rows]
-
-
-def _next_best(estimator: Any, criterion: str) -> list[str]:
-    """The rivals in the measure of the best, which is what the choice went by."""
-    results = estimator.cv_results_
-    scores = np.asarray(results["mean_test_score"], dtype=float)
-    order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
-    others = [i for i in order if results["params"][i] != estimator.best_params_][:_NEXT_BEST]
-    points = [
-        {name: power_of_two(results["params"][i][name]) for name in results["params"][i]} for i in others
-    ]
-    width = max((len(value) for point in points for value in point.values()), default=0)
-    lines = []
-    for i, point in zip(others, points):
-        place = "  ".join(f"{name} {point[name]:>{width}}" for name in sorted(point, reverse=True))
-        lines.append(f"  {place}  {score_words(criterion, scores[i])}")
-    return lines or ["  there was no other candidate with a score"]

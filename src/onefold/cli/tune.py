@@ -73,6 +73,7 @@ def _notes(job: Job, table: str) -> list[str]:
     why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
     notes = [
         *([_ON_DISK] if isinstance(job.X, np.memmap) else []),
+        *([job.search.note] if job.search.note else []),
         f"{table}: {counted(job.X.shape[0], 'row')}, {counted(job.X.shape[1], 'feature')}",
         f"{target.task} of '{target.name}', {why}",
     ]

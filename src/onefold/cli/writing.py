@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from onefold.cli.files import MODEL_NAME
 from onefold.cli.words import decimal, score_words
 from onefold.jobs.criterion import shown
+from onefold.jobs.measures import kept_score
 from onefold.tables import TableModel
 
 RESULT_NAMES = (MODEL_NAME, "search.csv")
@@ -74,30 +75,44 @@ def _quiet_about_letters() -> Iterator[None]:
 
 
 def _draw(model: TableModel, path: Path) -> None:
-    from onefold.plots import plain_text, search_heatmap
+    from onefold.plots import plain_text, search_heatmap, search_overview
 
-    report = model.report
-    results, criterion = dict(model.estimator.cv_results_), report["criterion"]
-    scores, held = np.asarray(results["mean_test_score"]), report["heldout"]
-    label, meaning = f"{criterion} (higher is better)", shown(criterion)
-    best = score_words(criterion, report["best_score"])
-    # The default criteria have a form that people know, which orders candidates the same way.
+    report, estimator = model.report, model.estimator
+    label, number = _readable(report)
+    score = score_words(report["criterion"], kept_score(report))
+    held = report["heldout"]
+    if shown(report["criterion"]).style == "squared" and held is not None:
+        score = f"R2 {decimal(held['r2'])}, {score}"
+    members = len(report["blend"] or [])
+    blend = f" (a blend of {members})" if members > 1 else ""
+    headline = plain_text(f"{_shortened(model.target)}: {score}{blend}")
+    if "kernel" in estimator.best_params_:
+        shares = report["importances"] or {}
+        search_overview(
+            estimator, path, importances=shares, headline=headline, score_label=label, number=number
+        )
+        return
+    results = dict(estimator.cv_results_)
+    results["mean_test_score"] = number(np.asarray(results["mean_test_score"]))
+    search_heatmap(results, path, estimator.best_params_, headline=headline, score_label=label)
+
+
+def _readable(report: Mapping[str, Any]) -> tuple[str, Callable[[Any], Any]]:
+    """What scores mean in a picture, and the way to them.
+
+    The default criteria have a form that people know, which orders candidates the same way.
+    """
+    from onefold.plots import plain_text
+
+    criterion, held = report["criterion"], report["heldout"]
+    meaning = shown(criterion)
     if meaning.style == "share":
-        label = f"held-out {meaning.label}"
-        results["mean_test_score"] = meaning.number(scores)
-    elif meaning.style == "squared" and held is not None:
-        label = "held-out R2"
+        return f"held-out {meaning.label}", meaning.number
+    if meaning.style == "squared" and held is not None and held["baseline_rmse"] > 0:
         # Divided twice: the square of a small spread may be no number any more.
-        results["mean_test_score"] = 1.0 + scores / held["baseline_rmse"] / held["baseline_rmse"]
-        best = f"R2 {decimal(held['r2'])}, {best}"
-    headline = plain_text(f"{_shortened(model.target)}: {best}")
-    search_heatmap(
-        results,
-        path,
-        model.estimator.best_params_,
-        headline=headline,
-        score_label=plain_text(label),
-    )
+        spread = held["baseline_rmse"]
+        return "held-out R2", lambda score: 1.0 + score / spread / spread
+    return plain_text(f"{criterion} (higher is better)"), lambda score: score
 
 
 def _shortened(name: str) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from onefold.estimators.validation import check_squares
 from onefold.jobs.criterion import check_criterion, default_criterion
 from onefold.jobs.folds import choose_folds
+from onefold.jobs.searches import Search, search_of
 from onefold.jobs.settings import Settings
-from onefold.kernels import resolve_kernel
 from onefold.tables import (
     Preparation,
     Reading,
@@ -37,6 +37,7 @@ class Job:
     groups: np.ndarray | None
     cv: Any
     cv_words: str
+    search: Search
     notes: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
 
@@ -57,7 +58,7 @@ class Job:
 
 def prepare_job(rows: TableRows, settings: Settings) -> Job:
     """Check everything that can be wrong with the rows, and prepare them."""
-    check_kernel(settings, sparse=rows.sparse is not None)
+    search = search_of(settings, sparse=rows.sparse is not None)
     target = learn_target(rows, settings.target, settings.task)
     check_target(settings, target)
     named = settings.not_features()
@@ -69,19 +70,7 @@ def prepare_job(rows: TableRows, settings: Settings) -> Job:
     others = [settings.weight or "", target.name if target.task == "regression" else ""]
     notes = column_notes(rows, preparation.columns, others, left_out)
     X = preparation.transform(rows)
-    return Job(settings, target, preparation, X, weight, groups, cv, words, notes, rows.reading)
-
-
-def check_kernel(settings: Settings, sparse: bool) -> None:
-    """Refuse a kernel that does not go with the widths or the rows."""
-    kernel = resolve_kernel(settings.kernel, 1.0, 3, 1.0)
-    if settings.gammas is not None and not kernel.has_width:
-        raise ValueError(f"the {settings.kernel} kernel has no width: leave --gammas out")
-    if sparse and not kernel.accepts_sparse:
-        raise ValueError(
-            f"the {settings.kernel} kernel can't use svmlight tables, which are sparse; "
-            "choose another --kernel"
-        )
+    return Job(settings, target, preparation, X, weight, groups, cv, words, search, notes, rows.reading)
 
 
 def check_target(settings: Settings, target: Target) -> None:

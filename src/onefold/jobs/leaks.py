@@ -39,8 +39,8 @@ def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list
     numbers = target.task == "regression"
     codes = y if numbers else np.unique(y, return_inverse=True)[1]
     found = []
-    for name, block in _blocks(X, preparation):
-        values = np.asarray(block[::step], dtype=np.float64)
+    for name, features in preparation.spans():
+        values = np.asarray(X[::step, features], dtype=np.float64)
         if values.shape[1] == 1:
             left = _left_by_numbers(values[:, 0], codes, numbers)
         else:
@@ -58,14 +58,6 @@ def leak_note(names: list[str], target: str) -> str:
         f"{quoted} {alone} '{target}' almost perfectly; if not known when predictions are made, "
         f"leave out with --drop {options}"
     )
-
-
-def _blocks(X: Any, preparation: Preparation) -> list[tuple[str, Any]]:
-    """Every column with its part of the matrix: one feature, or one for each category."""
-    widths = [1] * len(preparation.numeric) + [len(found) for found in preparation.categories]
-    ends = np.cumsum(widths)
-    spans = zip(preparation.columns, ends - widths, ends)
-    return [(name, X[:, start:end]) for name, start, end in spans]
 
 
 def _left_by_numbers(x: np.ndarray, y: np.ndarray, numbers: bool) -> float:

@@ -18,7 +18,9 @@ from onefold.criteria import label_index
 def heldout_measures(
     estimator: Any, y: np.ndarray, folds: Sequence[np.ndarray], weight: np.ndarray | None = None
 ) -> dict[str, Any] | None:
-    """Measures of the held-out predictions of the chosen candidate.
+    """Measures of the held-out predictions of the chosen candidate, or of the blend.
+
+    Rows without one, which a metric was learned from, have no say.
 
     Parameters
     ----------
@@ -32,19 +34,29 @@ def heldout_measures(
     Returns
     -------
     dict or None
-        ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with the accuracies of always
-        answering ``baseline_class``, or ``r2`` and ``rmse`` with ``baseline_rmse``; ``gain`` over the
-        constant prediction, in accuracy or as a share of the squared error, with its standard error.
-        None for criteria that hold out nothing.
+        ``rows``, how many were tested; ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with
+        the accuracies of always answering ``baseline_class``, or ``r2`` and ``rmse`` with
+        ``baseline_rmse``; ``gain`` over the constant prediction, in accuracy or as a share of the
+        squared error, with its standard error. None for criteria that hold out nothing.
     """
     decision = getattr(estimator, "heldout_prediction_", None)
     if decision is None:
         return None
     weight = np.ones(len(y)) if weight is None else weight
-    decision = np.asarray(decision)
+    decision = np.asarray(decision).reshape(len(y), -1)
+    tested = np.isfinite(decision).all(axis=1)
+    places = np.cumsum(tested) - 1
+    folds = [places[fold[tested[fold]]] for fold in folds if tested[fold].any()]
+    decision, y, weight = decision[tested], y[tested], weight[tested]
     if hasattr(estimator, "classes_"):
-        return _of_labels(estimator.classes_, decision, y, folds, weight)
-    return _of_numbers(decision.ravel(), y, folds, weight)
+        return {"rows": len(y), **_of_labels(estimator.classes_, decision, y, folds, weight)}
+    return {"rows": len(y), **_of_numbers(decision.ravel(), y, folds, weight)}
+
+
+def kept_score(report: dict[str, Any]) -> float:
+    """The criterion's score of the model that is kept: of the blend, or of the best candidate."""
+    blended = report.get("blend_score")
+    return float(report["best_score"] if blended is None else blended)
 
 
 def _of_numbers(
@@ -53,12 +65,13 @@ def _of_numbers(
     losses = (y - predicted) ** 2
     constant = (y - np.average(y, weights=weight)) ** 2
     error, spread = (_mean_over(folds, values, weight) for values in (losses, constant))
+    unit = spread if spread > 0 else math.nan  # a few tested rows may all be equal
     return {
-        "r2": 1.0 - error / spread,
+        "r2": 1.0 - error / unit,
         "rmse": math.sqrt(error),
         "baseline_rmse": math.sqrt(spread),
-        "gain": 1.0 - error / spread,
-        "gain_error": float(np.std((constant - losses) / spread)) / math.sqrt(len(y)),
+        "gain": 1.0 - error / unit,
+        "gain_error": float(np.std((constant - losses) / unit)) / math.sqrt(len(y)),
     }
 
 
@@ -69,7 +82,8 @@ def _of_labels(
     folds: Sequence[np.ndarray],
     weight: np.ndarray,
 ) -> dict[str, Any]:
-    predicted = classes[label_index(decision.reshape(len(y), -1))]
+    predicted = classes[label_index(decision)]
+    classes = np.unique(y)  # a rare class may have no tested row
     right = (predicted == y).astype(float)
     shares = [_mean_over(folds, (y == label).astype(float), weight) for label in classes]
     most = int(np.argmax(shares))

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from onefold.jobs.folds import choose_folds
-from onefold.jobs.job import Job, check_kernel, check_target
+from onefold.jobs.job import Job, check_target
+from onefold.jobs.searches import search_of
 from onefold.jobs.settings import Settings
 from onefold.machine.memory import available_memory
 from onefold.tables import Preparation, TableSource, rows_on_disk
@@ -41,7 +42,7 @@ def prepare_on_disk(source: TableSource, settings: Settings, path: Path) -> Job:
                 f"{option} needs the whole table in memory, and {source.path.name} is too large for "
                 "half of what is free; leave it out, or tune on fewer rows"
             )
-    check_kernel(settings, sparse=False)
+    search = search_of(settings, on_disk=True)
     named = settings.not_features()
     first = next(source.batches(_FIRST_ROWS), None)
     left_out = [] if first is None else row_number_columns(first, keep=named)
@@ -58,4 +59,6 @@ def prepare_on_disk(source: TableSource, settings: Settings, path: Path) -> Job:
         constant=found.constant,
     )
     notes = () if first is None else column_notes(first, found.columns, (), left_out)
-    return Job(settings, target, preparation, found.X, None, None, cv, words, notes, source.reading)
+    return Job(
+        settings, target, preparation, found.X, None, None, cv, words, search, notes, source.reading
+    )

@@ -12,9 +12,10 @@ from typing import Any
 
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.jobs.criterion import shown
+from onefold.jobs.importances import column_importances
 from onefold.jobs.job import Job, prepare_job
 from onefold.jobs.leaks import suspicious_columns
-from onefold.jobs.measures import heldout_measures
+from onefold.jobs.measures import heldout_measures, kept_score
 from onefold.jobs.notes import notes_of
 from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
 from onefold.jobs.settings import Settings
@@ -28,6 +29,9 @@ def tune_table(
     table: Any, target: str, *, callback: Callback | None = None, **options: Any
 ) -> TableModel:
     """Choose a model for a column of a table, and fit it.
+
+    By default a blend of several kernels in learned metrics; ``simple=True`` searches the rbf kernel as
+    it is.
 
     Parameters
     ----------
@@ -73,7 +77,7 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
     """Search, fit, and measure the held-out predictions."""
     settings = job.settings
     options: dict[str, Any] = {
-        "kernel": settings.kernel,
+        **job.search.parameters(),
         "gammas": settings.gammas,
         "alphas": settings.alphas,
         "approximation": settings.approximation,
@@ -109,21 +113,24 @@ def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> 
         "task_reason": job.target.reason,
         "rows": int(job.X.shape[0]),
         "features": int(job.X.shape[1]),
-        "kernel": job.settings.kernel,
+        "search": job.search.as_plain(),
+        "kernel": estimator.kernel_,
         "cv": job.cv_words,
         "criterion": job.criterion,
         "class_weight": job.settings.class_weight,
         "best_score": float(estimator.best_score_),
+        "blend": estimator.blend_,
+        "blend_score": estimator.blend_score_,
         "candidates": len(estimator.cv_results_["params"]),
         "heldout": heldout_measures(estimator, job.target.values, job.folds(), job.weight),
+        "importances": column_importances(estimator.feature_importances_, job.preparation),
         "suspicious_columns": suspicious,
         "seconds": seconds,
         "column_notes": list(job.notes),
     }
     criterion, held = shown(job.criterion), report["heldout"]
-    if (
-        held is not None and criterion.measure is not None
-    ):  # its own way of taking means over folds counts
-        held[criterion.measure] = criterion.number(report["best_score"])
+    # Its own way of taking means over folds counts.
+    if held is not None and criterion.measure is not None:
+        held[criterion.measure] = criterion.number(kept_score(report))
     report["notes"] = notes_of(report, estimator, job.target.name)
     return report

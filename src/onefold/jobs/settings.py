@@ -10,16 +10,27 @@ from typing import Literal
 from onefold.tables import TableRows, TableSource
 from onefold.tables.target import TargetKind
 
+KERNELS = (
+    "rbf", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
+)  # fmt: skip
+METRICS = ("none", "diagonal", "full", "auto")
 _WORDS = {
     "task": (None, "classification", "regression"),
     "missing": ("error", "impute"),
     "class_weight": (None, "balanced"),
+    "metric": (None, *METRICS),
 }
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to tune and how; the options of ``onefold tune`` under the same names."""
+    """What to tune and how; the options of ``onefold tune`` under the same names.
+
+    `kernel`, `metric` and `blend` are None where nothing is said: a blend of the automatic kernels in
+    learned metrics, as far as the other settings allow (:mod:`onefold.jobs.searches`). `kernel` is
+    "auto", a name, or several as a list or with commas. `simple` is the plain search of one kernel;
+    `gammas` are absolute there and relative to the mean distance of the rows everywhere else.
+    """
 
     target: str
     task: TargetKind | None = None
@@ -29,7 +40,10 @@ class Settings:
     weight: str | None = None
     groups: str | None = None
     missing: Literal["error", "impute"] = "error"
-    kernel: str = "rbf"
+    simple: bool = False
+    kernel: str | Sequence[str] | None = None
+    metric: Literal["none", "diagonal", "full", "auto"] | None = None
+    blend: bool | None = None
     cv: int | Literal["loo"] = 5
     ordered: bool = False
     gap: int = 0
@@ -57,6 +71,29 @@ class Settings:
             raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
             raise ValueError("--gap N goes with --ordered: give both or none")
+
+        self._check_search()
+
+    def _check_search(self) -> None:
+        for name, allowed in {"simple": (True, False), "blend": (None, True, False)}.items():
+            if not any(getattr(self, name) is value for value in allowed):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
+        if not isinstance(self.kernel, str | list | tuple | None):
+            raise ValueError(f"kernel must be a name or a list of names; got {self.kernel!r}")
+        names = self.kernel_names()
+        for name in names:
+            if name not in KERNELS and names != ["auto"]:
+                raise ValueError(
+                    f"there is no kernel {name!r} to choose; use auto alone, or one or several of "
+                    f"{', '.join(KERNELS)}"
+                )
+
+    def kernel_names(self) -> list[str]:
+        """The kernels that were named; none where nothing was said."""
+        if self.kernel is None:
+            return []
+        given = self.kernel.split(",") if isinstance(self.kernel, str) else self.kernel
+        return list(dict.fromkeys(str(name).strip() for name in given)) or [""]
 
     def named_columns(self) -> dict[str, str]:
         """Every column that an option names, with the option."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _SCORE = "mean held-out score (higher is better)"
 _GAMMA = "gamma (larger: more flexible)"
 _ALPHA = "alpha (larger: smoother)"
-_INK = "#222222"
-_ACCENT = "#d1495b"
+INK = "#222222"
+ACCENT = "#d1495b"
 _MOST_TICKS = 13
 _LONGEST_LINE = 36  # characters of a title that leave room for the chosen values beside them
 
@@ -99,7 +99,7 @@ def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) 
         chosen = f"gamma = {exponent_label(grid.gamma)}, " + chosen
     words = headline or f"best score {grid.score:.4g}"
     between = " " if len(words) <= _LONGEST_LINE else "\n"
-    axes.set_title(f"{words}{between}at {chosen}", loc="left", color=_INK, pad=10)
+    axes.set_title(f"{words}{between}at {chosen}", loc="left", color=INK, pad=10)
 
 
 def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
@@ -118,18 +118,18 @@ def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     axes.set_facecolor("#e6e6e6")
     clipped = np.nanmin(grid.scores) < low
     bar = axes.figure.colorbar(mesh, ax=axes, extend="min" if clipped else "neither", pad=0.02)
-    bar.set_label(score_label, color=_INK)
+    bar.set_label(score_label, color=INK)
     bar.outline.set_visible(False)
     at = (np.log2(grid.gamma), np.log2(grid.alpha))
     axes.plot(*at, "o", ms=13, mfc="none", mec="white", mew=4.5, zorder=3)
-    axes.plot(*at, "o", ms=13, mfc="none", mec=_ACCENT, mew=2.2, zorder=4, label="chosen")
+    axes.plot(*at, "o", ms=13, mfc="none", mec=ACCENT, mew=2.2, zorder=4, label="chosen")
     _power_ticks(axes.xaxis, grid.gammas)
     _power_ticks(axes.yaxis, grid.alphas)
-    axes.set_xlabel(_GAMMA, color=_INK)
-    axes.set_ylabel(_ALPHA, color=_INK)
+    axes.set_xlabel(_GAMMA, color=INK)
+    axes.set_ylabel(_ALPHA, color=INK)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    axes.tick_params(length=0, colors=_INK)
+    axes.tick_params(length=0, colors=INK)
 
 
 def _draw_curve(axes: Axes, grid: SearchGrid, score_label: str) -> None:
@@ -138,7 +138,7 @@ def _draw_curve(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     scores = grid.scores.ravel()
     at = (np.log2(grid.gamma if over_gamma else grid.alpha), grid.score)
     axes.plot(np.log2(values), scores, "-o", color="#31688e", ms=4.5, lw=1.8, zorder=3)
-    axes.plot(*at, "o", ms=13, mfc="none", mec=_ACCENT, mew=2.2, zorder=4, label="chosen")
+    axes.plot(*at, "o", ms=13, mfc="none", mec=ACCENT, mew=2.2, zorder=4, label="chosen")
     low, high = _limits(grid.scores)
     margin = 0.08 * (high - low)
     axes.set_ylim(low - margin, high + margin)
@@ -146,12 +146,12 @@ def _draw_curve(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     floor = np.full(len(below), low - margin / 2)
     axes.plot(below, floor, "v", color="#31688e", ms=6, zorder=3, label="below the picture")
     _power_ticks(axes.xaxis, values)
-    axes.set_xlabel(_GAMMA if over_gamma else _ALPHA, color=_INK)
-    axes.set_ylabel(score_label, color=_INK)
+    axes.set_xlabel(_GAMMA if over_gamma else _ALPHA, color=INK)
+    axes.set_ylabel(score_label, color=INK)
     axes.grid(axis="y", color="#dddddd", lw=0.8, zorder=0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.tick_params(colors=_INK)
+    axes.tick_params(colors=INK)
 
 
 def _limits(scores: np.ndarray) -> tuple[float, float]:

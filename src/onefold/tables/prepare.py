@@ -84,6 +84,12 @@ class Preparation:
         )
         return (*self.numeric, *indicators)
 
+    def spans(self) -> list[tuple[str, slice]]:
+        """Every table column with its part of the matrix: one feature, or one for each category."""
+        widths = [1] * len(self.numeric) + [len(found) for found in self.categories]
+        ends = np.cumsum(widths).tolist()
+        return [(name, slice(end - n, end)) for name, n, end in zip(self.columns, widths, ends)]
+
     def to_plain(self) -> dict[str, Any]:
         """The fields as plain values and arrays, for a model file."""
         return {item.name: getattr(self, item.name) for item in fields(self)}

@@ -1,0 +1,27 @@
+"""The share of every table column in what a model goes by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onefold.tables import Preparation
+
+_MOST = 50  # that a report keeps
+
+
+def column_importances(features: Any | None, preparation: Preparation) -> dict[str, float] | None:
+    """Shares of the columns by name, the greatest first and at most fifty of them.
+
+    The indicators of a column of categories are added up. None for a model without a metric.
+    """
+    if features is None:
+        return None
+    features = np.asarray(features, dtype=np.float64)
+    if preparation.sparse_kept is not None:
+        shares = dict(zip(preparation.feature_names, features.tolist()))
+    else:
+        shares = {name: float(features[part].sum()) for name, part in preparation.spans()}
+    greatest = sorted(shares, key=lambda name: -shares[name])[:_MOST]
+    return {name: shares[name] for name in greatest}

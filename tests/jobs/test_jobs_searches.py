@@ -1,0 +1,141 @@
+"""What the settings mean for the search, and what does not go together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, r2_score
+
+from onefold.jobs import Settings
+from onefold.jobs.importances import column_importances
+from onefold.jobs.measures import heldout_measures
+from onefold.jobs.searches import Search, search_of
+from onefold.tables import Preparation
+
+
+def searched(**options) -> Search:
+    rows = {name: options.pop(name) for name in ("sparse", "on_disk") if name in options}
+    return search_of(Settings("y", **options), **rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "kernel", "metric", "blend"),
+    [
+        ({}, "auto", "auto", True),
+        ({"kernel": "auto"}, "auto", "auto", True),
+        ({"kernel": "rbf"}, ["rbf"], "auto", True),
+        ({"kernel": "rbf, linear"}, ["rbf", "linear"], "auto", True),
+        ({"kernel": ["rbf", "rbf"]}, ["rbf"], "auto", True),
+        ({"kernel": "linear"}, ["linear"], None, False),
+        ({"kernel": "linear", "blend": True}, ["linear"], None, True),
+        ({"kernel": "rbf", "metric": "none"}, ["rbf"], None, False),
+        ({"metric": "none"}, "auto", None, True),
+        ({"metric": "diagonal", "blend": False}, "auto", "diagonal", False),
+        ({"sparse": True}, "auto", "auto", True),
+        ({"simple": True}, "rbf", None, False),
+        ({"simple": True, "kernel": "laplacian", "metric": "none"}, "laplacian", None, False),
+    ],
+)
+def test_what_is_searched(options, kernel, metric, blend):
+    assert searched(**options) == Search(kernel, metric, blend)
+
+
+@pytest.mark.parametrize(
+    ("options", "kernel", "words"),
+    [
+        ({"cv": "loo"}, "auto", "no metric and no blend: --cv loo holds out single rows"),
+        ({"cv": "loo", "kernel": "rbf,linear"}, ["rbf", "linear"], "no metric and no blend"),
+        ({"criterion": "gcv"}, "auto", "--criterion gcv holds out no rows"),
+        ({"criterion": "gcv", "blend": False}, "auto", "--criterion gcv holds out no rows"),
+        ({"approximation": "toeplitz"}, "rbf", "plain search of the rbf kernel, as with --simple"),
+        ({"approximation": "grid", "kernel": "matern"}, "matern", "--approximation grid takes kernels"),
+        ({"approximation": "grid", "kernel": "auto"}, "auto", "no metric and no blend"),
+        ({"on_disk": True}, "rbf", "stay on disk"),
+    ],
+)
+def test_the_default_gives_way_with_a_note(options, kernel, words):
+    found = searched(**options)
+    assert (found.kernel, found.metric, found.blend) == (kernel, None, False)
+    assert words in found.note
+
+
+OBSTACLES = [
+    {"cv": "loo"},
+    {"criterion": "press"},
+    {"approximation": "circulant"},
+    {"approximation": "grid"},
+    {"on_disk": True},
+]
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES, ids=str)
+@pytest.mark.parametrize("asked", [{"metric": "auto"}, {"metric": "full"}, {"blend": True}], ids=str)
+def test_what_was_asked_for_is_refused_instead(obstacle, asked):
+    with pytest.raises(ValueError, match=r"--(metric \w+|blend) is not possible, as .*; leave --"):
+        searched(**obstacle, **asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"simple": True, "kernel": "auto"}, "leave --simple or --kernel auto out"),
+        ({"simple": True, "kernel": "rbf,linear"}, "--simple or --kernel rbf,linear out"),
+        ({"simple": True, "metric": "full"}, "leave --simple or --metric full out"),
+        ({"simple": True, "blend": True}, "leave --simple or --blend out"),
+        ({"kernel": "linear", "metric": "full"}, "'linear' learns what --metric full asks for"),
+        ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
+        ({"kernel": "auto,rbf"}, "use auto alone"),
+        ({"kernel": "precomputed"}, "no kernel 'precomputed' to choose"),
+        ({"kernel": []}, "no kernel ''"),
+        ({"kernel": 3}, "kernel must be a name or a list of names; got 3"),
+        ({"metric": "best"}, "metric must be None or 'none' or 'diagonal'"),
+        ({"blend": "yes"}, "blend must be True or False; got 'yes'"),
+        ({"simple": 1}, "simple must be True or False; got 1"),
+        ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
+        ({"sparse": True, "kernel": "rbf,laplacian"}, "laplacian kernel can't use svmlight"),
+        ({"sparse": True, "metric": "full"}, "use --metric diagonal"),
+    ],
+)
+def test_what_does_not_go_together(options, words):
+    with pytest.raises(ValueError, match=words):
+        searched(**options)
+
+
+FOLDS = [np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)]
+
+
+def test_measures_are_of_the_rows_that_were_tested():
+    y = np.random.default_rng(0).normal(size=12)
+    predicted = y + 0.1 * np.arange(12)
+    predicted[8:] = np.nan
+    held = heldout_measures(SimpleNamespace(heldout_prediction_=predicted), y, FOLDS)
+    assert held["rows"] == 8
+    assert held["r2"] == pytest.approx(r2_score(y[:8], predicted[:8]))
+    assert held["baseline_rmse"] == pytest.approx(y[:8].std())
+
+
+def test_measures_of_labels_that_were_tested():
+    y = np.array(["a", "b"] * 4 + ["c"] * 4)
+    decision = np.zeros((12, 3))
+    decision[np.arange(12), [0, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]] = 1.0
+    decision[8:] = np.nan
+    estimator = SimpleNamespace(heldout_prediction_=decision, classes_=np.array(["a", "b", "c"]))
+    held = heldout_measures(estimator, y, FOLDS)
+    assert held["rows"] == 8
+    assert held["accuracy"] == accuracy_score(y[:8], ["a", "b", "a", "a", "a", "b", "b", "b"])
+    assert held["class_rows"] == {"a": 4, "b": 4}  # no row of 'c' was tested
+    assert set(held["recall"]) == {"a", "b"}
+
+
+def test_indicators_count_for_their_column():
+    preparation = Preparation(
+        numeric=("size", "age"), categorical=("colour",), categories=(("blue", "green", "red"),)
+    )
+    shares = column_importances([0.2, 0.1, 0.3, 0.15, 0.25], preparation)
+    assert list(shares) == ["colour", "size", "age"]
+    assert shares == pytest.approx({"colour": 0.7, "size": 0.2, "age": 0.1})
+    assert column_importances(None, preparation) is None
+    sparse = Preparation(sparse_kept=np.array([3, 8]), sparse_scale=np.ones(2))
+    assert column_importances(np.array([0.25, 0.75]), sparse) == {"feature 8": 0.75, "feature 3": 0.25}
