@@ -1,6 +1,6 @@
 r"""A search with learned metrics, and what its scores may be counted on.
 
-Rounds are first gone through on some 1500 rows, around what a look at 600 finds best. Then
+Rounds are first gone through on some 1500 rows. Then
 
 *Some thousand rows.* The paths that were found are gone again on all rows, every fold with a metric of
 its own, learned without it: literal cross-validation of the metric, k fits per cell. With 1500 rows or
@@ -21,18 +21,17 @@ import numpy as np
 from onefold.approximations import Run
 from onefold.criteria import Scoring
 from onefold.heldout import Splits
-from onefold.learned_metrics import Track, first_round
+from onefold.learned_metrics import Track
 from onefold.search.blend import worth_fitting
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
-from onefold.search.rounds import Cell, MetricRounds, Path, Replay
+from onefold.search.rounds import MetricRounds, Path, Replay
 from onefold.search.run import Callback, SearchResult, run_search
 from onefold.search.setup import Learning, Setup
-from onefold.search.strategies import Cells, Grid
-from onefold.search.subsamples import Division, divide, drawn, exact_run, judged, of_rows, rows_of
+from onefold.search.strategies import Cells
+from onefold.search.subsamples import Division, divide, drawn, exact_run, judged, rows_of
 
 FIRST_ROWS = 1500  # that rounds are gone through on
-_LOOK = 600  # rows of the first look
 _AGAIN = 1.3  # times as many rows are worth going a path again
 _HOPELESS = 1.5  # times the best loss: tracks that are not gone again
 
@@ -166,10 +165,7 @@ def _same(one: Path, other: Path) -> bool:
 def _rounds(
     setup: Setup, learning: Learning, run: Run, scoring: Scoring, *, whole: bool
 ) -> MetricRounds:
-    """The strategy, started around what a first look at some of the rows finds best."""
-    looked = None
-    if run.problem.n > 2 * _LOOK:
-        looked = _first_look(setup, learning, scoring)
+    """The strategy of the rounds on the rows of a run."""
     assert scoring.splits is not None
     return MetricRounds(
         run,
@@ -178,7 +174,6 @@ def _rounds(
         learning.widths,
         setup.alphas,
         max_rounds=learning.max_rounds,
-        looked=looked,
         whole=whole,
         seed=setup.seed or 0,
     )
@@ -187,31 +182,6 @@ def _rounds(
 def _replay(setup: Setup, run: Run, paths: list[Path], parts: Any, *, whole: bool) -> Replay:
     seed = setup.seed or 0
     return Replay(run, paths, parts, setup.alphas, isotropic=whole, whole=whole, seed=seed)
-
-
-def _first_look(setup: Setup, learning: Learning, scoring: Scoring) -> dict[str, Cell]:
-    """Width and ridge of each family that are best on a few hundred rows, over the whole grid."""
-    assert scoring.task is not None
-    assert scoring.splits is not None
-    generator = np.random.default_rng([setup.seed or 0, 2])
-    rows = drawn(np.arange(scoring.problem.n), scoring.task, _LOOK, generator)
-    inside = scoring.splits.within(rows)
-    if not inside.tests:
-        return {}
-    look = of_rows(scoring.problem, scoring.task, rows, inside)
-    run = exact_run(look)
-    families = {track.name: track for track in learning.tracks}
-    candidates = [
-        Candidate(run, first.whole.at(width), {"kernel": name, "gamma": float(width)})
-        for name, track in families.items()
-        for first in [first_round(track, look.problem, setup.seed or 0)]
-        for width in (learning.widths if track.kernel.has_width else [1.0])
-    ]
-    found = run_search(Grid(candidates, setup.alphas), look)
-    return {
-        one.candidate.params["kernel"]: (float(one.candidate.width or 1.0), one.ridge)
-        for one in found.leaders
-    }
 
 
 def _history(found: SearchResult) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 r"""The strategies of a learned metric: a few cells around the last choice, round after round.
 
-Round 0 is every family as it is, over the whole grid or around a first look. Then, for every track, the
-best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried in a
-cross: at half and twice the width, and at the neighbouring ridges. A track ends with the first round
-that gains less than half a per cent. What it went through, a cell per round, is its *path*; a path that
-was found on few rows can be gone again on many, at a fraction of the cost.
+Round 0 is every family as it is, over the whole grid, or every other ridge of it where each costs a
+factorisation. Then, for every track, the best cell of its last round gives the next metric
+(:mod:`onefold.learned_metrics`), which is tried in a cross: at half and twice the width, and at the
+neighbouring ridges. A track ends with the first round that gains less than half a per cent. What it went
+through, a cell per round, is its *path*; a path that was found on few rows can be gone again on many, at
+a fraction of the cost.
 """
 
 from __future__ import annotations
@@ -131,8 +132,6 @@ class MetricRounds(_Rounds):
     widths : sequence of float
         Of round 0, relative to the mean distance.
     max_rounds : int
-    looked : dict of str to cell, optional
-        For each family the cell that a first look found best: round 0 is tried around it alone.
     """
 
     def __init__(
@@ -144,13 +143,11 @@ class MetricRounds(_Rounds):
         alphas: Any,
         *,
         max_rounds: int,
-        looked: dict[str, Cell] | None = None,
         whole: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__(run, parts, alphas, whole=whole, seed=seed)
-        self._tracks, self._widths, self._looked = tracks, widths, looked or {}
-        self._max_rounds = max_rounds
+        self._tracks, self._widths, self._max_rounds = tracks, widths, max_rounds
         self._all: list[_Open] = []
         self._going_on: list[_Open] | None = None
 
@@ -189,16 +186,12 @@ class MetricRounds(_Rounds):
         """Round 0; the tracks of one family share it."""
         proposals: list[Proposal] = []
         begun: dict[str, list[int]] = {}
+        ridges = np.arange(0, self.alphas.size, 1 if self._whole else 2)
         for track in self._tracks:
             first = first_round(track, self._run.problem, self._seed)
             if track.name not in begun:
-                found = self._looked.get(track.name)
-                if found is None:
-                    added, every = self._add(first, self._widths), np.arange(self.alphas.size)
-                    cross = [Proposal(number, every) for number in added]
-                else:
-                    added, cross = self._cross(first, found)
-                proposals += cross
+                added = self._add(first, self._widths)
+                proposals += [Proposal(number, ridges) for number in added]
                 begun[track.name] = added
             self._all.append(_Open(first, list(begun[track.name])))
         self._going_on = list(self._all)
