@@ -102,7 +102,7 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
         rows = min(problem.n, _METRIC_ROWS)
     # One row to learn from and one to judge by are the least that a round can do with.
     rows = max(2, int(rows))
-    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)
+    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows, estimator.blend)
 
 
 def load_of_learning(

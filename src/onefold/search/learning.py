@@ -22,6 +22,7 @@ from onefold.approximations import Run
 from onefold.criteria import Scoring
 from onefold.heldout import Splits
 from onefold.learned_metrics import Track, first_round
+from onefold.search.blend import worth_fitting
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
 from onefold.search.rounds import Cell, MetricRounds, Path, Replay
@@ -33,7 +34,7 @@ from onefold.search.subsamples import Division, divide, drawn, exact_run, judged
 FIRST_ROWS = 1500  # that rounds are gone through on
 _LOOK = 600  # rows of the first look
 _AGAIN = 1.3  # times as many rows are worth going a path again
-_MOST_MEMBERS = 3  # tracks that are fitted where each costs a factorisation of many rows
+_HOPELESS = 1.5  # times the best loss: tracks that are not gone again
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
         found = run_search(strategy, setup.scoring, callback)
         return LearnedSearch(found, setup.scoring, _history(found))
     division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0)
-    paths, first = _find_paths(setup, learning, division, callback)
+    paths, first, _ = _find_paths(setup, learning, division, callback)
     again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
     found = run_search(again, setup.scoring, callback)
     return LearnedSearch(found, setup.scoring, _history(first) + _history(found))
@@ -88,14 +89,15 @@ def _with_folds_aside(
 ) -> LearnedSearch:
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
     division = divide(splits, setup.task, learning.rows, setup.seed or 0)
-    paths, learned = _find_paths(setup, learning, division, callback)
-    paths, history = paths[:_MOST_MEMBERS], _history(learned)
+    paths, learned, scoring = _find_paths(setup, learning, division, callback)
+    history = _history(learned)
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
     if division.teachers.size > _AGAIN * FIRST_ROWS:
         scoring = judged(setup.problem, setup.task, division.teachers, division.judges)
         again = _replay(setup, exact_run(scoring), paths, scoring.parts, whole=False)
         learned = run_search(again, scoring, callback)
         members, history = learned.leaders, history + _history(learned)
+    members = worth_fitting(members, learned.ledger, scoring, blend=learning.blend)
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
     # Rows that are held out cost least at the end.
     order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
@@ -120,8 +122,8 @@ def _on_all_rows(candidate: Candidate, run: Run, splits: Splits) -> Candidate:
 
 def _find_paths(
     setup: Setup, learning: Learning, division: Division, callback: Callback | None
-) -> tuple[list[Path], SearchResult]:
-    """Go through the rounds on few of the teachers; the paths of all tracks, the best first."""
+) -> tuple[list[Path], SearchResult, Scoring]:
+    """Go through the rounds on few of the teachers; the paths of all tracks that are not hopeless."""
     generator = np.random.default_rng([setup.seed or 0, 1])
     few = drawn(division.teachers, setup.task, FIRST_ROWS, generator)
     scoring = judged(setup.problem, setup.task, few, division.judges)
@@ -135,7 +137,8 @@ def _find_paths(
             path = strategy.path(track, int(leader.candidate.params["round"]))
             if not any(_same(path, other) for other in best):
                 best[path] = found.ledger.rank(leader.index, leader.ridge)
-    return sorted(best, key=lambda path: -best[path]), found
+    least = _HOPELESS * max(best.values(), default=0.0)  # of negative losses
+    return [path for path, rank in best.items() if rank >= least], found, scoring
 
 
 def _best_round(own: list[Leader], scoring: Scoring, found: SearchResult) -> Leader:

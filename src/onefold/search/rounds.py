@@ -23,7 +23,7 @@ from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal
 
 NEARBY = (0.5, 1.0, 2.0)
-FINER = (2 / 3, 1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
+FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
 _GAIN = 0.005
 
 Cell = tuple[float, int]
@@ -32,10 +32,14 @@ Cell = tuple[float, int]
 
 @dataclass(frozen=True)
 class Path:
-    """A track and the best cell of each of its rounds, the last one being the round to use."""
+    """A track and the best cell of each of its rounds, the last one being the round to use.
+
+    `before` is the round before that, as it was learned; None where the last one is round 0.
+    """
 
     track: Track
     cells: tuple[Cell, ...]
+    before: Round | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -46,6 +50,7 @@ class _Open:
     numbers: list[int]
     scores: list[float] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
 
     def ends(self, max_rounds: int) -> bool:
         """Whether another round is not worth its time."""
@@ -152,7 +157,7 @@ class MetricRounds(_Rounds):
     def path(self, track: Track, rounds: int) -> Path:
         """What a track went through up to a round."""
         own = next(one for one in self._all if one.last.track == track)
-        return Path(track, tuple(own.cells[: rounds + 1]))
+        return Path(track, tuple(own.cells[: rounds + 1]), own.rounds[rounds - 1] if rounds else None)
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
         if self._going_on is None:
@@ -165,6 +170,7 @@ class MetricRounds(_Rounds):
             number, ridge = ledger.best(scored)
             track.scores.append(ledger.rank(number, ridge))
             track.cells.append((float(self.candidates[number].params["gamma"]), ridge))
+            track.rounds.append(track.last)
             if not track.ends(self._max_rounds):
                 going_on.append(track)
         self._going_on = going_on
@@ -201,6 +207,9 @@ class MetricRounds(_Rounds):
 
 class Replay(_Rounds):
     """Paths gone again on other rows: metrics are learned anew, the last round is tried in a cross.
+
+    Where every part needs metrics of its own, all rounds are gone again; a single chain of metrics goes
+    on from the round before the last, which was learned from some of the same rows.
 
     Parameters
     ----------
@@ -240,7 +249,9 @@ class Replay(_Rounds):
         return proposals
 
     def _gone(self, path: Path) -> Round:
-        last = first_round(path.track, self._run.problem, self._seed)
-        for cell in path.cells[:-1]:
+        last, steps = first_round(path.track, self._run.problem, self._seed), path.cells[:-1]
+        if path.before is not None and not self._whole:
+            last, steps = path.before, path.cells[-2:-1]
+        for cell in steps:
             last = self._learned(last, cell)
         return last
