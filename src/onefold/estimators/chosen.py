@@ -95,8 +95,8 @@ class Chosen(KernelMachine):
 
         One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
         With metrics of their own the k folds share nothing: O(k n³) for each width of a round, and as
-        much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and three kernels
-        at most are factorised on all rows.
+        much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and on all rows one
+        Cholesky factor, O(n³/3), for each kernel with a metric that is left.
 
         Parameters
         ----------
