@@ -76,7 +76,7 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
         strategy = _rounds(setup, learning, setup.run, setup.scoring, whole=True)
         found = run_search(strategy, setup.scoring, callback)
         return LearnedSearch(found, setup.scoring, _history(found))
-    division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0)
+    division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0, set_aside=False)
     paths, first, _ = _find_paths(setup, learning, division, callback)
     again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
     found = run_search(again, setup.scoring, callback)
@@ -87,7 +87,7 @@ def _with_folds_aside(
     setup: Setup, learning: Learning, splits: Splits, callback: Callback | None
 ) -> LearnedSearch:
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
-    division = divide(splits, setup.task, learning.rows, setup.seed or 0)
+    division = divide(splits, setup.task, learning.rows, setup.seed or 0, set_aside=True)
     paths, learned, scoring = _find_paths(setup, learning, division, callback)
     history = _history(learned)
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
