@@ -80,6 +80,22 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
 
 def learning_of(estimator: Any, problem: Problem, approximation: Approximation) -> Learning:
     """How the estimator's metric is learned; raise if it cannot be."""
+    check_learnable(approximation, problem)
+    check_count("max_rounds", estimator.max_rounds)
+    if estimator.metric_rows is not None:
+        check_count("metric_rows", estimator.metric_rows)
+    families = families_of(estimator, problem.X)
+    tracks = tracks_of(families, estimator.metric, problem.X)
+    rows = estimator.metric_rows
+    if rows is None:
+        rows = min(problem.n, _METRIC_ROWS)
+    # One row to learn from and one to judge by are the least that a round can do with.
+    rows = max(2, int(rows))
+    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)
+
+
+def check_learnable(approximation: Approximation, problem: Problem) -> None:
+    """Raise if no metric can be learned with this approximation from these rows."""
     if not approximation.learns_metrics:
         raise ValueError(
             f"no metric is learned with a {approximation.name} matrix; use metric=None, or the "
@@ -90,19 +106,12 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
             "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
             "device=None."
         )
-    for name in ("max_rounds", "metric_rows"):
-        value = getattr(estimator, name)
-        given = value is not None or name == "max_rounds"
-        if given and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-    families = families_of(estimator, problem.X)
-    tracks = tracks_of(families, estimator.metric, problem.X)
-    rows = estimator.metric_rows
-    if rows is None:
-        rows = min(problem.n, _METRIC_ROWS)
-    # One row to learn from and one to judge by are the least that a round can do with.
-    rows = max(2, int(rows))
-    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise unless a parameter is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
 
 def load_of_learning(
