@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from onefold.approximations import plan
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
+from onefold.estimators.planning import plan
 from onefold.jobs.ondisk import larger_than_memory
 from onefold.tables import TableSource, Target, learn_preparation, learn_target
 from onefold.tables.columns import as_numbers

@@ -34,7 +34,7 @@ def track_of(
     metric = estimator.metric
     if metric is None:
         return None
-    check_learnable(approximation, problem)
+    check_learnable(approximation, streamed=problem.streamed)
     check_count("max_rounds", estimator.max_rounds)
     [track] = tracks_of([(f"{kernel!r:.40}", kernel)], metric, problem.X)
     if track.kind != metric:
