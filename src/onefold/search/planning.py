@@ -26,6 +26,7 @@ _ROUNDS = 4  # that a track usually goes
 _CROSS = 5  # cells of a round: three widths, two more ridges
 _FINER = 6  # cells of the last one, where a path is gone again
 _GRADIENT_ROWS = 1500
+_SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 _MEMBERS = 3  # of a usual blend
 
 
@@ -49,7 +50,11 @@ class Size:
     alphas: int
 
     def fit(self, rows: float, alphas: int = 1, *, heldout: bool = False) -> float:
-        """A model of so many rows."""
+        """A model of so many rows; of few rows, the matrix takes as long as its factorisation."""
+        return self.products(rows, alphas, heldout=heldout) * (1 + _SLOW_ROWS / max(rows, 1))
+
+    def products(self, rows: float, alphas: int, *, heldout: bool) -> float:
+        """Its multiply-adds, as the exact machine reckons them."""
         route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
         return min(route.eigen_cost, route.cholesky_cost) * rows**3 + rows**2 * self.d / 2
 
@@ -107,7 +112,7 @@ def learned_load(load: Workload, learning: Learning, size: Size, *, blend: bool)
     learned = rounds * (folds + 1) * size.learn(outside)
     final = (_MEMBERS if blend else 1) * size.fit(n)
     total = closed + len(learning.tracks) * (cells + learned) + final
-    kernels = max(1, ceil(total / size.fit(n, heldout=True)))
+    kernels = max(1, ceil(total / size.products(n, 1, heldout=True)))
     return replace(load, kernels=kernels, alphas=1, before=before)
 
 
