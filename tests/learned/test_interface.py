@@ -28,21 +28,10 @@ Y = np.sin(2 * X[:, 0]) + 0.2 * RNG.standard_normal(60)
 NEW = RNG.standard_normal((8, 2))
 
 
-_ROWS_COUNT = (
-    "widths are relative to the mean distance of the rows, where a row that comes twice counts twice"
-)
-
-
-def explained(estimator: Any) -> dict[str, str]:
-    """The checks that cannot hold, and why."""
-    where = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{rows}_data": _ROWS_COUNT for rows in where}
-
-
 TINY = ALL | {"gammas": [1.0], "alphas": [0.1, 1.0]}
 
 
-@parametrize_with_checks([LSSVRCV(**TINY), LSSVCCV(**TINY)], expected_failed_checks=explained)
+@parametrize_with_checks([LSSVRCV(**TINY), LSSVCCV(**TINY)])
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
