@@ -34,7 +34,9 @@ def test_definition(kernel, exponents, weight) -> None:
     assert_allclose(single, wanted, rtol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", [*(kernel for kernel, _ in KERNELS), Polynomial(0.5, degree=2)], ids=str)
+@pytest.mark.parametrize(
+    "kernel", [*(kernel for kernel, _ in KERNELS), Polynomial(0.5, degree=2)], ids=str
+)
 def test_a_row_of_weight_2_is_one_that_comes_twice(kernel) -> None:
     found = kernel.mean_exponent(X, COUNTS * 1e200)
     assert_allclose(found, kernel.mean_exponent(np.repeat(X, COUNTS, axis=0)), rtol=1e-9)

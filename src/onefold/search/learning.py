@@ -75,12 +75,12 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     if n <= FIRST_ROWS:
         strategy = _rounds(setup, learning, setup.run, setup.scoring, whole=True)
         found = run_search(strategy, setup.scoring, callback)
-        return LearnedSearch(found, setup.scoring, _history(found))
+        return LearnedSearch(found, setup.scoring, _history(found, n))
     division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0)
-    paths, first = _find_paths(setup, learning, division, callback)
+    paths, first, few = _find_paths(setup, learning, division, callback)
     again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
     found = run_search(again, setup.scoring, callback)
-    return LearnedSearch(found, setup.scoring, _history(first) + _history(found))
+    return LearnedSearch(found, setup.scoring, _history(first, few) + _history(found, n))
 
 
 def _with_folds_aside(
@@ -88,14 +88,14 @@ def _with_folds_aside(
 ) -> LearnedSearch:
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
     division = divide(splits, setup.task, learning.rows, setup.seed or 0)
-    paths, learned = _find_paths(setup, learning, division, callback)
-    paths, history = paths[:_MOST_MEMBERS], _history(learned)
+    paths, learned, few = _find_paths(setup, learning, division, callback)
+    paths, history = paths[:_MOST_MEMBERS], _history(learned, few)
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
     if division.teachers.size > _AGAIN * FIRST_ROWS:
         scoring = judged(setup.problem, setup.task, division.teachers, division.judges)
         again = _replay(setup, exact_run(scoring), paths, scoring.parts, whole=False)
         learned = run_search(again, scoring, callback)
-        members, history = learned.leaders, history + _history(learned)
+        members, history = learned.leaders, history + _history(learned, division.teachers.size)
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
     # Rows that are held out cost least at the end.
     order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
@@ -120,8 +120,11 @@ def _on_all_rows(candidate: Candidate, run: Run, splits: Splits) -> Candidate:
 
 def _find_paths(
     setup: Setup, learning: Learning, division: Division, callback: Callback | None
-) -> tuple[list[Path], SearchResult]:
-    """Go through the rounds on few of the teachers; the paths of all tracks, the best first."""
+) -> tuple[list[Path], SearchResult, int]:
+    """Go through the rounds on few of the teachers.
+
+    The paths of all tracks, the best first, what was found, and on how many rows.
+    """
     generator = np.random.default_rng([setup.seed or 0, 1])
     few = drawn(division.teachers, setup.task, FIRST_ROWS, generator)
     scoring = judged(setup.problem, setup.task, few, division.judges)
@@ -135,7 +138,7 @@ def _find_paths(
             path = strategy.path(track, int(leader.candidate.params["round"]))
             if not any(_same(path, other) for other in best):
                 best[path] = found.ledger.rank(leader.index, leader.ridge)
-    return sorted(best, key=lambda path: -best[path]), found
+    return sorted(best, key=lambda path: -best[path]), found, few.size
 
 
 def _best_round(own: list[Leader], scoring: Scoring, found: SearchResult) -> Leader:
@@ -211,15 +214,15 @@ def _first_look(setup: Setup, learning: Learning, scoring: Scoring) -> dict[str,
     }
 
 
-def _history(found: SearchResult) -> list[dict[str, Any]]:
-    """The best cell of every group, and from how many rows it was learned."""
+def _history(found: SearchResult, rows: int) -> list[dict[str, Any]]:
+    """The best cell of every group, and on how many rows the tracks were gone through."""
     ledger = found.ledger
     return [
         dict(one.candidate.params)
         | {
             "alpha": float(ledger.alphas[one.ridge]),
             "score": ledger.score(one.index, one.ridge),
-            "rows": one.candidate.run.problem.n,
+            "rows": rows,
         }
         for one in found.leaders
     ]
