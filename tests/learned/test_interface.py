@@ -69,7 +69,8 @@ def test_threads_and_seeds(rows) -> None:
         assert_array_equal(one.predict(NEW), other.predict(NEW))
         assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
     if rows is not None:
-        seeds = [LSSVRCV(**ALL, metric_rows=rows, random_state=s).fit(X, Y) for s in (0, None, 7)]
+        few = ALL | {"metric_rows": 15}  # of the 40 that may teach; with 30 there is one way to draw
+        seeds = [LSSVRCV(**few, random_state=s).fit(X, Y) for s in (0, None, 7)]
         zero, none, seven = ([one["score"] for one in model.metric_history_] for model in seeds)
         assert zero == none
         assert seven != zero
