@@ -1,20 +1,19 @@
 r"""Metrics, folds and choices from their definitions: every fold learns, fits and predicts by itself.
 
 All three families are k = exp(−w D / D̄) with D the squared distance (rbf), the distance (matern ½) or
-the weighted sum of absolute differences (laplacian) in the metric M, and D̄ its mean over pairs of the
-rows that the metric was learned from. Nothing here is shared with the library but the numbers that a
-search is tuned with.
+the weighted sum of absolute differences (laplacian) in the metric M, and D̄ its weighted mean over pairs
+of the rows that the metric was learned from. Nothing here is shared with the library but the numbers
+that a search is tuned with.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from onefold.search.rounds import NEARBY
+from onefold.search.rounds import FINER, NEARBY
 
 GAIN, FLOOR = 0.005, 1e-6
 ORDER = ("none", "diagonal", "full")
@@ -37,10 +36,10 @@ class Space:
     mean: float
 
     @classmethod
-    def of(cls, family: str, M: Any, X: Any, draw: Any = None) -> Space:
-        X = X if draw is None else X[draw(len(X))]
-        D = distance(family, M, X, X)
-        return cls(family, M, float(D.sum() - np.trace(D)) / (len(X) * (len(X) - 1)))
+    def of(cls, family: str, M: Any, X: Any, v: Any, draw: Any = None) -> Space:
+        rows = np.arange(len(X)) if draw is None else draw(len(X))
+        v = v[rows]
+        return cls(family, M, float(v @ distance(family, M, X[rows], X[rows]) @ v) / v.sum() ** 2)
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def learned(model: Fit, X: Any, v: Any, kind: str, rows: Any = None) -> Any:
 
 @dataclass
 class Data:
-    """Rows, targets (n, t), weights, splits; `labels` counts errors instead of squares.
+    """Rows, targets (n, t), weights, splits; with `labels` scores count errors, ranks are of squares.
 
     Without `whole` the metric of the first part stands for that of all rows.
     """
@@ -112,42 +111,43 @@ class Data:
     def __post_init__(self) -> None:
         self.weights = np.ones(len(self.X)) if self.v is None else self.v
 
-    def losses(self, predictions: Any, rows: Any) -> Any:
-        """Of the rows: 0 or 1, or the sum of squares over the targets."""
-        if not self.labels:
-            return np.sum((predictions - self.Y[rows]) ** 2, axis=1)
+    def squares(self, predictions: Any, rows: Any) -> Any:
+        """Of the rows: the sum of squares over the targets."""
+        return np.sum((predictions - self.Y[rows]) ** 2, axis=1)
+
+    def errors(self, predictions: Any, rows: Any) -> Any:
+        """Of the rows: 0 or 1."""
         if self.Y.shape[1] == 1:
             return ((predictions > 0) != (self.Y[rows] > 0))[:, 0] * 1.0
         return (predictions.argmax(axis=1) != self.Y[rows].argmax(axis=1)) * 1.0
 
-    def score(self, predictions: Any, rows: Any) -> float:
-        targets = 1 if self.labels else self.Y.shape[1]
-        loss = self.losses(predictions, rows) / targets
-        return -float(np.average(loss, weights=self.weights[rows]))
-
-    def cell(self, spaces: Any, width: float, alpha: float) -> tuple[Any, Any]:
-        """Scores of every split, and the mean held-out prediction of every row, by refits."""
-        scores, total, count = [], np.zeros(self.Y.shape), np.zeros((len(self.X), 1))
-        for (train, test), space in zip(self.splits, spaces):
+    def cell(self, spaces: Any, width: float, alpha: float) -> tuple[Any, float, Any]:
+        """Scores of every split, the rank, the mean held-out prediction of every row, by refits."""
+        scores, ranks = [], []
+        total, count = np.zeros(self.Y.shape), np.zeros((len(self.X), 1))
+        for (train, test), space in zip(self.splits, spaces, strict=True):
             model = self.fit(space, width, alpha, train)
-            predicted = model(self.X[test])
-            scores.append(self.score(predicted, test))
+            predicted, v = model(self.X[test]), self.weights[test]
+            mean = np.average(self.squares(predicted, test) / self.Y.shape[1], weights=v)
+            wrong = np.average(self.errors(predicted, test), weights=v)
+            ranks.append(-mean)
+            scores.append(-wrong if self.labels else -mean)
             np.add.at(total, test, predicted)
             np.add.at(count, test, 1)
         with np.errstate(invalid="ignore"):
-            return np.array(scores), total / count
+            return np.array(scores), float(np.mean(ranks)), total / count
 
     def fit(self, space: Space, width: float, alpha: float, rows: Any) -> Fit:
         part = self.X[rows], self.Y[rows], self.weights[rows]
         return fit(space, width, *part, alpha, self.intercept)
 
     def space(self, family: str, M: Any, rows: Any) -> Space:
-        return Space.of(family, M, self.X[rows], self.draws.get("pairs"))
+        return Space.of(family, M, self.X[rows], self.weights[rows], self.draws.get("pairs"))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A tried cell: its names, scores, held-out predictions and the space of the final model."""
+    """A tried cell: its names, scores, rank, held-out predictions, the space of the final model."""
 
     family: str
     metric: str
@@ -155,6 +155,7 @@ class Cell:
     width: float
     alpha: float
     scores: Any
+    rank: float
     heldout: Any
     whole: Space
 
@@ -172,54 +173,93 @@ class Cell:
 
 
 def best(cells: Any) -> Cell:
-    """The best mean score; ties go to the largest width, then to the largest ridge."""
-    top = max(cell.score for cell in cells)
-    tied = [cell for cell in cells if cell.score >= top - 1e-11 * abs(top)]
+    """The best rank; ties go to the largest width, then to the largest ridge."""
+    top = max(cell.rank for cell in cells)
+    tied = [cell for cell in cells if cell.rank >= top - 1e-11 * abs(top)]
     return max(tied, key=lambda cell: (cell.width, cell.alpha))
 
 
-def next_space(data: Data, leader: Cell, kind: str, number: int, space: Space, rows: Any) -> Space:
+def next_space(data: Data, leader: Cell, kind: str, space: Space, rows: Any) -> Space:
     """What the model of these rows at the leader's width and ridge suggests."""
     model = data.fit(space, leader.width, leader.alpha, rows)
     draw = data.draws.get("gradients")
-    at = None if draw is None else draw(len(rows), number)
+    at = None if draw is None else draw(len(rows), leader.round)
     M = learned(model, data.X[rows], data.weights[rows], kind, at)
     return data.space(leader.family, M, rows)
 
 
-def cross(width: float, alpha: float, alphas: Any) -> list[tuple[float, float]]:
-    """Half and twice the width at the ridge, and the width itself at the neighbouring ridges too."""
+@dataclass(frozen=True)
+class Spaces:
+    """The space of all rows, and that of each part."""
+
+    whole: Space
+    parts: list[Space]
+
+    @classmethod
+    def first(cls, data: Data, family: str) -> Spaces:
+        """The family as it is; no target is seen, so that all rows may have a say in its width."""
+        whole = data.space(family, np.eye(data.X.shape[1]), np.arange(len(data.X)))
+        return cls(whole, [whole] * len(data.splits))
+
+    def after(self, data: Data, leader: Cell, kind: str) -> Spaces:
+        """Each part's next one from the rows that it trains on."""
+        pairs = zip(self.parts, data.splits, strict=True)
+        parts = [next_space(data, leader, kind, space, train) for space, (train, _) in pairs]
+        if not data.whole:
+            return Spaces(parts[0], parts)
+        return Spaces(next_space(data, leader, kind, self.whole, np.arange(len(data.X))), parts)
+
+    def cells(self, data: Data, kind: str, number: int, wanted: Any) -> list[Cell]:
+        """A round tried at every (width, ridge) wanted."""
+        names = self.whole.family, kind if number else "none", number
+        return [Cell(*names, w, a, *data.cell(self.parts, w, a), self.whole) for w, a in wanted]
+
+
+def cross(width: float, alpha: float, alphas: Any, factors: Any = NEARBY) -> list[tuple[float, float]]:
+    """The width times all factors at the ridge, and itself at the neighbouring ridges too."""
     alphas = np.sort(alphas)
     place = int(np.flatnonzero(alphas == alpha)[0])
     near = alphas[max(0, place - 1) : place + 2]
-    middle = NEARBY[len(NEARBY) // 2]
-    return [(width * f, a) for f in NEARBY for a in (near if f == middle else [alpha])]
+    return [(width * f, a) for f in factors for a in (near if f == 1 else [alpha])]
 
 
-def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+def rounds(
+    data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int, looked: Any = None
+) -> list[Cell]:
     """Every cell of a track: each fold's metric from the rows that the fold trains on."""
-    everything, d = np.arange(len(data.X)), data.X.shape[1]
-    parts = [train for train, _ in data.splits]
-    whole = data.space(family, np.eye(d), everything)
-    spaces = [whole] * len(parts)
+    spaces = Spaces.first(data, family)
     tried: list[Cell] = []
     losses: list[float] = []
     wanted = [(w, a) for w in widths for a in alphas]
+    if looked is not None:
+        wanted = cross(*looked, alphas)
     for number in range(max_rounds + 1):
-        name = kind if number else "none"
-        cells = [Cell(family, name, number, w, a, *data.cell(spaces, w, a), whole) for w, a in wanted]
+        cells = spaces.cells(data, kind, number, wanted)
         tried += cells
         leader = best(cells)
-        losses.append(-leader.score)
+        losses.append(-leader.rank)
         ended = number > 0 and losses[-1] > (1 - GAIN) * min(losses[:-1])
         if ended or number == max_rounds:
             break
-        following = partial(next_space, data, leader, kind, number)
-        before = whole
-        spaces = [following(space, train) for space, train in zip(spaces, parts)]
-        whole = following(before, everything) if data.whole else spaces[0]
+        spaces = spaces.after(data, leader, kind)
         wanted = cross(leader.width, leader.alpha, alphas)
     return tried
+
+
+def path(cells: list[Cell], data: Data) -> list[Cell]:
+    """The best cells of a track up to its best round, or round 0 where that is as good."""
+    found = leaders(cells)
+    rivals = {one.round: one for one in (found[0], best(found))}
+    return found[: choice(list(rivals.values()), data).round + 1]
+
+
+def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
+    """A path gone again on other rows: its last round, tried around its last cell."""
+    spaces = Spaces.first(data, went[0].family)
+    for cell in went[:-1]:
+        spaces = spaces.after(data, cell, kind)
+    last = went[-1]
+    return spaces.cells(data, kind, last.round, cross(last.width, last.alpha, alphas, FINER))
 
 
 def leaders(cells: Any) -> list[Cell]:
@@ -235,11 +275,11 @@ def choice(found: Any, data: Data) -> Cell:
     top, every = best(found), np.arange(len(data.X))
     tied = [top]
     for cell in found:
-        d = data.losses(cell.heldout, every) - data.losses(top.heldout, every)
+        d = data.squares(cell.heldout, every) - data.squares(top.heldout, every)
         known = np.isfinite(cell.heldout).all(axis=1)
         d, v = d[known], data.weights[known]
         mean = np.average(d, weights=v)
         noise = np.sqrt(np.sum((v * (d - mean)) ** 2)) / v.sum()
         if cell.complexity < top.complexity and mean <= noise:
             tied.append(cell)
-    return min(tied, key=lambda cell: (cell.complexity, -cell.score))
+    return min(tied, key=lambda cell: (cell.complexity, -cell.rank))

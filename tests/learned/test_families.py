@@ -31,17 +31,18 @@ WEIGHTS = RNG.uniform(0.2, 3.0, N)
 WIDTHS, ALPHAS = [0.3, 1.0, 3.0], [0.01, 0.3]
 
 
-def means():
+def means(weights):
     """Mean over pairs of the squared distance, the distance and the sum of absolute differences."""
+    v = np.ones(N) if weights is None else weights
     delta = X[:, None, :] - X[None, :, :]
     squares = np.sum(delta**2, axis=2)
     tables = squares, np.sqrt(squares), np.abs(delta).sum(axis=2)
-    return [table.sum() / (N * (N - 1)) for table in tables]
+    return [v @ table @ v / v.sum() ** 2 for table in tables]
 
 
-def absolute(name, width):
+def absolute(name, width, weights=None):
     """The kernel that falls to exp(−width) at the mean distance."""
-    squares, lengths, sums = means()
+    squares, lengths, sums = means(weights)
     if name == "rbf":
         return RBF(width / squares)
     if name == "laplacian":
@@ -70,7 +71,8 @@ CASES = [
 def test_scores_are_those_of_a_grid_search(tuned, fixed, y, weights, cv, scoring, kernels) -> None:
     model = tuned(kernels, gammas=WIDTHS, alphas=ALPHAS, cv=cv).fit(X, y, weights)
     names = ["rbf", "matern12", "laplacian"] if kernels == "auto" else kernels
-    grid = {"alpha": ALPHAS, "kernel": [absolute(name, width) for name in names for width in WIDTHS]}
+    same = [absolute(name, width, weights) for name in names for width in WIDTHS]
+    grid = {"alpha": ALPHAS, "kernel": same}
     search = GridSearchCV(fixed(), grid, cv=cv, scoring=scoring, refit=False)
     search.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     offset = 1.0 if scoring == "accuracy" else 0.0
@@ -83,7 +85,7 @@ def test_scores_are_those_of_a_grid_search(tuned, fixed, y, weights, cv, scoring
     best = model.best_index_
     assert table["params"][best] == model.best_params_
     assert table["mean_test_score"][best] == model.best_score_
-    kernel = absolute(model.best_params_["kernel"], model.best_params_["gamma"])
+    kernel = absolute(model.best_params_["kernel"], model.best_params_["gamma"], weights)
     assert model.kernel_ == model.best_params_["kernel"]
     assert_allclose(model.gamma_, kernel.gamma, rtol=1e-10)
     again = fixed(kernel, alpha=model.alpha_).fit(X, y, weights)

@@ -28,21 +28,10 @@ Y = np.sin(2 * X[:, 0]) + 0.2 * RNG.standard_normal(60)
 NEW = RNG.standard_normal((8, 2))
 
 
-_ROWS_COUNT = (
-    "widths are relative to the mean distance of the rows, where a row that comes twice counts twice"
-)
-
-
-def explained(estimator: Any) -> dict[str, str]:
-    """The checks that cannot hold, and why."""
-    where = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{rows}_data": _ROWS_COUNT for rows in where}
-
-
 TINY = ALL | {"gammas": [1.0], "alphas": [0.1, 1.0]}
 
 
-@parametrize_with_checks([LSSVRCV(**TINY), LSSVCCV(**TINY)], expected_failed_checks=explained)
+@parametrize_with_checks([LSSVRCV(**TINY), LSSVCCV(**TINY)])
 def test_scikit_learn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -80,7 +69,8 @@ def test_threads_and_seeds(rows) -> None:
         assert_array_equal(one.predict(NEW), other.predict(NEW))
         assert_array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
     if rows is not None:
-        seeds = [LSSVRCV(**ALL, metric_rows=rows, random_state=s).fit(X, Y) for s in (0, None, 7)]
+        few = ALL | {"metric_rows": 15}  # of the 40 that may teach; with 30 there is one way to draw
+        seeds = [LSSVRCV(**few, random_state=s).fit(X, Y) for s in (0, None, 7)]
         zero, none, seven = ([one["score"] for one in model.metric_history_] for model in seeds)
         assert zero == none
         assert seven != zero

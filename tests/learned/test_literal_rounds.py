@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
-from tests.learned.literal_twin import Data, choice, leaders, rounds
+from tests.learned.comparison import same_search
+from tests.learned.literal_twin import Data, leaders, rounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
@@ -48,33 +48,10 @@ def targets(what):
     return y, np.where(y[:, None] == np.arange(3), 1.0, -1.0)
 
 
-def compare(model, data, tracks, *, new=NEW):
-    """Scores of all cells, the choice, its held-out predictions and the final model."""
-    table, cells = model.cv_results_, []
-    for family, kind in tracks:
-        cells += rounds(data, family, kind, WIDTHS, ALPHAS, ROUNDS)
-    known = {cell.key: cell for cell in cells}
-    found = {}
-    for place, names in enumerate(table["params"]):
-        order = [names[name] for name in ("kernel", "metric", "round", "gamma", "alpha")]
-        found[(*order[:3], round(order[3], 10), order[4])] = place
-    assert found.keys() == known.keys()
-    for key, place in found.items():
-        scores = [table[f"split{i}_test_score"][place] for i in range(len(data.splits))]
-        assert_allclose(scores, known[key].scores, rtol=1e-8, atol=1e-10, err_msg=str(key))
-    chosen = choice(leaders(cells), data)
-    assert known[chosen.key] is known[list(found)[list(found.values()).index(model.best_index_)]]
-    assert_allclose(model.best_score_, chosen.score, rtol=1e-8)
-    heldout = model.heldout_prediction_.reshape(len(data.X), -1)
-    assert_allclose(heldout, chosen.heldout, rtol=1e-8, atol=1e-8)
-    final = data.fit(chosen.whole, chosen.width, chosen.alpha, np.arange(len(data.X)))
-    assert_allclose(model.expansion_.predict(new), final(new), rtol=1e-8, atol=1e-8)
-    history = [
-        (h["kernel"], h["metric"], h["round"], round(h["gamma"], 10), h["alpha"], h["score"])
-        for h in model.metric_history_
-    ]
-    assert sorted(h[:5] for h in history) == sorted(cell.key for cell in leaders(cells))
-    return chosen, cells
+def compare(model, data, tracks):
+    """Every cell of the tracks, the choice, its held-out predictions and the final model."""
+    cells = [one for track in tracks for one in rounds(data, *track, WIDTHS, ALPHAS, ROUNDS)]
+    same_search(model, cells, data, NEW, [(one, N) for one in leaders(cells)])
 
 
 def split(cv, y, groups=None):

@@ -1,4 +1,4 @@
-"""Metrics from some of the rows, scores from the folds set aside: refits that literally do so."""
+"""Paths found on few rows and gone again on many; scores from folds set aside: literal refits."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.search import learning
-from tests.learned.literal_twin import Cell, Data, Space, best, choice, cross, leaders, rounds
+from onefold.search import learning, subsamples
+from tests.learned.comparison import same_search
+from tests.learned.literal_twin import Cell, Data, best, cross, leaders, path, replay, rounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
 RNG = np.random.default_rng(4)
-N, D, SOME = 80, 3, 30
+N, D, FEW, MOST = 80, 3, 24, 3
 X = RNG.standard_normal((N, D)) + np.array([0.0, 2.0, 0.0])
 NEW = RNG.standard_normal((6, D)) + np.array([0.0, 2.0, 0.0])
 SIGNAL = np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 0] * X[:, 2] + 0.05 * RNG.standard_normal(N)
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GROUPS = np.repeat(np.arange(20), 4)
 WIDTHS, ALPHAS, ROUNDS = [0.3, 1.0, 3.0], [0.01, 0.1, 1.0], 2
+GRID = {"gammas": WIDTHS, "alphas": ALPHAS, "max_rounds": ROUNDS}
 SPLITTERS = [
     KFold(5, shuffle=True, random_state=1),
     GroupKFold(4),
@@ -30,86 +32,97 @@ SPLITTERS = [
     [(np.arange(60), np.arange(62, 80))],
 ]
 AUTO = [("rbf", "full"), ("matern12", "diagonal"), ("matern12", "full"), ("laplacian", "diagonal")]
+# All rows; more than the paths were found on; hardly more, where going again does not pay.
+METRIC_ROWS = [None, 40, FEW + 2]
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch):
+    """Small numbers in place of thousands."""
+    monkeypatch.setattr(learning, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(subsamples, "_ASIDE_ROWS", 20)
+    monkeypatch.setattr(subsamples, "_JUDGES", 12)
 
 
 class Twin:
-    """The rows and splits that the library draws; everything after that by itself."""
+    """The rows that the library draws; everything after that by itself."""
 
     def __init__(self, model, y, Y, weights, *, labels=False, intercept=True):
         setup = model.set_up(X, y, weights, GROUPS)
-        splits = setup.scoring.splits
-        aside = learning._set_aside(splits)
-        left = np.concatenate([splits.left_out[i] for i in aside])
-        self.rows = learning._drawn(setup, setup.learning.rows, left)
-        judging = learning._judging(splits, self.rows, aside, setup.seed or 0)
-        pairs = [self.pair(judging, i, len(self.rows)) for i in range(len(judging.tests))]
-        assert not np.isin(self.rows, left).any()
-        weight = None if weights is None else weights[self.rows]
-        part = X[self.rows], Y[self.rows]
-        self.small = Data(*part, pairs, weight, intercept=intercept, whole=False)
-        self.whole = Data(
-            X, Y, [self.pair(splits, i, N) for i in aside], weights, intercept=intercept, labels=labels
+        splits, seed = setup.scoring.splits, setup.seed or 0
+        pairs = [
+            (np.setdiff1d(np.arange(N), left), test) for left, test in zip(splits.left_out, splits.tests)
+        ]
+        size, self.all = model.metric_rows or FEW, model.metric_rows is None
+        found = subsamples.divide(splits, setup.task, size, seed)
+        generator = np.random.default_rng([seed, 1])
+        few = subsamples.drawn(found.teachers, setup.task, FEW, generator)
+        aside = np.unique(np.concatenate([splits.left_out[i] for i in found.aside]))
+        # Rows set aside neither teach nor judge, judges do not teach.
+        assert not np.isin(aside, [*found.teachers, *found.judges]).any()
+        assert not np.isin(found.judges, found.teachers).any()
+        assert set(few) <= set(found.teachers)
+        assert found.judges.size <= 12 + 2
+        self.few, self.teachers = few.size, found.teachers.size
+        options = {"intercept": intercept, "whole": False}
+        self.first, self.again = (
+            Data(X[rows], Y[rows], [part], None if weights is None else weights[rows], **options)
+            for some in (few, found.teachers)
+            for rows in [np.concatenate([some, found.judges])]
+            for part in [(np.arange(some.size), np.arange(some.size, rows.size))]
         )
+        scored = pairs if self.all else [pairs[i] for i in found.aside]
+        self.whole = Data(X, Y, scored, weights, intercept=intercept, labels=labels)
 
-    @staticmethod
-    def pair(splits, i, n):
-        return np.setdiff1d(np.arange(n), splits.left_out[i]), splits.tests[i]
-
-    def learn(self, tracks):
-        """The best cell of every track on the rows drawn, tried again on all rows."""
-        found, history = {}, []
+    def search(self, tracks):
+        """The cells that are compared, and what led each group on the way."""
+        paths, history = {}, []
         for family, kind in tracks:
-            cells = rounds(self.small, family, kind, WIDTHS, ALPHAS, ROUNDS)
-            history += leaders(cells)
-            # The best round of a track against the kernel before anything is learned.
-            rivals = {best(leaders(cells)).key, *(one.key for one in leaders(cells) if not one.round)}
-            top = choice([one for one in leaders(cells) if one.key in rivals], self.small)
-            found[top.key] = top
-        return list(found.values()), {cell.key for cell in history}
+            cells = rounds(self.first, family, kind, WIDTHS, ALPHAS, ROUNDS)
+            history += [(one, self.few) for one in leaders(cells)]
+            went = path(cells, self.first)
+            paths.setdefault((family, kind if len(went) > 1 else "none"), (kind, went))
+        ordered = sorted(paths.values(), key=lambda one: -one[1][-1].rank)
+        if self.all:
+            return self.on_all_rows(ordered, history)
+        ordered = ordered[:MOST]
+        members = [went[-1] for _, went in ordered]
+        if self.teachers > 1.3 * FEW:
+            members = [best(replay(self.again, kind, went, ALPHAS)) for kind, went in ordered]
+            history += [(one, self.teachers) for one in members]
+        return [self.with_its_metric(one) for one in members], history
 
-    def again(self, top):
-        spaces = [top.whole] * len(self.whole.splits)
-        scores, heldout = self.whole.cell(spaces, top.width, top.alpha)
-        return Cell(top.family, top.metric, top.round, top.width, top.alpha, scores, heldout, top.whole)
+    def on_all_rows(self, paths, history):
+        """Every path again, and the families as they are."""
+        wanted = {(w[0].family, kind if len(w) > 1 else "none"): (kind, w) for kind, w in paths}
+        wanted |= {(w[0].family, "none"): (kind, w[:1]) for kind, w in paths}
+        cells = [one for kind, went in wanted.values() for one in replay(self.whole, kind, went, ALPHAS)]
+        return cells, history + [(one, N) for one in leaders(cells)]
 
-
-def compare(model, twin, tracks):
-    tops, history = twin.learn(tracks)
-    known = {top.key: twin.again(top) for top in tops}
-    names = ("kernel", "metric", "round", "gamma", "alpha")
-    table = model.cv_results_
-    found = [tuple(one[name] for name in names) for one in table["params"]]
-    found = [(*one[:3], round(one[3], 10), one[4]) for one in found]
-    assert set(found) == set(known)
-    for place, key in enumerate(found):
-        scores = [table[f"split{i}_test_score"][place] for i in range(len(twin.whole.splits))]
-        assert_allclose(scores, known[key].scores, rtol=1e-8, atol=1e-10, err_msg=str(key))
-    chosen = choice(list(known.values()), twin.whole)
-    assert found[model.best_index_] == chosen.key
-    heldout = model.heldout_prediction_.reshape(N, -1)
-    assert_allclose(heldout, chosen.heldout, rtol=1e-8, atol=1e-8)
-    final = twin.whole.fit(chosen.whole, chosen.width, chosen.alpha, np.arange(N))
-    assert_allclose(model.expansion_.predict(NEW), final(NEW), rtol=1e-8, atol=1e-8)
-    keys = {
-        (*(h[n] for n in names[:3]), round(h["gamma"], 10), h["alpha"]) for h in model.metric_history_
-    }
-    assert keys == history
-    assert {h["rows"] for h in model.metric_history_} == {len(twin.rows)}
+    def with_its_metric(self, top):
+        """The cell on all rows, with the metric that the teachers gave."""
+        found = self.whole.cell([top.whole] * len(self.whole.splits), top.width, top.alpha)
+        return Cell(top.family, top.metric, top.round, top.width, top.alpha, *found, top.whole)
 
 
-@pytest.mark.parametrize("cv", SPLITTERS, ids=lambda cv: type(cv).__name__)
-@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
-def test_every_splitter(estimator, cv) -> None:
-    model = estimator(
-        "auto", metric="auto", gammas=WIDTHS, alphas=ALPHAS, cv=cv, max_rounds=ROUNDS, metric_rows=SOME
-    ).fit(X, SIGNAL, WEIGHTS, GROUPS)
-    twin = Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV)
-    compare(model, twin, AUTO)
+def compare(model, twin, tracks=AUTO):
+    cells, history = twin.search(tracks)
+    return same_search(model, cells, twin.whole, NEW, history)
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
-@pytest.mark.parametrize("what", ["two", "labels", "classes"])
-def test_every_task(what, weights) -> None:
+@pytest.mark.parametrize("rows", METRIC_ROWS)
+@pytest.mark.parametrize(("cv", "estimator"), list(zip(SPLITTERS, [LSSVRCV, KernelRidgeCV] * 3)))
+def test_every_splitter(estimator, cv, rows) -> None:
+    model = estimator("auto", metric="auto", cv=cv, metric_rows=rows, **GRID)
+    model.fit(X, SIGNAL, WEIGHTS, GROUPS)
+    compare(model, Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV))
+
+
+@pytest.mark.parametrize("rows", METRIC_ROWS)
+@pytest.mark.parametrize(
+    ("what", "weights"), [("two", None), ("labels", None), ("labels", WEIGHTS), ("classes", WEIGHTS)]
+)
+def test_every_task(what, weights, rows) -> None:
     if what == "two":
         y = Y = np.column_stack([SIGNAL, X[:, 1] ** 2])
     elif what == "labels":
@@ -120,23 +133,31 @@ def test_every_task(what, weights) -> None:
         Y = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
     labels = what != "two"
     cv = StratifiedKFold(5, shuffle=True, random_state=0) if labels else SPLITTERS[0]
-    model = (LSSVCCV if labels else LSSVRCV)(
-        "auto",
-        metric="auto",
-        gammas=WIDTHS,
-        alphas=ALPHAS,
-        cv=cv,
-        max_rounds=ROUNDS,
-        metric_rows=SOME,
-        random_state=5,
-    ).fit(X, y, weights)
-    compare(model, Twin(model, y, Y, weights, labels=labels), AUTO)
+    kind = LSSVCCV if labels else LSSVRCV
+    model = kind("auto", metric="auto", cv=cv, metric_rows=rows, random_state=5, **GRID)
+    compare(model.fit(X, y, weights), Twin(model, y, Y, weights, labels=labels))
 
 
-def test_the_metrics_never_see_a_target_of_the_folds_set_aside() -> None:
+def test_the_regimes_are_all_there() -> None:
+    """Rounds that were learned, paths gone again, no more than three tracks beyond `metric_rows`."""
+    found = {}
+    for rows in METRIC_ROWS:
+        model = LSSVRCV("auto", metric="auto", cv=SPLITTERS[0], metric_rows=rows, **GRID).fit(X, SIGNAL)
+        found[rows] = model
+        assert any(one["round"] for one in model.cv_results_["params"])
+    told = {rows: {one["rows"] for one in model.metric_history_} for rows, model in found.items()}
+    # Of 80 rows two folds of 16 are set aside, a third one judges: 32 are left to teach.
+    assert told == {None: {FEW, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
+    assert len(found[None].cv_results_["params"]) > 3 * MOST
+    assert len(found[40].cv_results_["params"]) == MOST
+    assert np.isfinite(found[None].heldout_prediction_).all()
+    assert np.isfinite(found[40].heldout_prediction_).sum() == 32
+
+
+@pytest.mark.parametrize("rows", METRIC_ROWS[1:])
+def test_the_metrics_never_see_a_target_of_the_folds_set_aside(rows) -> None:
     """Other targets there, and the metric and the held-out model of these folds are the same."""
-    cv = KFold(5)
-    settings = {"metric": "full", "gammas": WIDTHS, "alphas": [0.1], "cv": cv, "metric_rows": SOME}
+    settings = {"metric": "full", "gammas": WIDTHS, "alphas": [0.1], "cv": KFold(5), "metric_rows": rows}
     one = LSSVRCV("rbf", **settings).fit(X, SIGNAL)
     tested = np.isfinite(one.heldout_prediction_)
     assert 0 < tested.sum() <= N / 2
@@ -144,26 +165,25 @@ def test_the_metrics_never_see_a_target_of_the_folds_set_aside() -> None:
     for first, second in zip(one.metric_history_, other.metric_history_, strict=True):
         assert first["gamma"] == second["gamma"]
         assert_allclose(first["score"], second["score"], rtol=1e-9)
+    assert one.best_params_["round"] > 0
+    assert_allclose(one.metric_, other.metric_, rtol=1e-9, atol=1e-12)
 
 
 def test_a_first_look_starts_round_0(monkeypatch) -> None:
-    """Of a long table: width and ridge of each family are those that are best on some of its rows."""
+    """Width and ridge of each family are those that are best on some of the rows."""
+    monkeypatch.setattr(learning, "FIRST_ROWS", N)
     monkeypatch.setattr(learning, "_LOOK", 20)
-    cv = KFold(4, shuffle=True, random_state=3)
-    model = LSSVRCV("laplacian", metric="diagonal", gammas=WIDTHS, alphas=ALPHAS, cv=cv, max_rounds=1)
-    model.fit(X, SIGNAL, WEIGHTS)
-    rows = np.sort(np.random.default_rng([0, 1]).choice(N, 20, replace=False))
+    cv, track = KFold(4, shuffle=True, random_state=3), ("laplacian", "diagonal")
+    model = LSSVRCV(track[0], metric=track[1], cv=cv, **GRID).fit(X, SIGNAL, WEIGHTS)
+    rows = np.sort(np.random.default_rng([0, 2]).choice(N, 20, replace=False))
     place = np.full(N, -1)
     place[rows] = np.arange(20)
     pairs = [(place[np.intersect1d(a, rows)], place[np.intersect1d(b, rows)]) for a, b in cv.split(X)]
     small = Data(X[rows], SIGNAL[rows, None], pairs, WEIGHTS[rows])
-    found = leaders(rounds(small, "laplacian", "diagonal", WIDTHS, ALPHAS, 0))[0]
+    (look,) = leaders(rounds(small, *track, WIDTHS, ALPHAS, 0))
     first = [one for one in model.cv_results_["params"] if one["round"] == 0]
-    wanted = cross(found.width, found.alpha, ALPHAS)
+    wanted = cross(look.width, look.alpha, ALPHAS)
     assert sorted((one["gamma"], one["alpha"]) for one in first) == sorted(wanted)
-    spaces = [Space.of("laplacian", np.eye(D), X)] * 4
     whole = Data(X, SIGNAL[:, None], list(cv.split(X)), WEIGHTS)
-    for place, one in enumerate(model.cv_results_["params"]):
-        if one["round"] == 0:
-            scores, _ = whole.cell(spaces, one["gamma"], one["alpha"])
-            assert_allclose(model.cv_results_["mean_test_score"][place], scores.mean(), rtol=1e-8)
+    cells = rounds(whole, *track, WIDTHS, ALPHAS, ROUNDS, looked=(look.width, look.alpha))
+    same_search(model, cells, whole, NEW, [(one, N) for one in leaders(cells)])

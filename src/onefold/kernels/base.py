@@ -118,8 +118,12 @@ class Kernel(ABC):
     exponent_order: ClassVar[float] = 1.0
     """The width grows with this power of the exponent."""
 
-    def mean_exponent(self, rows: Array) -> float:
-        """The mean, over pairs of different rows, of the exponent that the kernel is a function of."""
+    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+        r"""Σ_ij v_i v_j D_ij / (Σ_i v_i)², D being the exponent that the kernel is a function of.
+
+        All pairs count, a row with itself too, so that a row of weight 2 is one that comes twice.
+        1 where the rows are all the same.
+        """
         return 1.0
 
     def with_metric(self, values: Any) -> Self:

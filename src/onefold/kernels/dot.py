@@ -6,16 +6,23 @@ Of the linear kernel ∇ₓ k(x, z) = z, of the polynomial one
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.metric import Transform
-from onefold.kernels.width import WidthKernel, inner_products, squared_norms, weighted_sums
-from onefold.linalg import Array, namespace
+from onefold.kernels.width import (
+    WidthKernel,
+    inner_products,
+    shares,
+    squared_norms,
+    usable_mean,
+    weighted_sums,
+)
+from onefold.linalg import Array, like, namespace
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,9 @@ class Polynomial(WidthKernel):
     def diagonal(self, A: Array) -> Array:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
-    def mean_exponent(self, rows: Array) -> float:
-        squares = squared_norms(self.transform(rows)(rows))
-        mean = float(namespace(squares).mean(squares))
-        return mean if mean > 0 and math.isfinite(mean) else 1.0
+    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+        squares = squared_norms(self.transform(rows)(rows))  # of a row with itself
+        return usable_mean(float(like(shares(weight, rows.shape[0]), squares) @ squares))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onefold.kernels.base import Tile
-from onefold.kernels.width import WidthKernel, outer_sum
-from onefold.linalg import Array, exp_in_place, l1_exponentials, like, namespace, ones, signed_sums
+from onefold.kernels.width import WidthKernel, outer_sum, shares, usable_mean
+from onefold.linalg import Array, exp_in_place, l1_exponentials, namespace, ones, signed_sums, to_numpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,14 +59,15 @@ class Laplacian(WidthKernel):
     def learns(self) -> tuple[str, ...]:
         return ("diagonal",)
 
-    def mean_exponent(self, rows: Array) -> float:
-        # Σ_{i<j} |x_i − x_j| = Σ_k (2k − n + 1) x_(k), x_(0) ≤ x_(1) ≤ … the sorted numbers of a column
-        xp, n = namespace(rows), rows.shape[0]
-        ordered = xp.sort(self.transform(rows)(rows), axis=0)
-        places = 2.0 * np.arange(n) - (n - 1)
-        total = float(xp.sum(like(places, ordered) @ (ordered - ordered[:1, :])))
-        mean = 2.0 * total / (n * (n - 1)) if n > 1 else 0.0
-        return mean if 0 < mean < np.inf else 1.0
+    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+        # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
+        moved = to_numpy(self.transform(rows)(rows)).astype(np.float64)
+        order = np.argsort(moved, axis=0, kind="stable")
+        ordered = np.take_along_axis(moved, order, axis=0)
+        share = shares(weight, len(moved))[order]
+        up_to = np.cumsum(share, axis=0)
+        between = (up_to - share) - (up_to[-1] - up_to)
+        return usable_mean(2.0 * float(np.sum(share * between * (ordered - ordered[:1]))))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         tile, transform = self(rows, landmarks), self.transform(rows)

@@ -31,9 +31,10 @@ from onefold.kernels.distances import (
 from onefold.kernels.width import (
     WidthKernel,
     inner_products,
-    mean_over_pairs,
     outer_sum,
+    shares,
     squared_norms,
+    usable_mean,
     weighted_sums,
 )
 from onefold.linalg import (
@@ -41,6 +42,7 @@ from onefold.linalg import (
     clip_in_place,
     exp_in_place,
     is_sparse,
+    like,
     namespace,
     ones,
     root_in_place,
@@ -105,7 +107,7 @@ class _Radial(WidthKernel):
     def pairs(self, A: Array, B: Array) -> Array:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
-    def mean_exponent(self, rows: Array) -> float:
+    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
         if not is_sparse(rows):
             rows = rows - namespace(rows).mean(rows, axis=0)[None, :]
         moved = self.transform(rows)(rows)
@@ -113,7 +115,9 @@ class _Radial(WidthKernel):
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = zero_diagonal(clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
-        return mean_over_pairs(squares if self.exponent_order == 1.0 else root_in_place(squares))
+        distances = squares if self.exponent_order == 1.0 else root_in_place(squares)
+        share = like(shares(weight, rows.shape[0]), distances)
+        return usable_mean(float(share @ (distances @ share)))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit

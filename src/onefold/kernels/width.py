@@ -107,12 +107,14 @@ def squared_norms(A: Array) -> Array:
     return namespace(A).sum(A * A, axis=1)
 
 
-def mean_over_pairs(distances: Array) -> float:
-    """The mean of a square array off its diagonal, 1 where that is 0: rows that are all the same."""
-    n = distances.shape[0]
-    total = float(namespace(distances).sum(distances))
-    mean = total / (n * (n - 1)) if n > 1 else 0.0
-    return mean if mean > 0 and np.isfinite(mean) else 1.0
+def shares(weight: Any | None, n: int) -> Any:
+    """Weights of n rows that add up to 1."""
+    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+
+
+def usable_mean(mean: float) -> float:
+    """A mean distance to divide by: 1 where it is 0, as of rows that are all the same."""
+    return mean if 0 < mean < np.inf else 1.0
 
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:

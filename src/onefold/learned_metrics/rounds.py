@@ -112,4 +112,5 @@ def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     rows = np.arange(n)
     if n > _PAIRS_OF:
         rows = np.sort(np.random.default_rng(seed).choice(n, _PAIRS_OF, replace=False))
-    return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows)))
+    weight = None if problem.root_weight is None else to_numpy(problem.root_weight)[rows] ** 2
+    return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))

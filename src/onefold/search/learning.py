@@ -75,12 +75,12 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
     if n <= FIRST_ROWS:
         strategy = _rounds(setup, learning, setup.run, setup.scoring, whole=True)
         found = run_search(strategy, setup.scoring, callback)
-        return LearnedSearch(found, setup.scoring, _history(found))
+        return LearnedSearch(found, setup.scoring, _history(found, n))
     division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0, set_aside=False)
-    paths, first, _ = _find_paths(setup, learning, division, callback)
+    paths, first, judging = _find_paths(setup, learning, division, callback)
     again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
     found = run_search(again, setup.scoring, callback)
-    return LearnedSearch(found, setup.scoring, _history(first) + _history(found))
+    return LearnedSearch(found, setup.scoring, _history(first, _teachers(judging)) + _history(found, n))
 
 
 def _with_folds_aside(
@@ -89,13 +89,13 @@ def _with_folds_aside(
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
     division = divide(splits, setup.task, learning.rows, setup.seed or 0, set_aside=True)
     paths, learned, scoring = _find_paths(setup, learning, division, callback)
-    history = _history(learned)
+    history = _history(learned, _teachers(scoring))
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
     if division.teachers.size > _AGAIN * FIRST_ROWS:
         scoring = judged(setup.problem, setup.task, division.teachers, division.judges)
         again = _replay(setup, exact_run(scoring), paths, scoring.parts, whole=False)
         learned = run_search(again, scoring, callback)
-        members, history = learned.leaders, history + _history(learned)
+        members, history = learned.leaders, history + _history(learned, _teachers(scoring))
     members = worth_fitting(members, learned.ledger, scoring, blend=learning.blend)
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
     # Rows that are held out cost least at the end.
@@ -184,15 +184,20 @@ def _replay(setup: Setup, run: Run, paths: list[Path], parts: Any, *, whole: boo
     return Replay(run, paths, parts, setup.alphas, isotropic=whole, whole=whole, seed=seed)
 
 
-def _history(found: SearchResult) -> list[dict[str, Any]]:
-    """The best cell of every group, and from how many rows it was learned."""
+def _teachers(scoring: Scoring) -> int:
+    """How many rows of a scoring by judges are not judges."""
+    return scoring.problem.n - sum(len(part) for part in scoring.parts or [])
+
+
+def _history(found: SearchResult, rows: int) -> list[dict[str, Any]]:
+    """The best cell of every group, and on how many rows the tracks were gone through."""
     ledger = found.ledger
     return [
         dict(one.candidate.params)
         | {
             "alpha": float(ledger.alphas[one.ridge]),
             "score": ledger.score(one.index, one.ridge),
-            "rows": one.candidate.run.problem.n,
+            "rows": rows,
         }
         for one in found.leaders
     ]

@@ -11,7 +11,7 @@ a fraction of the cost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ class _Rounds:
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""
         run, first = self._run, len(self.candidates)
-        kernel = last.whole.kernel
+        kernel, own = last.whole.kernel, replace(run, shared=None)  # landmarks follow the metric
         for width in widths if kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
             names |= {"round": last.number, "gamma": float(width)}
@@ -116,7 +116,7 @@ class _Rounds:
                 new = Candidate(run, last.whole.at(width), names)
             else:
                 kernels = last.part_kernels(width, len(self._parts))
-                new = CrossFittedCandidate(run, last.whole.at(width), names, self._parts, kernels)
+                new = CrossFittedCandidate(own, last.whole.at(width), names, self._parts, kernels)
             self.candidates = [*self.candidates, new]
         return list(range(first, len(self.candidates)))
 
