@@ -93,7 +93,9 @@ def plan(
             raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
         check_learnable(chosen, streamed=False)
         tracks = tracks_of(families, metric, X)
-        learning = Learning(tracks, [1.0] * widths, LSSVRCV().max_rounds, min(size.n, METRIC_ROWS))
+        learning = Learning(
+            tracks, [1.0] * widths, LSSVRCV().max_rounds, min(size.n, METRIC_ROWS), blend
+        )
         return _of_metrics(chosen, size, load, learning, blend)
 
 

@@ -3,12 +3,13 @@ r"""What a search with learned metrics will cost, before it runs (:mod:`onefold.
 In multiply-adds; c n³ is one fit of n rows by Cholesky's factorisation, with k folds, f families, t
 tracks and r rounds:
 
-    a look at 600 rows    f × widths closed forms, all ridges each
-    rounds on 1500 rows   5 f cells, then r t rounds of 1 fit for the metric and 5 cells
-    again, few rows       r fits for the metric and 6 cells on each of the 3 best paths
-    again, all rows       each in k + 1 or k fits of the rows outside a fold, and 6 f closed forms
+    rounds on 1500 rows   f × widths × half of the ridges, then r t rounds of 1 fit for the metric and 5
+                          cells
+    again, few rows       1 fit for the metric and 5 cells of each track
+    again, all rows       each in k + 1 or k fits of the rows outside a fold, and 5 f closed forms
 
-How many rounds are worth while is not known before; four are reckoned with.
+How many rounds are worth while, and how many tracks a blend gives weight, is not known before; four and
+three are reckoned with.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from onefold.approximations import Workload
-from onefold.search.learning import _AGAIN, _LOOK, _MOST_MEMBERS, FIRST_ROWS
+from onefold.search.learning import _AGAIN, FIRST_ROWS
 from onefold.search.setup import Learning
 from onefold.search.subsamples import _ASIDE_ROWS, _ASIDE_SHARE
 from onefold.smoothers import choose_route
 
 _ROUNDS = 4  # that a track usually goes
 _CROSS = 5  # cells of a round: three widths, two more ridges
-_FINER = 6  # cells of the last one, where a path is gone again
+_FINER = 5  # cells of the last one, where a path is gone again
 _GRADIENT_ROWS = 1500
 _SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 _MEMBERS = 3  # of a usual blend
@@ -82,16 +83,13 @@ def work_on_few_rows(learning: Learning, size: Size) -> list[Work]:
         return []
     rows, tracks = size.teachers(FIRST_ROWS), len(learning.tracks)
     families, rounds = len({track.name for track in learning.tracks}), _rounds(learning)
-    looks = families * len(learning.widths) * size.fit(_LOOK, size.alphas, heldout=True)
-    cells = _CROSS * (families + rounds * tracks) * size.fit(rows)
-    found = [
-        Work(f"a look at {_LOOK} rows", _LOOK, looks),
-        Work(f"rounds on {rows} rows", rows, cells + rounds * tracks * size.learn(rows)),
-    ]
+    first = families * len(learning.widths) * size.fit(rows, ceil(size.alphas / 2))
+    cells = first + _CROSS * rounds * tracks * size.fit(rows)
+    found = [Work(f"rounds on {rows} rows", rows, cells + rounds * tracks * size.learn(rows))]
     teachers = size.teachers(learning.rows)
     if learning.rows < size.n and teachers > _AGAIN * FIRST_ROWS:
-        again = rounds * size.learn(teachers) + _FINER * size.fit(teachers)
-        found.append(Work(f"again on {teachers}", teachers, min(tracks, _MOST_MEMBERS) * again))
+        again = size.learn(teachers) + _FINER * size.fit(teachers)
+        found.append(Work(f"again on {teachers}", teachers, tracks * again))
     return found
 
 
@@ -99,7 +97,7 @@ def learned_load(load: Workload, learning: Learning, size: Size, *, blend: bool)
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
     before = sum(work.multiply_adds for work in work_on_few_rows(learning, size))
     if learning.rows < size.n:
-        kernels = min(len(learning.tracks), _MOST_MEMBERS)
+        kernels = min(len(learning.tracks), _MEMBERS if blend else 2)
         return replace(load, kernels=kernels, alphas=1, before=before)
     n, folds, rounds = size.n, size.folds, _rounds(learning)
     families, outside = len({track.name for track in learning.tracks}), n * (1 - 1 / folds)
@@ -126,11 +124,9 @@ def left_out(learning: Learning, size: Size) -> list[str]:
         return []
     if learning.rows >= size.n:
         return [f"rounds of all rows: those found on {size.teachers(FIRST_ROWS)} are gone again"]
-    rows, tracks = size.teachers(learning.rows), len(learning.tracks)
-    found = [f"metrics of all rows: they are learned from {rows}"]
-    if tracks > _MOST_MEMBERS:
-        found.append(
-            f"{tracks - _MOST_MEMBERS} of {tracks} kernels: the best {_MOST_MEMBERS} are fitted"
-        )
+    found = [
+        f"metrics of all rows: they are learned from {size.teachers(learning.rows)}",
+        f"some of {len(learning.tracks)} kernels: those without weight in a first blend are not fitted",
+    ]
     scored = f"the {size.aside} set aside score, as no metric has seen them"
     return [*found, f"{size.folds - size.aside} of {size.folds} folds: {scored}"]
