@@ -10,7 +10,8 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from tests.learned.comparison import same_search
-from tests.learned.literal_twin import Data, leaders, rounds
+from tests.learned.literal_search import leaders, rounds
+from tests.learned.literal_twin import Data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 

@@ -10,7 +10,8 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.search import learning, subsamples
 from tests.learned.comparison import same_search
-from tests.learned.literal_twin import Cell, Data, best, cross, leaders, path, replay, rounds
+from tests.learned.literal_search import Cell, best, cross, leaders, path, replay, rounds
+from tests.learned.literal_twin import Data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
