@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from onefold._version import __version__
 
 if TYPE_CHECKING:
-    from onefold.approximations import plan
     from onefold.estimators import (
         LSSVC,
         LSSVCCV,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         SparseLSSVC,
         SparseLSSVR,
     )
+    from onefold.estimators.planning import plan
     from onefold.saving import load, save
     from onefold.trust_check.check import trust
 
@@ -44,7 +44,7 @@ __all__ = [
 # Importing onefold costs nothing until one of its names is used.
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
-    "plan": "onefold.approximations",
+    "plan": "onefold.estimators.planning",
     "save": "onefold.saving",
     "trust": "onefold.trust_check.check",
 }

@@ -94,16 +94,15 @@ def cross(width: float, alpha: float, alphas: Any, factors: Any = NEARBY) -> lis
     return [(width * f, a) for f in factors for a in (near if f == 1 else [alpha])]
 
 
-def rounds(
-    data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int, looked: Any = None
-) -> list[Cell]:
-    """Every cell of a track: each fold's metric from the rows that the fold trains on."""
+def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+    """Every cell of a track: each fold's metric from the rows that the fold trains on.
+
+    Where some rows judge the others, round 0 has every other ridge.
+    """
     spaces = Spaces.first(data, family)
     tried: list[Cell] = []
     losses: list[float] = []
-    wanted = [(w, a) for w in widths for a in alphas]
-    if looked is not None:
-        wanted = cross(*looked, alphas)
+    wanted = [(w, a) for w in widths for a in (alphas if data.whole else alphas[::2])]
     for number in range(max_rounds + 1):
         cells = spaces.cells(data, kind, number, wanted)
         tried += cells
@@ -125,9 +124,14 @@ def path(cells: list[Cell], data: Data) -> list[Cell]:
 
 
 def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
-    """A path gone again on other rows: its last round, tried around its last cell."""
-    spaces = Spaces.first(data, went[0].family)
-    for cell in went[:-1]:
+    """A path gone again on other rows: its last round, tried around its last cell.
+
+    All rounds are gone again; or the last alone, from the metric that the path had come to.
+    """
+    spaces, steps = Spaces.first(data, went[0].family), went[:-1]
+    if steps and not data.whole:
+        spaces, steps = Spaces(went[-2].whole, [went[-2].whole]), went[-2:-1]
+    for cell in steps:
         spaces = spaces.after(data, cell, kind)
     last = went[-1]
     return spaces.cells(data, kind, last.round, cross(last.width, last.alpha, alphas, FINER))

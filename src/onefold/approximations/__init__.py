@@ -7,7 +7,7 @@ from onefold.approximations.grid import Grid
 from onefold.approximations.iterative.model import ConjugateGradients
 from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
-from onefold.approximations.planning import Auto, Plan, plan
+from onefold.approximations.planning import Auto, Plan
 from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register, registered
 from onefold.approximations.run import Run
@@ -29,7 +29,6 @@ __all__ = [
     "SmoothingModel",
     "Toeplitz",
     "Workload",
-    "plan",
     "register",
     "registered",
     "resolve_approximation",

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from onefold.approximations.base import Approximation, Model
 from onefold.approximations.exact import Exact
-from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
@@ -25,14 +22,25 @@ from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.memory import available_memory
 from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import count_workers, thread_budget, use_threads
+from onefold.machine.threads import count_workers, thread_budget
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
 _MEMORY_SHARE = 0.5
-_NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
+NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
 _CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
 _SHORT = 1.0  # seconds: a shorter time is told without measuring the machine for half a second
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that is done, and its estimated time; None where there is no estimate."""
+
+    what: str
+    seconds: float | None
+
+    def __str__(self) -> str:
+        return f"{self.what}: {'unknown' if self.seconds is None else duration_words(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,10 @@ class Plan:
         Estimated peak beyond the data.
     free_bytes : int or None
     reason : str
+    steps : tuple of Step
+        What is done one after the other, where that is more than one thing.
+    left_out : tuple of str
+        What is not tried, or only on some of the rows, to stay within the time.
     """
 
     approximation: Approximation
@@ -58,6 +70,8 @@ class Plan:
     bytes: int | None
     free_bytes: int | None
     reason: str
+    steps: tuple[Step, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -65,15 +79,19 @@ class Plan:
         return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
 
     def __str__(self) -> str:
-        time = "unknown" if self.seconds is None else f"about {_duration(self.seconds)}"
+        time = "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
-        return (
-            f"{self.rows} rows, {self.features} features: {self.approximation}\n"
-            f"why     {self.reason}\ntime    {time}\nmemory  {memory}"
-            f"{'' if self.fits else ', not enough'}"
-        )
+        lines = [
+            f"{self.rows} rows, {self.features} features: {self.approximation}",
+            f"why     {self.reason}",
+            f"time    {time}",
+            *([f"steps   {'; '.join(map(str, self.steps))}"] if self.steps else []),
+            *(f"without {words}" for words in self.left_out),
+            f"memory  {memory}{'' if self.fits else ', not enough'}",
+        ]
+        return "\n".join(lines)
 
 
 def make_plan(
@@ -93,13 +111,11 @@ def make_plan(
     seconds = approximation.seconds if isinstance(approximation, Auto) else Auto.seconds
 
     def price(what: Approximation, reason: str, timed: bool) -> Plan:
-        time = what.duration(n, d, targets, load, _NOMINAL)
-        if time is not None and timed:
-            time = what.duration(n, d, targets, load, _speed_here())
+        time = _duration(what, n, d, targets, load, speed_here() if timed else NOMINAL)
         return Plan(what, n, d, time, what.memory(n, d, targets, load), free, reason)
 
     def worth_timing(what: Approximation) -> bool:
-        rough = what.duration(n, d, targets, load, _NOMINAL) or 0.0
+        rough = _duration(what, n, d, targets, load, NOMINAL) or 0.0
         return (asked and rough > _SHORT) or seconds / _CLEARLY < rough < _CLEARLY * seconds
 
     if not isinstance(approximation, Auto):
@@ -110,7 +126,7 @@ def make_plan(
         found = price(exact, reason, asked and worth_timing(exact))
         if found.fits:
             return found
-    found = price(exact, f"exact within {_duration(seconds)} and memory", worth_timing(exact))
+    found = price(exact, f"exact within {duration_words(seconds)} and memory", worth_timing(exact))
     why_not = _objection(found, seconds)
     if why_not is None:
         return found
@@ -126,7 +142,15 @@ def make_plan(
     return replace(found, reason=reason)
 
 
-def _speed_here() -> Speed:
+def _duration(
+    what: Approximation, n: int, d: int, targets: int, load: Workload, speed: Speed
+) -> float | None:
+    """Of what comes before and of the fit itself; None where the approximation has no estimate."""
+    time = what.duration(n, d, targets, load, speed)
+    return None if time is None else time + load.before / speed.multiply_adds
+
+
+def speed_here() -> Speed:
     """The speed of the machine, as far as the thread budget goes."""
     speed, cores = machine_speed(), count_workers(None)
     return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
@@ -138,13 +162,14 @@ def _objection(found: Plan, seconds: float) -> str | None:
         if needed > _MEMORY_SHARE * free:
             return f"would need {needed:.1f} GiB of {free:.1f} GiB free"
     if found.seconds is not None and found.seconds > seconds:
-        return f"would take about {_duration(found.seconds)}"
+        return f"would take about {duration_words(found.seconds)}"
     return None
 
 
-def _duration(seconds: float) -> str:
+def duration_words(seconds: float) -> str:
+    """A time to two digits, in the unit that suits it."""
     if seconds < 120:
-        return f"{seconds:.2g} s"
+        return f"{seconds:.2g} s" if seconds < 99.5 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
@@ -190,74 +215,3 @@ class Auto(Approximation):
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
         """The model of what is chosen for this kernel alone."""
         return self.start(problem, [kernel], load).model(kernel)
-
-
-def plan(
-    X: Any,
-    *,
-    approximation: Any = "auto",
-    n_gammas: int = 13,
-    n_alphas: int = 11,
-    cv: int | str = 5,
-    targets: int = 1,
-    classes: int = 0,
-    n_jobs: int | None = None,
-    seconds: float | None = None,
-) -> Plan:
-    """Say what a search would run, the time and the memory it would take, without running it.
-
-    Parameters
-    ----------
-    X : array (rows, features), or such a shape
-    approximation : str or object from :mod:`onefold.approximations`, default="auto"
-    n_gammas, n_alphas : int, default=13, 11
-        Size of the grid; the defaults are those of the estimators.
-    cv : int or "loo", default=5
-        Number of folds; 0 for a fit with given hyper-parameters.
-    targets : int, default=1
-        Columns of y.
-    classes : int, default=0
-        Number of classes where y holds labels: more than two are as many targets.
-    n_jobs : int or None, default=None
-        Threads; None and -1 use every core.
-    seconds : float, optional
-        Time budget of ``"auto"``, instead of its own.
-
-    Returns
-    -------
-    Plan
-
-    Examples
-    --------
-    >>> from onefold import plan
-    >>> plan((1000, 20)).approximation
-    Exact()
-    """
-    n, d = _shape_of(X)
-    chosen = resolve_approximation(approximation)
-    least = {"rows": (n, 1), "features": (d, 1), "n_gammas": (n_gammas, 1), "n_alphas": (n_alphas, 1)}
-    least |= {"targets": (targets, 1), "classes": (classes, 0), "cv": (1 if cv == "loo" else cv, 0)}
-    for name, (value, lowest) in least.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < lowest:
-            raise ValueError(f"{name} must be a whole number of at least {lowest}; got {value!r}.")
-    if seconds is not None and isinstance(chosen, Auto):
-        chosen = replace(chosen, seconds=seconds)
-    folds = 1 if cv == "loo" else int(cv)
-    load = Workload(n_gammas, n_alphas, folds, predictions=classes > 0 or cv == "loo", whole=False)
-    columns = classes if classes > 2 else targets
-    with use_threads(n_jobs):
-        return make_plan(chosen, int(n), int(d), int(columns), load, asked=True)
-
-
-def _shape_of(X: Any) -> tuple[Any, Any]:
-    """Rows and features of an array, a table, a list of rows or a shape; raise for anything else."""
-    shape = X if isinstance(X, tuple) else getattr(X, "shape", ())
-    if isinstance(X, list):
-        shape = tuple(X) if all(isinstance(size, Real) for size in X) else np.shape(X)
-    if len(shape) != 2 or not all(isinstance(size, Real) for size in shape):
-        got = f"shape {tuple(shape)}" if hasattr(X, "shape") else f"{X!r:.60}"
-        raise ValueError(
-            f"plan takes an array of rows, or a shape such as (1000, 20) for 1000 × 20; got {got}."
-        )
-    rows, features = (int(size) if size == int(size) else size for size in shape)
-    return rows, features

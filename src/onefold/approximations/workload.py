@@ -33,6 +33,8 @@ class Workload:
     refit : {"auto", "exact", "same"}
         Whether the final model is trained with the true kernel, with the same approximation, or as suits
         the approximation best.
+    before : float
+        Multiply-adds on a few of the rows that come first, whatever the approximation.
     """
 
     kernels: int = 1
@@ -44,6 +46,7 @@ class Workload:
     smoother: bool = False
     parts: Any = field(default=None, compare=False, repr=False)
     refit: Refit = "same"
+    before: float = field(default=0.0, kw_only=True)
 
     @property
     def need(self) -> Need:

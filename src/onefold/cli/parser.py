@@ -92,12 +92,8 @@ def _add_tune_columns(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_tune_search(group: argparse._ArgumentGroup) -> None:
+    _add_choices(group)
     add = group.add_argument
-    add("--simple", action="store_true", help=_SIMPLE)
-    add("--kernel", metavar="NAME[,NAME…]", help=_KERNELS)
-    add("--metric", choices=["none", "diagonal", "full", "auto"], help=_METRIC)
-    blend = "blend the best by their held-out predictions, or keep one (default: blend)"
-    add("--blend", action=argparse.BooleanOptionalAction, help=blend)
     add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
     add("--ordered", action="store_true", help="folds are blocks of consecutive rows (time)")
     gap = "with --ordered: rows left out around each fold"
@@ -117,6 +113,16 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
+
+
+def _add_choices(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """What is chosen among."""
+    add = parser.add_argument
+    add("--simple", action="store_true", help=_SIMPLE)
+    add("--kernel", metavar="NAME[,NAME…]", help=_KERNELS)
+    add("--metric", choices=["none", "diagonal", "full", "auto"], help=_METRIC)
+    blend = "blend the best by their held-out predictions, or keep one (default: blend)"
+    add("--blend", action=argparse.BooleanOptionalAction, help=blend)
 
 
 def _add_predict(parser: argparse.ArgumentParser) -> None:
@@ -146,9 +152,10 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="COL", help="column to predict; any one column, if not given")
     add_columns(parser, "--drop", "columns to leave out")
     add_columns(parser, "--categorical", _CATEGORICAL)
+    _add_choices(parser)
     add("--cv", type=values.folds, default=5, metavar="N|loo", help="folds (default: 5)")
-    add("--gammas", type=values.positive_int, default=13, metavar="N", help="widths (default: 13)")
-    add("--alphas", type=values.positive_int, default=11, metavar="N", help="ridges (default: 11)")
+    add("--gammas", type=values.positive_int, metavar="N", help="widths (default: as tune)")
+    add("--alphas", type=values.positive_int, metavar="N", help="ridges (default: as tune)")
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     budget = "time budget of the automatic choice (default: 300)"
     add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)

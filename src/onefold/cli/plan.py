@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from dataclasses import asdict
 
 import numpy as np
 
-from onefold.approximations import plan
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
+from onefold.estimators.planning import plan
 from onefold.jobs.ondisk import larger_than_memory
+from onefold.jobs.searches import AUTO, Search, search_of
+from onefold.jobs.settings import Settings
 from onefold.tables import TableSource, Target, learn_preparation, learn_target
 from onefold.tables.columns import as_numbers
 from onefold.tables.suspects import row_number_columns
@@ -31,8 +34,10 @@ def run(arguments: argparse.Namespace) -> None:
     rows, features, classes = table_shape(
         source, arguments.target, arguments.drop, arguments.categorical
     )
+    search = search_of(_settings(arguments), sparse=source.sparse, on_disk=larger_than_memory(source))
     found = plan(
         (rows, features),
+        **search.parameters(),
         approximation=arguments.approximation,
         n_gammas=arguments.gammas,
         n_alphas=arguments.alphas,
@@ -41,19 +46,40 @@ def run(arguments: argparse.Namespace) -> None:
         seconds=arguments.seconds,
     )
     if not arguments.json:
-        print(found)
+        print(f"{found}\nsearch  {_search_words(search)}")
         return
     facts = {
         "rows": found.rows,
         "features": found.features,
         "approximation": repr(found.approximation),
         "reason": found.reason,
+        "search": search.as_plain(),
         "seconds": found.seconds,
+        "steps": [asdict(step) for step in found.steps],
+        "left_out": list(found.left_out),
         "bytes": found.bytes,
         "free_bytes": found.free_bytes,
         "fits": found.fits,
     }
     print(json_text(facts))
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Those of tune that decide what is searched."""
+    names = ("simple", "kernel", "metric", "blend", "cv", "approximation")
+    return Settings(target="", **{name: getattr(arguments, name) for name in names})
+
+
+def _search_words(search: Search) -> str:
+    """What tune would choose among."""
+    names = search.as_plain()["kernels"]
+    kernels = "the kernels of auto" if names == [AUTO] else ", ".join(names)
+    words = [kernels]
+    if search.metric is not None:
+        words.append(f"metric {search.metric}")
+    if search.blend:
+        words.append("a blend")
+    return ", ".join(words) + (f" ({search.note})" if search.note else "")
 
 
 def table_shape(

@@ -27,7 +27,7 @@ from onefold.trust_check import check_setup
 
 
 class Chosen(KernelMachine):
-    """Search the grid in closed form, then fit with what it chose."""
+    """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
 
@@ -91,10 +91,12 @@ class Chosen(KernelMachine):
         return self._default_criterion if self.criterion is None else self.criterion
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Choose gamma and alpha by cross-validation, then fit with them on all rows.
+        """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
 
-        One factorisation per gamma serves every alpha and every fold: O(12 n³) per gamma for the exact
-        machine.
+        One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
+        With metrics of their own the k folds share nothing: O(k n³) for each width of a round, and as
+        much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and on all rows one
+        Cholesky factor, O(n³/3), for each kernel with a metric that is left.
 
         Parameters
         ----------

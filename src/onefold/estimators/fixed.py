@@ -11,10 +11,13 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.chosen import Chosen
+from onefold.estimators.final import metric_of
+from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.validation import check_alphas, check_kernel_matrix, check_rows
 from onefold.kernels import resolve_gamma, resolve_kernel
+from onefold.learned_metrics import importances
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
@@ -31,6 +34,8 @@ class _Given(KernelMachine):
         degree: float = 3,
         coef0: float = 1.0,
         approximation: Any = "exact",
+        metric: str | None = None,
+        max_rounds: int = 3,
         device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -41,6 +46,8 @@ class _Given(KernelMachine):
         self.degree = degree
         self.coef0 = coef0
         self.approximation = approximation
+        self.metric = metric
+        self.max_rounds = max_rounds
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -48,7 +55,8 @@ class _Given(KernelMachine):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve the least-squares problem.
 
-        O(n³/3) time and one n × n array with the exact kernel matrix.
+        O(n³/3) time and one n × n array with the exact kernel matrix; with a metric that time for every
+        round, and once more.
 
         Parameters
         ----------
@@ -57,6 +65,7 @@ class _Given(KernelMachine):
         sample_weight : array (n,), optional
             v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
+        refuse_choices(self, _chooser_of(type(self)).__name__)
         alpha = check_alphas(self.alpha, "alpha")
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
@@ -71,22 +80,36 @@ class _Given(KernelMachine):
                 f"alpha must be one number, or in regression one per target ({targets}); "
                 f"got {alpha.size} values."
             )
+        track = track_of(self, kernel, approximation, problem)
+        fits = 1 if track is None else self.max_rounds + 1
         with self._threads(problem):
-            run = approximation.start(problem, [kernel], Workload(alphas=np.unique(alpha).size))
+            run = approximation.start(problem, [kernel], Workload(fits, np.unique(alpha).size))
+            rounds: dict[str, Any] = {}
+            if track is not None:
+                kernel, rounds = learn(track, run, alpha, self.max_rounds, seed or 0)
+                run = run.restarted(kernel)
             expansion, report = run.final(kernel, alpha)
-            report |= run.diagnose(kernel)
+            report |= run.diagnose(kernel) | rounds
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
+        self.metric_ = metric_of(kernel)
+        known = self.metric_ is not None
+        self.feature_importances_ = importances(self.metric_, self.n_features_in_) if known else None
         return self
 
     def as_chooser(self, X: Any) -> Chosen:
-        """An estimator that chooses from a grid around what is given, for the trust check."""
+        """An estimator that chooses from a grid around what is given, for the trust check.
+
+        It looks at the approximation with the kernel as it is given: rounds that a subsample suggests
+        would not be those of all rows.
+        """
         kind = _CHOOSERS.get(type(self))
         if kind is None:
             known = ", ".join(c.__name__ for c in (*_CHOOSERS, *_CHOOSERS.values()))
             raise ValueError(f"the trust check does not know {type(self).__name__}; use one of {known}.")
         given = self.get_params(deep=False)
         gamma, alpha = given.pop("gamma"), given.pop("alpha")
+        del given["metric"], given["max_rounds"]
         if gamma is None or isinstance(gamma, str):
             gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
         kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
@@ -114,6 +137,15 @@ class LSSVC(KernelClassifier, _Given):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
+    metric : {"diagonal", "full"} or None, default=None
+        Learn a metric in rounds: the gradients of each fit say how much features ("diagonal"), or their
+        mixtures ("full"), matter, and the next fit compares rows accordingly. gamma counts in the space
+        it is given for; in a learned one the width is such that the kernel's mean exponent over the rows
+        stays the same. A kernel with a metric of its own, or one gamma per feature, is where it starts.
+        Sparse rows and the Laplacian kernel have diagonal ones alone. Nothing is held out to say whether
+        it helps: :class:`LSSVCCV` chooses.
+    max_rounds : int, default=3
+        So many rounds, exactly: as many metrics, and one fit more.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     device : str, torch device or None, default=None
@@ -133,7 +165,11 @@ class LSSVC(KernelClassifier, _Given):
     expansion_ : Expansion
         Centres, coefficients, intercept and kernel: all that prediction needs.
     approximation_ : dict
-        What ran, and why.
+        What ran, and why; with a metric, ``"rounds"`` has the width of each.
+    metric_ : array (d,) or (d, d), or None
+        The metric of the kernel: weights per feature, or the matrix S of dist(S x, S x').
+    feature_importances_ : array (d,) or None
+        The share of each feature in the trace of SᵀS; None where there is no metric.
 
     Examples
     --------
@@ -153,6 +189,8 @@ class LSSVC(KernelClassifier, _Given):
         degree: float = 3,
         coef0: float = 1.0,
         approximation: Any = "exact",
+        metric: str | None = None,
+        max_rounds: int = 3,
         class_weight: Any = None,
         device: Any = None,
         random_state: Any = None,
@@ -165,6 +203,8 @@ class LSSVC(KernelClassifier, _Given):
             degree=degree,
             coef0=coef0,
             approximation=approximation,
+            metric=metric,
+            max_rounds=max_rounds,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -179,14 +219,14 @@ class LSSVR(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
 
     Attributes
     ----------
-    expansion_, approximation_
+    expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
     """
 
@@ -198,14 +238,14 @@ class KernelRidge(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
 
     Attributes
     ----------
-    expansion_, approximation_
+    expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
     """
 
@@ -213,3 +253,8 @@ class KernelRidge(KernelRegressor, _Given):
 
 
 _CHOOSERS: dict[type, type[Chosen]] = {LSSVC: LSSVCCV, LSSVR: LSSVRCV, KernelRidge: KernelRidgeCV}
+
+
+def _chooser_of(kind: type) -> type[Chosen]:
+    """The estimator that chooses what this one, or what it is derived from, is given."""
+    return next(_CHOOSERS[known] for known in kind.__mro__ if known in _CHOOSERS)

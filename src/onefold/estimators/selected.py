@@ -12,55 +12,95 @@ from onefold.search import Callback
 class LSSVCCV(KernelClassifier, Chosen):
     r"""Least-squares support vector classifier that chooses gamma and alpha itself.
 
-    Every fold and every alpha come from one factorisation per gamma: the scores of
-    ``GridSearchCV(LSSVC(), ...)`` without refitting.
+    Every fold and every alpha come from one factorisation per kernel: the scores of
+    ``GridSearchCV(LSSVC(), ...)`` without refitting. If asked, it also chooses the family of the kernel,
+    learns a metric S for k(x, z) = φ(γ · dist(Sx, Sz)), and blends the best, f = b + Σ w_g f_g.
 
     Parameters
     ----------
-    kernel : str, Kernel or callable, default="rbf"
-        As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`.
+    kernel : str, Kernel, callable, or list of these, default="rbf"
+        As in :class:`LSSVC`. The widths of a Kernel object are multiplied by each of `gammas`. A list
+        is a choice among families; "auto" is ["rbf", "matern12", "laplacian"], for sparse rows the first
+        two.
     gammas : list of float or "scale", default=None
-        Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_.
+        Widths to try; None is 2^-15, 2^-13, …, 2^9, meant for standardised features [ding2011]_. With
+        several kernels or a metric they are relative: numbers only, and 1 is the width at which the
+        exponent of the kernel is 1 on average over pairs of rows; None is 0.1, 0.3, 1, 3, 10, 30.
     alphas : list of float, default=None
-        Ridges μ to try; None is 2^-15, 2^-13, …, 2^5.
+        Ridges μ to try; None is 2^-15, 2^-13, …, 2^5, and from 2^-21 with several kernels or a metric.
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="auto"
     cv : int, "loo", splitter or iterable of (train, test), default=5
-        An integer is stratified folds. ``"loo"`` scores all left-out predictions together.
+        An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
+        blend needs folds.
     criterion : str or scorer, default="error"
         "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
-        scikit-learn scorer, or a scorer.
+        scikit-learn scorer, or a scorer. With several kernels or a metric "error" and "accuracy" rank
+        by the squared error of the decision values; the scores are still counts of errors.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
+    metric : {None, "diagonal", "full", "auto"}, default=None
+        What is learned from the gradients of fitted models, for every kernel that can have it: a weight
+        for each feature, or a matrix that also mixes them. "auto" tries both, but for rbf only "full".
+        Laplacian kernels and sparse rows have diagonal ones only. Standardise the features first.
+    max_rounds : int, default=5
+        Rounds of fitting and learning at most; a metric that gains less than half a per cent ends
+        earlier.
+    metric_rows : int or None, default=None
+        From how many rows metrics are learned. With no more rows than that every fold has a metric of
+        its own; with more, the last folds are set aside and alone are scored. None is 4000.
+    blend : bool, default=False
+        Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
+        held-out predictions, unless the chosen one alone predicts held-out rows as well.
     check : bool, default=False
-        Run :func:`onefold.trust` on a subsample of 1000 rows first; its verdict is kept in
-        ``approximation_["trust"]``, and "does not apply" warns.
+        Run :func:`onefold.trust` on a subsample of 1000 rows first, without metric and blend; its
+        verdict is kept in ``approximation_["trust"]``, and "does not apply" warns.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
     device : str, torch device or None, default=None
         Move the rows there, as in :class:`LSSVC`.
     random_state : int, RandomState, Generator or None, default=None
-        Of the landmarks, of other random choices of the approximation, and of the subsample that
-        `check` looks at; None leaves them to the approximation's own settings, which are fixed too.
+        Of the landmarks, of other random choices of the approximation, of the rows that metrics are
+        learned from, and of the subsample that `check` looks at; None leaves them to fixed settings.
     n_jobs : int or None, default=None
         As in :class:`LSSVC`.
     verbose : int, default=0
-        1 writes a line to the standard error stream after each gamma.
+        1 writes a line to the standard error stream after each kernel.
     callback : function, optional
-        Called after each gamma with a dict: done, total, best_score, best_params.
+        Called after each kernel with a dict: done, total, best_score, best_params. A search with a
+        metric has several parts, each of which counts anew.
 
     Attributes
     ----------
     gamma_, alpha_, best_params_, best_score_, best_index_
-        The choice; ties go to the largest gamma, then the largest alpha.
+        The choice; ties go to the largest gamma, then the largest alpha. Among several kernels, kinds of
+        metric and rounds it is the simplest within one standard error, paired by rows, of the best.
+        ``gamma_`` is the kernel's own, ``best_params_["gamma"]`` as it was tried. With folds set aside
+        ``best_score_`` is theirs.
+    kernel_ : str or None
+        Name of the chosen kernel; None for a single object without a learned metric.
+    metric_ : array (d,), (d, d) or None
+        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen.
+    feature_importances_ : array (d,) or None
+        Share of each feature in the trace of SᵀS, over the members of a blend by their weights; a
+        member without a metric counts all alike. None where no member has one.
+    metric_history_ : list of dict
+        The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
+        rows. On a subsample the score is minus the squared error of the rows that judged it.
+    blend_ : list of dict or None
+        The members: kernel, metric, round, gamma, alpha, weight; the heaviest first.
+    blend_score_ : float or None
+        Score of the blend where each fold is predicted with weights from the others.
     cv_results_ : dict
-        As in ``GridSearchCV``.
+        As in ``GridSearchCV``, also with param_kernel, param_metric and param_round; of the last part of
+        a search with a metric.
     heldout_prediction_ : array (n,) or (n, classes)
-        Decision values at the choice, each from a model that did not see its row.
+        Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
+        for rows that were not tested. Where folds were set aside these are all the other rows.
     history_ : list of dict
-        Scores and time of each gamma, in the order they finished.
+        Scores and time of each kernel, in the order they finished.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 
@@ -128,8 +168,8 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, check, device, random_state,
-    n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, metric, max_rounds, metric_rows,
+    blend, check, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -137,10 +177,12 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Attributes
     ----------
-    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, kernel_, metric_,
+    feature_importances_, metric_history_, blend_, blend_score_
         As in :class:`LSSVCCV`.
     heldout_prediction_ : array (n,) or (n, targets)
-        Predictions at the choice, each from a model that did not see its row.
+        Predictions of the choice, or of the blend, each from a model that did not see its row; NaN as
+        in :class:`LSSVCCV`.
     expansion_, approximation_
         As in :class:`LSSVR`.
     """
@@ -153,14 +195,15 @@ class KernelRidgeCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, check, device,
-    random_state, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, metric, max_rounds,
+    metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes
     ----------
-    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_,
-    heldout_prediction_, expansion_, approximation_
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, kernel_, metric_,
+    feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_, expansion_,
+    approximation_
         As in :class:`LSSVRCV`.
     """
 

@@ -25,11 +25,12 @@ from onefold.estimators.validation import as_labels, check_alphas, check_kernel_
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
+from onefold.search.planning import Size, learned_load
 from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
-_METRIC_ROWS = 4000  # that a metric is learned from; up to so many, every fold has its own
+METRIC_ROWS = 4000  # that a metric is learned from; up to so many, every fold has its own
 
 
 def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -71,7 +72,11 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         )
     load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
     if learning is not None:
-        load = load_of_learning(load, learning, problem.n, approximation)
+        n, d, targets = problem.shape
+        size = Size(n, d, targets, max(2, len(splits.left_out)), alphas.size)
+        load = learned_load(load, learning, size, blend=estimator.blend)
+        if not approximation.selects:
+            load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
@@ -80,38 +85,38 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
 
 def learning_of(estimator: Any, problem: Problem, approximation: Approximation) -> Learning:
     """How the estimator's metric is learned; raise if it cannot be."""
+    check_learnable(approximation, streamed=problem.streamed)
+    check_count("max_rounds", estimator.max_rounds)
+    if estimator.metric_rows is not None:
+        check_count("metric_rows", estimator.metric_rows)
+    families = families_of(estimator, problem.X)
+    tracks = tracks_of(families, estimator.metric, problem.X)
+    rows = estimator.metric_rows
+    if rows is None:
+        rows = min(problem.n, METRIC_ROWS)
+    # One row to learn from and one to judge by are the least that a round can do with.
+    rows = max(2, int(rows))
+    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows, estimator.blend)
+
+
+def check_learnable(approximation: Approximation, *, streamed: bool) -> None:
+    """Raise if no metric can be learned with this approximation from these rows."""
     if not approximation.learns_metrics:
         raise ValueError(
             f"no metric is learned with a {approximation.name} matrix; use metric=None, or the "
             'approximation "exact", "nystroem", "cg" or "auto".'
         )
-    if problem.streamed:
+    if streamed:
         raise ValueError(
             "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
             "device=None."
         )
-    for name in ("max_rounds", "metric_rows"):
-        value = getattr(estimator, name)
-        given = value is not None or name == "max_rounds"
-        if given and (not isinstance(value, Integral) or isinstance(value, bool) or value < 1):
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
-    families = families_of(estimator, problem.X)
-    tracks = tracks_of(families, estimator.metric, problem.X)
-    rows = estimator.metric_rows
-    if rows is None:
-        rows = min(problem.n, _METRIC_ROWS)
-    # One row to learn from and one to judge by are the least that a round can do with.
-    rows = max(2, int(rows))
-    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows)
 
 
-def load_of_learning(
-    load: Workload, learning: Learning, n: int, approximation: Approximation
-) -> Workload:
-    """What is asked of the run: literal refits, or one ridge for every track."""
-    if learning.rows < n:
-        load = replace(load, kernels=len(learning.tracks), alphas=1)
-    return load if approximation.selects else replace(load, folds=0, groups=0, parts=None)
+def check_count(name: str, value: Any) -> None:
+    """Raise unless a parameter is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
 
 def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any) -> Splits:

@@ -17,7 +17,8 @@ class SparseLSSVR(KernelRegressor, Pruned):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, cv, n_jobs
-        As in :class:`LSSVRCV`. One gamma and one alpha: nothing is tuned.
+        As in :class:`LSSVRCV`. One gamma and one alpha: nothing is tuned. No metric is learned here; one
+        that was learned elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
     n_centres : int, optional
         Prune to this many centres.
     tolerance : float, optional
@@ -59,7 +60,8 @@ class SparseLSSVC(KernelClassifier, Pruned):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, cv, n_jobs
-        As in :class:`LSSVCCV`. One gamma and one alpha: nothing is tuned.
+        As in :class:`LSSVCCV`. One gamma and one alpha: nothing is tuned. No metric is learned here; one
+        that was learned elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
     n_centres, tolerance, prune, weights, max_centres, drop, device, random_state

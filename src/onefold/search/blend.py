@@ -24,8 +24,10 @@ from scipy.optimize import nnls
 from onefold.criteria import ErrorRate, Scoring
 from onefold.search.choice import Leader, paired_difference, row_errors
 from onefold.search.constant import beats_constant, targets, training_weights
+from onefold.search.ledger import Ledger
 
 _LEAST = 0.01  # of the sum of the weights: members with less are left out
+_ALONE = 2  # leaders that are fitted on all rows, for the choice of one
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,19 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     if not kept.size or not _better(heldout, chosen.heldout, Y, v, tested, scoring):
         return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), chosen.heldout, scoring)
     return _result([leaders[int(i)] for i in kept], weights, intercept, heldout, scoring)
+
+
+def worth_fitting(
+    leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
+) -> list[Leader]:
+    """The leaders to fit where each fit is dear: those that a blend gives weight, or the two best."""
+    order = sorted(leaders, key=lambda one: -ledger.rank(one.index, one.ridge))
+    if not blend or len(order) < 2:
+        return order[:_ALONE]
+    H, Y, v = np.stack([one.heldout for one in order]), targets(scoring), training_weights(scoring)
+    tested = np.isfinite(H).all(axis=(0, 2))
+    weights, _ = _fit(H[:, tested], Y[tested], v[tested], scoring.problem.fit_intercept)
+    return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
 
 
 def _result(

@@ -1,6 +1,6 @@
 r"""A search with learned metrics, and what its scores may be counted on.
 
-Rounds are first gone through on some 1500 rows, around what a look at 600 finds best. Then
+Rounds are first gone through on some 1500 rows. Then
 
 *Some thousand rows.* The paths that were found are gone again on all rows, every fold with a metric of
 its own, learned without it: literal cross-validation of the metric, k fits per cell. With 1500 rows or
@@ -21,19 +21,19 @@ import numpy as np
 from onefold.approximations import Run
 from onefold.criteria import Scoring
 from onefold.heldout import Splits
-from onefold.learned_metrics import Track, first_round
+from onefold.learned_metrics import Track
+from onefold.search.blend import worth_fitting
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
-from onefold.search.rounds import Cell, MetricRounds, Path, Replay
+from onefold.search.rounds import MetricRounds, Path, Replay
 from onefold.search.run import Callback, SearchResult, run_search
 from onefold.search.setup import Learning, Setup
-from onefold.search.strategies import Cells, Grid
-from onefold.search.subsamples import Division, divide, drawn, exact_run, judged, of_rows, rows_of
+from onefold.search.strategies import Cells
+from onefold.search.subsamples import Division, divide, drawn, exact_run, judged, rows_of
 
 FIRST_ROWS = 1500  # that rounds are gone through on
-_LOOK = 600  # rows of the first look
 _AGAIN = 1.3  # times as many rows are worth going a path again
-_MOST_MEMBERS = 3  # tracks that are fitted where each costs a factorisation of many rows
+_HOPELESS = 1.5  # times the best loss: tracks that are not gone again
 
 
 @dataclass(frozen=True)
@@ -76,26 +76,27 @@ def search_with_metric(setup: Setup, callback: Callback | None = None) -> Learne
         strategy = _rounds(setup, learning, setup.run, setup.scoring, whole=True)
         found = run_search(strategy, setup.scoring, callback)
         return LearnedSearch(found, setup.scoring, _history(found, n))
-    division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0)
-    paths, first, few = _find_paths(setup, learning, division, callback)
+    division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0, set_aside=False)
+    paths, first, judging = _find_paths(setup, learning, division, callback)
     again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
     found = run_search(again, setup.scoring, callback)
-    return LearnedSearch(found, setup.scoring, _history(first, few) + _history(found, n))
+    return LearnedSearch(found, setup.scoring, _history(first, _teachers(judging)) + _history(found, n))
 
 
 def _with_folds_aside(
     setup: Setup, learning: Learning, splits: Splits, callback: Callback | None
 ) -> LearnedSearch:
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
-    division = divide(splits, setup.task, learning.rows, setup.seed or 0)
-    paths, learned, few = _find_paths(setup, learning, division, callback)
-    paths, history = paths[:_MOST_MEMBERS], _history(learned, few)
+    division = divide(splits, setup.task, learning.rows, setup.seed or 0, set_aside=True)
+    paths, learned, scoring = _find_paths(setup, learning, division, callback)
+    history = _history(learned, _teachers(scoring))
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
     if division.teachers.size > _AGAIN * FIRST_ROWS:
         scoring = judged(setup.problem, setup.task, division.teachers, division.judges)
         again = _replay(setup, exact_run(scoring), paths, scoring.parts, whole=False)
         learned = run_search(again, scoring, callback)
-        members, history = learned.leaders, history + _history(learned, division.teachers.size)
+        members, history = learned.leaders, history + _history(learned, _teachers(scoring))
+    members = worth_fitting(members, learned.ledger, scoring, blend=learning.blend)
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
     # Rows that are held out cost least at the end.
     order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
@@ -120,11 +121,8 @@ def _on_all_rows(candidate: Candidate, run: Run, splits: Splits) -> Candidate:
 
 def _find_paths(
     setup: Setup, learning: Learning, division: Division, callback: Callback | None
-) -> tuple[list[Path], SearchResult, int]:
-    """Go through the rounds on few of the teachers.
-
-    The paths of all tracks, the best first, what was found, and on how many rows.
-    """
+) -> tuple[list[Path], SearchResult, Scoring]:
+    """Go through the rounds on few of the teachers; the paths of all tracks that are not hopeless."""
     generator = np.random.default_rng([setup.seed or 0, 1])
     few = drawn(division.teachers, setup.task, FIRST_ROWS, generator)
     scoring = judged(setup.problem, setup.task, few, division.judges)
@@ -138,7 +136,8 @@ def _find_paths(
             path = strategy.path(track, int(leader.candidate.params["round"]))
             if not any(_same(path, other) for other in best):
                 best[path] = found.ledger.rank(leader.index, leader.ridge)
-    return sorted(best, key=lambda path: -best[path]), found, few.size
+    least = _HOPELESS * max(best.values(), default=0.0)  # of negative losses
+    return [path for path, rank in best.items() if rank >= least], found, scoring
 
 
 def _best_round(own: list[Leader], scoring: Scoring, found: SearchResult) -> Leader:
@@ -166,10 +165,7 @@ def _same(one: Path, other: Path) -> bool:
 def _rounds(
     setup: Setup, learning: Learning, run: Run, scoring: Scoring, *, whole: bool
 ) -> MetricRounds:
-    """The strategy, started around what a first look at some of the rows finds best."""
-    looked = None
-    if run.problem.n > 2 * _LOOK:
-        looked = _first_look(setup, learning, scoring)
+    """The strategy of the rounds on the rows of a run."""
     assert scoring.splits is not None
     return MetricRounds(
         run,
@@ -178,7 +174,6 @@ def _rounds(
         learning.widths,
         setup.alphas,
         max_rounds=learning.max_rounds,
-        looked=looked,
         whole=whole,
         seed=setup.seed or 0,
     )
@@ -189,29 +184,9 @@ def _replay(setup: Setup, run: Run, paths: list[Path], parts: Any, *, whole: boo
     return Replay(run, paths, parts, setup.alphas, isotropic=whole, whole=whole, seed=seed)
 
 
-def _first_look(setup: Setup, learning: Learning, scoring: Scoring) -> dict[str, Cell]:
-    """Width and ridge of each family that are best on a few hundred rows, over the whole grid."""
-    assert scoring.task is not None
-    assert scoring.splits is not None
-    generator = np.random.default_rng([setup.seed or 0, 2])
-    rows = drawn(np.arange(scoring.problem.n), scoring.task, _LOOK, generator)
-    inside = scoring.splits.within(rows)
-    if not inside.tests:
-        return {}
-    look = of_rows(scoring.problem, scoring.task, rows, inside)
-    run = exact_run(look)
-    families = {track.name: track for track in learning.tracks}
-    candidates = [
-        Candidate(run, first.whole.at(width), {"kernel": name, "gamma": float(width)})
-        for name, track in families.items()
-        for first in [first_round(track, look.problem, setup.seed or 0)]
-        for width in (learning.widths if track.kernel.has_width else [1.0])
-    ]
-    found = run_search(Grid(candidates, setup.alphas), look)
-    return {
-        one.candidate.params["kernel"]: (float(one.candidate.width or 1.0), one.ridge)
-        for one in found.leaders
-    }
+def _teachers(scoring: Scoring) -> int:
+    """How many rows of a scoring by judges are not judges."""
+    return scoring.problem.n - sum(len(part) for part in scoring.parts or [])
 
 
 def _history(found: SearchResult, rows: int) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 r"""The strategies of a learned metric: a few cells around the last choice, round after round.
 
-Round 0 is every family as it is, over the whole grid or around a first look. Then, for every track, the
-best cell of its last round gives the next metric (:mod:`onefold.learned_metrics`), which is tried in a
-cross: at half and twice the width, and at the neighbouring ridges. A track ends with the first round
-that gains less than half a per cent. What it went through, a cell per round, is its *path*; a path that
-was found on few rows can be gone again on many, at a fraction of the cost.
+Round 0 is every family as it is, over the whole grid, or every other ridge of it where each costs a
+factorisation. Then, for every track, the best cell of its last round gives the next metric
+(:mod:`onefold.learned_metrics`), which is tried in a cross: at half and twice the width, and at the
+neighbouring ridges. A track ends with the first round that gains less than half a per cent. What it went
+through, a cell per round, is its *path*; a path that was found on few rows can be gone again on many, at
+a fraction of the cost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal
 
 NEARBY = (0.5, 1.0, 2.0)
-FINER = (2 / 3, 1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
+FINER = (1.0, 1.5, 2.25)  # with more rows, narrower kernels are likelier to be best
 _GAIN = 0.005
 
 Cell = tuple[float, int]
@@ -32,10 +33,14 @@ Cell = tuple[float, int]
 
 @dataclass(frozen=True)
 class Path:
-    """A track and the best cell of each of its rounds, the last one being the round to use."""
+    """A track and the best cell of each of its rounds, the last one being the round to use.
+
+    `before` is the round before that, as it was learned; None where the last one is round 0.
+    """
 
     track: Track
     cells: tuple[Cell, ...]
+    before: Round | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -46,6 +51,7 @@ class _Open:
     numbers: list[int]
     scores: list[float] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
 
     def ends(self, max_rounds: int) -> bool:
         """Whether another round is not worth its time."""
@@ -126,8 +132,6 @@ class MetricRounds(_Rounds):
     widths : sequence of float
         Of round 0, relative to the mean distance.
     max_rounds : int
-    looked : dict of str to cell, optional
-        For each family the cell that a first look found best: round 0 is tried around it alone.
     """
 
     def __init__(
@@ -139,20 +143,18 @@ class MetricRounds(_Rounds):
         alphas: Any,
         *,
         max_rounds: int,
-        looked: dict[str, Cell] | None = None,
         whole: bool = True,
         seed: int = 0,
     ) -> None:
         super().__init__(run, parts, alphas, whole=whole, seed=seed)
-        self._tracks, self._widths, self._looked = tracks, widths, looked or {}
-        self._max_rounds = max_rounds
+        self._tracks, self._widths, self._max_rounds = tracks, widths, max_rounds
         self._all: list[_Open] = []
         self._going_on: list[_Open] | None = None
 
     def path(self, track: Track, rounds: int) -> Path:
         """What a track went through up to a round."""
         own = next(one for one in self._all if one.last.track == track)
-        return Path(track, tuple(own.cells[: rounds + 1]))
+        return Path(track, tuple(own.cells[: rounds + 1]), own.rounds[rounds - 1] if rounds else None)
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
         if self._going_on is None:
@@ -165,6 +167,7 @@ class MetricRounds(_Rounds):
             number, ridge = ledger.best(scored)
             track.scores.append(ledger.rank(number, ridge))
             track.cells.append((float(self.candidates[number].params["gamma"]), ridge))
+            track.rounds.append(track.last)
             if not track.ends(self._max_rounds):
                 going_on.append(track)
         self._going_on = going_on
@@ -183,16 +186,12 @@ class MetricRounds(_Rounds):
         """Round 0; the tracks of one family share it."""
         proposals: list[Proposal] = []
         begun: dict[str, list[int]] = {}
+        ridges = np.arange(0, self.alphas.size, 1 if self._whole else 2)
         for track in self._tracks:
             first = first_round(track, self._run.problem, self._seed)
             if track.name not in begun:
-                found = self._looked.get(track.name)
-                if found is None:
-                    added, every = self._add(first, self._widths), np.arange(self.alphas.size)
-                    cross = [Proposal(number, every) for number in added]
-                else:
-                    added, cross = self._cross(first, found)
-                proposals += cross
+                added = self._add(first, self._widths)
+                proposals += [Proposal(number, ridges) for number in added]
                 begun[track.name] = added
             self._all.append(_Open(first, list(begun[track.name])))
         self._going_on = list(self._all)
@@ -201,6 +200,9 @@ class MetricRounds(_Rounds):
 
 class Replay(_Rounds):
     """Paths gone again on other rows: metrics are learned anew, the last round is tried in a cross.
+
+    Where every part needs metrics of its own, all rounds are gone again; a single chain of metrics goes
+    on from the round before the last, which was learned from some of the same rows.
 
     Parameters
     ----------
@@ -240,7 +242,9 @@ class Replay(_Rounds):
         return proposals
 
     def _gone(self, path: Path) -> Round:
-        last = first_round(path.track, self._run.problem, self._seed)
-        for cell in path.cells[:-1]:
+        last, steps = first_round(path.track, self._run.problem, self._seed), path.cells[:-1]
+        if path.before is not None and not self._whole:
+            last, steps = path.before, path.cells[-2:-1]
+        for cell in steps:
             last = self._learned(last, cell)
         return last

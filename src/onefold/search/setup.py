@@ -27,12 +27,15 @@ class Learning:
     max_rounds : int
     rows : int
         From how many rows: all of them, each fold with a metric of its own, or fewer.
+    blend : bool
+        Whether several tracks may be wanted in the end.
     """
 
     tracks: list[Track]
     widths: list[float]
     max_rounds: int
     rows: int
+    blend: bool
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from onefold.criteria import Scoring, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.linalg import take_rows
 
-_ASIDE_ROWS = 1500  # are set aside where there are as many,
+_ASIDE_ROWS = 800  # are set aside where there are as many,
 _ASIDE_SHARE = 0.5  # but no more than this share of all
 _JUDGES = 1000  # rows that judge the rounds, at most
 
@@ -35,14 +35,14 @@ class Division:
     judges: Any
 
 
-def divide(splits: Splits, task: Task, size: int, seed: int) -> Division:
-    """Set the last splits aside; the first of the others divides what is left."""
+def divide(splits: Splits, task: Task, size: int, seed: int, *, set_aside: bool) -> Division:
+    """Set the last splits aside, if asked to; the last of the others divides what is left."""
     generator = np.random.default_rng([seed, 0])
-    aside = _set_aside(splits)
+    aside = _last_splits(splits) if set_aside else []
     free = np.ones(splits.n, dtype=bool)
     for number in aside:
         free[splits.left_out[number]] = False
-    for number in range(len(splits.left_out)):
+    for number in reversed(range(len(splits.left_out))):
         tests, left = splits.tests[number], splits.left_out[number]
         judges = np.unique(tests[free[tests]])
         pool = free.copy()
@@ -62,8 +62,8 @@ def divide(splits: Splits, task: Task, size: int, seed: int) -> Division:
     return Division(aside, drawn(np.flatnonzero(pool), task, size, generator), judges)
 
 
-def _set_aside(splits: Splits) -> list[int]:
-    """Numbers of the last splits, as few as leave out 1500 rows, or half of the rows; one at least."""
+def _last_splits(splits: Splits) -> list[int]:
+    """Numbers of the last splits, as few as leave out 800 rows, or half of the rows; one at least."""
     left = np.zeros(splits.n, dtype=bool)
     chosen: list[int] = []
     for number in reversed(range(len(splits.left_out))):

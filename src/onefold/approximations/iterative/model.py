@@ -39,7 +39,10 @@ _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is
 @register
 @dataclass(frozen=True)
 class ConjugateGradients(Approximation):
-    """The exact machine by preconditioned conjugate gradients; for fitting, not for selection.
+    """The exact machine by preconditioned conjugate gradients.
+
+    It fits one model and has no closed form for folds: it selects only with a learned metric, whose
+    searches refit every fold anyway.
 
     Parameters
     ----------
