@@ -223,16 +223,15 @@ def cross(width: float, alpha: float, alphas: Any, factors: Any = NEARBY) -> lis
     return [(width * f, a) for f in factors for a in (near if f == 1 else [alpha])]
 
 
-def rounds(
-    data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int, looked: Any = None
-) -> list[Cell]:
-    """Every cell of a track: each fold's metric from the rows that the fold trains on."""
+def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
+    """Every cell of a track: each fold's metric from the rows that the fold trains on.
+
+    Where no metric of all rows is learned, round 0 tries every other ridge.
+    """
     spaces = Spaces.first(data, family)
     tried: list[Cell] = []
     losses: list[float] = []
-    wanted = [(w, a) for w in widths for a in alphas]
-    if looked is not None:
-        wanted = cross(*looked, alphas)
+    wanted = [(w, a) for w in widths for i, a in enumerate(alphas) if data.whole or i % 2 == 0]
     for number in range(max_rounds + 1):
         cells = spaces.cells(data, kind, number, wanted)
         tried += cells
@@ -254,9 +253,15 @@ def path(cells: list[Cell], data: Data) -> list[Cell]:
 
 
 def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
-    """A path gone again on other rows: its last round, tried around its last cell."""
-    spaces = Spaces.first(data, went[0].family)
-    for cell in went[:-1]:
+    """A path gone again on other rows: its last round, tried around its last cell.
+
+    Where no metric of all rows is learned, only the last step is: from the metric found before it.
+    """
+    spaces, steps = Spaces.first(data, went[0].family), went[:-1]
+    if steps and not data.whole:
+        steps = steps[-1:]
+        spaces = Spaces(steps[0].whole, [steps[0].whole])
+    for cell in steps:
         spaces = spaces.after(data, cell, kind)
     last = went[-1]
     return spaces.cells(data, kind, last.round, cross(last.width, last.alpha, alphas, FINER))
