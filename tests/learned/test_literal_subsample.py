@@ -60,7 +60,7 @@ def last_folds(splits):
 
 
 def divided_as_said(found, splits, few, aside):
-    """Rows set aside neither teach nor judge, judges do not teach; the last of the other splits judges."""
+    """Rows set aside have no part, judges do not teach, and the last of the other splits gives both."""
     assert found.aside == aside
     hidden = {row for i in aside for row in splits.left_out[i]}
     teachers, judges = set(found.teachers), set(found.judges)
