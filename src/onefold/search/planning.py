@@ -69,11 +69,12 @@ class Size:
         enough = max(1, ceil(_ASIDE_ROWS * self.folds / self.n))
         return max(1, min(enough, int(_ASIDE_SHARE * self.folds)))
 
-    def teachers(self, wanted: int) -> int:
-        """How many rows metrics are learned from, beside the folds set aside and the judges'."""
-        share = 1.0 - (self.aside + 1) / self.folds
+    def teachers(self, wanted: int, *, set_aside: bool) -> int:
+        """How many rows metrics are learned from, beside the judges' fold and those set aside."""
+        aside = self.aside if set_aside else 0
+        share = 1.0 - (aside + 1) / self.folds
         if share <= 0:  # no fold is left: a fifth of the other rows judges
-            share = 0.8 * (1.0 - self.aside / self.folds)
+            share = 0.8 * (1.0 - aside / self.folds)
         return max(1, min(wanted, int(share * self.n)))
 
 
@@ -81,13 +82,14 @@ def work_on_few_rows(learning: Learning, size: Size) -> list[Work]:
     """What comes before anything is done with all rows; nothing where there are few."""
     if size.n <= FIRST_ROWS:
         return []
-    rows, tracks = size.teachers(FIRST_ROWS), len(learning.tracks)
+    many, tracks = learning.rows < size.n, len(learning.tracks)
+    rows = size.teachers(FIRST_ROWS, set_aside=many)
     families, rounds = len({track.name for track in learning.tracks}), _rounds(learning)
     first = families * len(learning.widths) * size.fit(rows, ceil(size.alphas / 2))
     cells = first + _CROSS * rounds * tracks * size.fit(rows)
     found = [Work(f"rounds on {rows} rows", rows, cells + rounds * tracks * size.learn(rows))]
-    teachers = size.teachers(learning.rows)
-    if learning.rows < size.n and teachers > _AGAIN * FIRST_ROWS:
+    teachers = size.teachers(learning.rows, set_aside=many)
+    if many and teachers > _AGAIN * FIRST_ROWS:
         again = size.learn(teachers) + _FINER * size.fit(teachers)
         found.append(Work(f"again on {teachers}", teachers, tracks * again))
     return found
@@ -123,9 +125,10 @@ def left_out(learning: Learning, size: Size) -> list[str]:
     if size.n <= FIRST_ROWS:
         return []
     if learning.rows >= size.n:
-        return [f"rounds of all rows: those found on {size.teachers(FIRST_ROWS)} are gone again"]
+        found_on = size.teachers(FIRST_ROWS, set_aside=False)
+        return [f"rounds of all rows: those found on {found_on} are gone again"]
     found = [
-        f"metrics of all rows: they are learned from {size.teachers(learning.rows)}",
+        f"metrics of all rows: they are learned from {size.teachers(learning.rows, set_aside=True)}",
         f"some of {len(learning.tracks)} kernels: those without weight in a first blend are not fitted",
     ]
     scored = f"the {size.aside} set aside score, as no metric has seen them"
