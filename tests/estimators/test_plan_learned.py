@@ -42,10 +42,10 @@ def test_the_steps_of_many_rows_and_what_they_leave_out():
 
 
 def test_few_rows_go_all_rounds_and_leave_nothing_out():
-    few, some = plan((1200, 10), **LEARNED), plan((3000, 10), **LEARNED)
+    few, some = plan((1200, 10), **LEARNED), plan((1900, 10), **LEARNED)
     assert [step.what for step in few.steps] == ["rounds on all 1200 rows, fold by fold"]
     assert few.left_out == ()
-    assert [step.what for step in some.steps][-1] == "again on all 3000 rows, fold by fold"
+    assert [step.what for step in some.steps][-1] == "again on all 1900 rows, fold by fold"
     assert some.left_out == ("rounds of all rows: those found on 1500 are gone again",)
     assert some.seconds > few.seconds > 0
 
