@@ -42,6 +42,8 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     approximation = resolve_approximation(estimator.approximation)
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
+    if not isinstance(estimator.blend, bool | np.bool_):
+        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
     seed = seed_of(estimator.random_state)
     if seed is not None:
         approximation = approximation.seeded(seed)
