@@ -69,10 +69,10 @@ def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
         raise ValueError(
             f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."
         )
-    if not xp.isdtype(X.dtype, "real floating"):
-        if not xp.isdtype(X.dtype, ("integral", "bool")):
+    if X.dtype not in (xp.float32, xp.float64):
+        if not xp.isdtype(X.dtype, ("integral", "bool", "real floating")):
             raise ValueError(f"X must hold real numbers; got {X.dtype}.")
-        X = xp.astype(X, xp.float64)
+        X = xp.astype(X, xp.float64)  # half precision too: its squares overflow from 256 on
     if not all_finite(X):
         raise ValueError("X contains NaN or infinity; impute or drop those rows.")
     if fitting:
