@@ -23,7 +23,7 @@ from onefold.estimators.families import RELATIVE_GAMMAS
 from onefold.kernels import RBF
 from onefold.learned_metrics import gradient_metric
 from onefold.search import blend_leaders
-from onefold.search.choice import paired_difference, row_losses
+from onefold.search.choice import paired_difference, row_errors, row_losses
 
 DRAWS, FEATURES, FOLDS = 50, 8, 5
 SIZES = ((200, None), (1000, 400))
@@ -69,8 +69,9 @@ def heldout_losses(model: Any, X: Any, y: Any) -> dict[str, tuple[float, Any]]:
     mixed = blend_leaders(found.leaders, found.leader, scoring)
     score = found.ledger.score(found.leader.index, found.leader.ridge)
     pairs = {"choice": (score, found.heldout), "blend": (mixed.score, mixed.heldout)}
+    losses = row_errors if isinstance(model, LSSVCCV) else row_losses
     return {
-        what: (value, searched.in_order(row_losses(heldout, scoring)))
+        what: (value, searched.in_order(losses(heldout, scoring)))
         for what, (value, heldout) in pairs.items()
     } | {"round": found.chosen.params["round"]}
 

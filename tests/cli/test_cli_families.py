@@ -106,7 +106,7 @@ def test_rivals_are_families_and_metrics(frame, capsys):
 
 @pytest.mark.parametrize("target", [PRICE, KIND], ids=["price", "kind"])
 def test_rows_that_taught_the_metric_have_no_say(frame, capsys, monkeypatch, target):
-    monkeypatch.setattr(setting_up, "METRIC_ROWS", 30)
+    monkeypatch.setattr(setting_up, "_OWN_METRICS", 30)
     found, text = tuned(capsys, *target)
     estimator = load_table_model("t-onefold/model.onefold").estimator
     heldout, y = np.asarray(estimator.heldout_prediction_), frame[target[1]].to_numpy()

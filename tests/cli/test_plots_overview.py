@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onefold import LSSVRCV
+from onefold import LSSVCCV, LSSVRCV
 from onefold.plots import search_overview
+from onefold.search import learning
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(60, 3))
@@ -79,6 +80,22 @@ def test_a_metric_that_some_rows_taught():
     assert any([0.0, first["score"]] in points for points in lines_of(rounds).values())
     drawn = [line.get_xydata()[0, 0] for line in finalists.lines]
     np.testing.assert_allclose(max(drawn), 1 + fitted.cv_results_["mean_test_score"].max())
+
+
+@pytest.mark.filterwarnings("ignore:the search chose")
+@pytest.mark.parametrize("rows", [None, 40])
+def test_paths_gone_again_are_not_drawn_into_those_that_were_found(rows, monkeypatch):
+    """Scores of other rows, or counts of errors among squared errors, do not make one line."""
+    monkeypatch.setattr(learning, "FIRST_ROWS", 16)
+    fitted = LSSVCCV(["rbf", "laplacian"], metric="auto", metric_rows=rows, max_rounds=2, **GRID)
+    fitted.fit(X, Y > 0)
+    history = fitted.metric_history_
+    assert len({one["rows"] for one in history}) == 2
+    rounds = search_overview(fitted).axes[0]
+    assert "rows that taught the metric" in rounds.get_ylabel()
+    drawn = {tuple(point) for points in lines_of(rounds).values() for point in points}
+    first = [one for one in history if one["rows"] == history[0]["rows"]]
+    assert {(one["round"], one["score"]) for one in first} == drawn
 
 
 @pytest.mark.filterwarnings("ignore:the search chose")

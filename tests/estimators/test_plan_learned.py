@@ -42,10 +42,10 @@ def test_the_steps_of_many_rows_and_what_they_leave_out():
 
 
 def test_few_rows_go_all_rounds_and_leave_nothing_out():
-    few, some = plan((1200, 10), **LEARNED), plan((3000, 10), **LEARNED)
+    few, some = plan((1200, 10), **LEARNED), plan((1900, 10), **LEARNED)
     assert [step.what for step in few.steps] == ["rounds on all 1200 rows, fold by fold"]
     assert few.left_out == ()
-    assert [step.what for step in some.steps][-1] == "again on all 3000 rows, fold by fold"
+    assert [step.what for step in some.steps][-1] == "again on all 1900 rows, fold by fold"
     assert some.left_out == ("rounds of all rows: those found on 1500 are gone again",)
     assert some.seconds > few.seconds > 0
 
@@ -141,3 +141,12 @@ def test_the_command_describes_what_tune_runs(tmp_path, capsys):
     assert "--cv loo" in facts("--cv", "loo")["search"]["note"]
     assert main(base) == 0
     assert "search  the kernels of auto, metric auto, a blend" in capsys.readouterr().out
+
+
+def test_sparse_tables_have_fewer_kernels_to_choose_among(tmp_path, capsys):
+    lines = [f"{i % 2} 1:{i} 3:{i % 7}" for i in range(60)]
+    (tmp_path / "t.svm").write_text("\n".join(lines) + "\n")
+    assert main(["plan", str(tmp_path / "t.svm"), "--json"]) == 0
+    sparse = json.loads(capsys.readouterr().out)
+    dense = plan((sparse["rows"], sparse["features"]), classes=2, **LEARNED)
+    assert sparse["seconds"] < dense.seconds

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.testing import assert_allclose
 
-from tests.learned.literal_twin import Cell, Data, choice, leaders
+from tests.learned.literal_search import Cell, choice_of_all
+from tests.learned.literal_twin import Data
 
 
 def key_of(names: Any) -> tuple[Any, ...]:
@@ -29,7 +30,7 @@ def same_search(
     for place, key in enumerate(found):
         scores = [table[f"split{i}_test_score"][place] for i in range(len(data.splits))]
         assert_allclose(scores, known[key].scores, rtol=1e-8, atol=1e-10, err_msg=str(key))
-    chosen = choice(leaders(known.values()), data)
+    chosen = choice_of_all(cells, data)
     assert found[model.best_index_] == chosen.key
     assert_allclose(model.best_score_, chosen.score, rtol=1e-8, atol=1e-12)
     heldout = model.heldout_prediction_.reshape(len(data.X), -1)

@@ -99,7 +99,7 @@ def test_weights_predictions_and_score(case, some) -> None:
         honest = total / count
     single = search.found.leader.heldout
     losses = [np.nansum(v[:, None] * (one - Y) ** 2) for one in (honest, single)]
-    better = losses[0] < losses[1]
+    better = losses[0] < losses[1] and not falls(honest, single, Y, v, splits, y)
     result = blend_leaders(leaders, search.found.leader, scoring)
     assert model.blend_score_ == result.score
     wanted = honest if better else single
@@ -119,17 +119,31 @@ def test_weights_predictions_and_score(case, some) -> None:
     assert_allclose(sorted(one["weight"] for one in model.blend_), sorted(w), rtol=1e-5, atol=1e-7)
 
 
-def score(predictions, Y, v, splits, y):
-    def one(rows):
-        if y.dtype.kind == "f":
-            loss = np.mean((predictions[rows] - Y[rows]) ** 2, axis=1)
-        elif Y.shape[1] == 1:
-            loss = ((predictions[rows] > 0) != (Y[rows] > 0))[:, 0]
-        else:
-            loss = predictions[rows].argmax(axis=1) != Y[rows].argmax(axis=1)
-        return -np.average(loss, weights=v[rows])
+def row_losses(predictions, Y, y):
+    if y.dtype.kind == "f":
+        return np.mean((predictions - Y) ** 2, axis=1)
+    if Y.shape[1] == 1:
+        return ((predictions > 0) != (Y > 0))[:, 0] * 1.0
+    return (predictions.argmax(axis=1) != Y.argmax(axis=1)) * 1.0
 
-    return np.mean([one(rows) for rows in splits])
+
+def scores(predictions, Y, v, splits, y):
+    losses = row_losses(predictions, Y, y)
+    return np.array([-np.average(losses[rows], weights=v[rows]) for rows in splits])
+
+
+def score(predictions, Y, v, splits, y):
+    return scores(predictions, Y, v, splits, y).mean()
+
+
+def falls(blended, single, Y, v, splits, y):
+    """Whether the blend's score is lower by more than a standard error, over rows or over splits."""
+    if y.dtype.kind == "f":
+        d = scores(single, Y, v, splits, y) - scores(blended, Y, v, splits, y)
+        return d.mean() > d.std() / np.sqrt(d.size)
+    known = np.isfinite(blended).all(axis=1)
+    d, v = (row_losses(blended, Y, y) - row_losses(single, Y, y))[known], v[known] / v[known].sum()
+    return v @ d > np.sqrt(np.sum(v**2 * (d - v @ d) ** 2))
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -10,7 +10,8 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from tests.learned.comparison import same_search
-from tests.learned.literal_twin import Data, leaders, rounds
+from tests.learned.literal_search import leaders, rounds
+from tests.learned.literal_twin import Data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
@@ -51,7 +52,7 @@ def targets(what):
 def compare(model, data, tracks):
     """Every cell of the tracks, the choice, its held-out predictions and the final model."""
     cells = [one for track in tracks for one in rounds(data, *track, WIDTHS, ALPHAS, ROUNDS)]
-    same_search(model, cells, data, NEW, [(one, N) for one in leaders(cells)])
+    return same_search(model, cells, data, NEW, [(one, N) for one in leaders(cells)])
 
 
 def split(cv, y, groups=None):
@@ -122,3 +123,19 @@ def test_gradients_and_mean_distances_at_rows_drawn(track, seed, monkeypatch) ->
     )
     draws = {"pairs": pairs, "gradients": gradients}
     compare(model.fit(X, y, WEIGHTS), Data(X, Y, split(cv, y), WEIGHTS, draws=draws), [track])
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_labels_that_nothing_tells_apart_get_the_flattest_cell(weights) -> None:
+    """Its count of errors is not the best of many, and the blend is no way around."""
+    y = np.random.default_rng(0).permutation(np.arange(N) % 2)
+    cv = StratifiedKFold(4, shuffle=True, random_state=2)
+    settings = {"gammas": WIDTHS, "alphas": ALPHAS, "cv": cv, "max_rounds": ROUNDS}
+    model = LSSVCCV("rbf", metric="full", **settings).fit(X, y, weights)
+    data = Data(X, np.where(y == 1, 1.0, -1.0)[:, None], split(cv, y), weights, labels=True)
+    chosen = compare(model, data, TRACKS[:1])
+    assert (chosen.round, chosen.width, chosen.alpha) == (0, min(WIDTHS), max(ALPHAS))
+    assert model.best_score_ < model.cv_results_["mean_test_score"].max()
+    blend = LSSVCCV("rbf", metric="full", blend=True, **settings).fit(X, y, weights)
+    assert [one["weight"] for one in blend.blend_] == [1.0]
+    assert blend.blend_score_ == model.best_score_

@@ -11,8 +11,10 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedK
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.search import learning, subsamples
+from onefold.search.rounds import FINER
 from tests.learned.comparison import key_of, same_search
-from tests.learned.literal_twin import Cell, Data, best, leaders, path, replay, rounds
+from tests.learned.literal_search import Cell, best, cross, leaders, path, replay, rounds
+from tests.learned.literal_twin import Data
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose", "ignore:The groups parameter")
 
@@ -120,7 +122,9 @@ class Twin:
             judged = self.again
             members = [best(replay(judged, kind, went, ALPHAS)) for kind, went in hopeful]
             history += [(one, self.teachers) for one in members]
-        return [self.with_its_metric(one) for one in self.worth_fitting(members, judged)], history
+        members = self.worth_fitting(members, judged)
+        self.fits = len(members)
+        return [cell for one in members for cell in self.with_its_metric(one)], history
 
     def worth_fitting(self, members, judged):
         """The two best, or the best and all that a blend of the judges' predictions gives weight."""
@@ -140,9 +144,12 @@ class Twin:
         return cells, history + [(one, N) for one in leaders(cells)]
 
     def with_its_metric(self, top):
-        """The cell on all rows, with the metric that the teachers gave."""
-        found = self.whole.cell([top.whole] * len(self.whole.splits), top.width, top.alpha)
-        return Cell(top.family, top.metric, top.round, top.width, top.alpha, *found, top.whole)
+        """The cells on all rows, with the metric that the teachers gave: a cross where that is cheap."""
+        wanted = [(top.width, top.alpha)]
+        if learning._CHEAP_ROWS >= N:
+            wanted = cross(top.width, top.alpha, ALPHAS, FINER)
+        names, spaces = (top.family, top.metric, top.round), [top.whole] * len(self.whole.splits)
+        return [Cell(*names, w, a, *self.whole.cell(spaces, w, a), top.whole) for w, a in wanted]
 
 
 def blend_weights(predictions, data, rows):
@@ -227,6 +234,16 @@ def test_a_blend_fits_what_the_judges_give_weight(estimator, cv, rows) -> None:
     compare_cells(model, twin)
 
 
+@pytest.mark.parametrize("rows", METRIC_ROWS[1:])
+@pytest.mark.parametrize(("cv", "estimator"), CASES)
+def test_of_many_rows_the_best_cell_alone_is_fitted(estimator, cv, rows, monkeypatch) -> None:
+    monkeypatch.setattr(learning, "_CHEAP_ROWS", N - 1)
+    model = fitted(estimator, SIGNAL, WEIGHTS, cv=cv, metric_rows=rows)
+    twin = Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV)
+    compare(model, twin)
+    assert len(model.cv_results_["params"]) == twin.fits
+
+
 def test_the_regimes_are_all_there() -> None:
     """On all rows the paths that were found on few; beyond `metric_rows` on those that teach."""
     found = {
@@ -246,10 +263,10 @@ def test_the_cases_tell_the_rules_apart() -> None:
         for rows in METRIC_ROWS[1:]:
             model = estimator("auto", metric="auto", cv=cv, metric_rows=rows, blend=True, **GRID)
             twin = Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV)
-            cells, history = twin.search(AUTO)
+            _, history = twin.search(AUTO)
             dropped.add(twin.paths - twin.hopeful)
             kept.add(twin.hopeful)
-            fits.add((twin.hopeful, len(cells)))
+            fits.add((twin.hopeful, twin.fits))
             again |= {one.round for one, n in history if n == twin.teachers > twin.few}
     assert max(dropped) > 1
     assert max(kept) > 3

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
@@ -35,8 +36,10 @@ def run(arguments: argparse.Namespace) -> None:
         source, arguments.target, arguments.drop, arguments.categorical
     )
     search = search_of(_settings(arguments), sparse=source.sparse, on_disk=larger_than_memory(source))
+    # Sparse rows have fewer kernels and metrics to choose among; an empty matrix says as much.
+    shape = csr_matrix((rows, features)) if source.sparse else (rows, features)
     found = plan(
-        (rows, features),
+        shape,
         **search.parameters(),
         approximation=arguments.approximation,
         n_gammas=arguments.gammas,

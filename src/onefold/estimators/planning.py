@@ -13,7 +13,7 @@ from onefold.approximations import Auto, Exact, Plan, Workload, resolve_approxim
 from onefold.approximations.planning import Step, make_plan, speed_here
 from onefold.estimators.families import RELATIVE_ALPHAS, RELATIVE_GAMMAS, families_of, names_families
 from onefold.estimators.selected import LSSVRCV
-from onefold.estimators.setting_up import DEFAULT_ALPHAS, DEFAULT_GAMMAS, METRIC_ROWS, check_learnable
+from onefold.estimators.setting_up import DEFAULT_ALPHAS, DEFAULT_GAMMAS, check_learnable, metric_rows
 from onefold.learned_metrics import tracks_of
 from onefold.machine.threads import use_threads
 from onefold.search.planning import Size, learned_load, left_out, work_on_few_rows
@@ -93,9 +93,7 @@ def plan(
             raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
         check_learnable(chosen, streamed=False)
         tracks = tracks_of(families, metric, X)
-        learning = Learning(
-            tracks, [1.0] * widths, LSSVRCV().max_rounds, min(size.n, METRIC_ROWS), blend
-        )
+        learning = Learning(tracks, [1.0] * widths, LSSVRCV().max_rounds, metric_rows(size.n), blend)
         return _of_metrics(chosen, size, load, learning, blend)
 
 

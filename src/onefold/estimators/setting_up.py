@@ -30,7 +30,8 @@ from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
-METRIC_ROWS = 4000  # that a metric is learned from; up to so many, every fold has its own
+_OWN_METRICS = 2000  # rows up to which every fold has a metric of its own, unless told otherwise
+_METRIC_ROWS = 4000  # that a metric is learned from beyond
 
 
 def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -83,6 +84,11 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
 
 
+def metric_rows(n: int) -> int:
+    """From how many of n rows a metric is learned, unless told otherwise: all, or fewer."""
+    return n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
+
+
 def learning_of(estimator: Any, problem: Problem, approximation: Approximation) -> Learning:
     """How the estimator's metric is learned; raise if it cannot be."""
     check_learnable(approximation, streamed=problem.streamed)
@@ -93,7 +99,7 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
     tracks = tracks_of(families, estimator.metric, problem.X)
     rows = estimator.metric_rows
     if rows is None:
-        rows = min(problem.n, METRIC_ROWS)
+        rows = metric_rows(problem.n)
     # One row to learn from and one to judge by are the least that a round can do with.
     rows = max(2, int(rows))
     return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows, estimator.blend)

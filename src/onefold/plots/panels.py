@@ -55,9 +55,12 @@ def draw_rounds(
     number: Callable[[Any], Any],
 ) -> None:
     """A line for every family and kind of metric; all start from the family as it is."""
-    # The scores of rows that only taught the metric are squared errors, whatever the criterion.
+    # The scores of rows that only taught the metric are squared errors, whatever the criterion; where
+    # the paths were gone again on more rows, scores of both kinds of rows do not make one line.
     compared = {group_of(one) for one in results["params"]}
-    same = {group_of(one) for one in history} <= compared
+    first = [one for one in history if one["rows"] == history[0]["rows"]]
+    same = len(first) == len(history) and {group_of(one) for one in history} <= compared
+    history = first
     if not same:
         label, number = f"−squared error, {history[0]['rows']} rows that taught the metric", _as_it_is
     scores = {group_of(one): float(number(one["score"])) for one in history}

@@ -5,6 +5,11 @@ r"""The blend: non-negative weights over the best cells of all groups, from thei
 with h_g(x_i) the held-out prediction of group g for row i, the intercept b only where the model has one.
 f = b + Σ w_g f_g. Its own held-out predictions are cross-fitted too: those of a fold are made with the
 weights that the other folds' rows give, so that they are literal.
+
+It is used where, with these predictions, the loss above is lower than the chosen group's alone, and the
+criterion is not worse by more than one standard error of the difference, paired over rows for counts of
+errors (with the weights v, the classes' included), over splits for all other criteria. A classifier's
+must beat a constant, too (:mod:`onefold.search.constant`).
 """
 
 from __future__ import annotations
@@ -16,9 +21,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from onefold.criteria import Scoring
-from onefold.linalg import to_numpy
-from onefold.search.choice import Leader
+from onefold.criteria import ErrorRate, Scoring
+from onefold.search.choice import Leader, paired_difference, row_errors
+from onefold.search.constant import beats_constant, targets, training_weights
 from onefold.search.ledger import Ledger
 
 _LEAST = 0.01  # of the sum of the weights: members with less are left out
@@ -51,22 +56,19 @@ class BlendResult:
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
     H = np.stack([leader.heldout for leader in leaders])
-    Y = _targets(scoring)
-    v = _training_weights(scoring)
+    Y = targets(scoring)
+    v = training_weights(scoring)
     tested = np.isfinite(H).all(axis=(0, 2))
     centred = scoring.problem.fit_intercept
     heldout = _crossfitted(H, Y, v, tested, scoring, centred)
-    losses = [_loss(one, Y, v, tested) for one in (heldout, chosen.heldout)]
     weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
     kept = np.flatnonzero(weights > _LEAST * weights.sum())
     if kept.size:
         weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
         kept, weights = kept[weights > 0], weights[weights > 0]
-    if not losses[0] < losses[1] or not kept.size:
-        single = np.flatnonzero([leader is chosen for leader in leaders])
-        intercept = np.zeros(Y.shape[1])
-        return _result(leaders, single, np.ones(1), intercept, chosen.heldout, scoring)
-    return _result(leaders, kept, weights, intercept, heldout, scoring)
+    if not kept.size or not _better(heldout, chosen.heldout, Y, v, tested, scoring):
+        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), chosen.heldout, scoring)
+    return _result([leaders[int(i)] for i in kept], weights, intercept, heldout, scoring)
 
 
 def worth_fitting(
@@ -76,34 +78,22 @@ def worth_fitting(
     order = sorted(leaders, key=lambda one: -ledger.rank(one.index, one.ridge))
     if not blend or len(order) < 2:
         return order[:_ALONE]
-    H, Y, v = np.stack([one.heldout for one in order]), _targets(scoring), _training_weights(scoring)
+    H, Y, v = np.stack([one.heldout for one in order]), targets(scoring), training_weights(scoring)
     tested = np.isfinite(H).all(axis=(0, 2))
     weights, _ = _fit(H[:, tested], Y[tested], v[tested], scoring.problem.fit_intercept)
     return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
 
 
 def _result(
-    leaders: Sequence[Leader], kept: Any, weights: Any, intercept: Any, heldout: Any, scoring: Scoring
+    members: list[Leader], weights: Any, intercept: Any, heldout: Any, scoring: Scoring
 ) -> BlendResult:
-    members = [leaders[int(i)] for i in kept]
-    return BlendResult(members, weights, intercept, heldout, _score(heldout, scoring))
+    score = float(_scores(heldout, scoring).mean())
+    return BlendResult(members, weights, intercept, heldout, score)
 
 
 def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
     """What the weights minimise; labels count as ±1, which tells more than right or wrong."""
     return float(v[tested] @ np.sum((predictions[tested] - Y[tested]) ** 2, axis=1))
-
-
-def _targets(scoring: Scoring) -> Any:
-    problem = scoring.problem
-    Y = to_numpy(problem.Y)
-    return Y if problem.offset is None else Y + problem.offset
-
-
-def _training_weights(scoring: Scoring) -> Any:
-    """Those of the loss that the members were trained with, the classes' included."""
-    root = scoring.problem.root_weight
-    return np.ones(scoring.problem.n) if root is None else to_numpy(root) ** 2
 
 
 def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
@@ -148,8 +138,29 @@ def _folds(scoring: Scoring) -> list[Any]:
     return list(splits.tests)
 
 
-def _score(heldout: Any, scoring: Scoring) -> float:
-    """The criterion's mean over the splits for given held-out predictions."""
+def _better(blended: Any, single: Any, Y: Any, v: Any, tested: Any, scoring: Scoring) -> bool:
+    """Whether the blend predicts held-out rows better, and what it gains is more than luck."""
+    losses = [_loss(one, Y, v, tested) for one in (blended, single)]
+    if not losses[0] < losses[1] or _scores_worse(blended, single, scoring):
+        return False
+    return beats_constant(blended, scoring)
+
+
+def _scores_worse(blended: Any, single: Any, scoring: Scoring) -> bool:
+    """Whether the criterion falls with the blend by more than the noise of the comparison."""
+    if isinstance(scoring.criterion, ErrorRate):
+        one, other = (row_errors(heldout, scoring) for heldout in (blended, single))
+        # Where classes have weights, fewer errors of the common one are no reason to refuse.
+        fall, noise = paired_difference(one, other, training_weights(scoring))
+    else:
+        one, other = (_scores(heldout, scoring) for heldout in (single, blended))
+        fall, noise = paired_difference(one, other, None)
+        noise *= np.sqrt(one.size / max(1, one.size - 1))  # of a few splits
+    return fall > noise
+
+
+def _scores(heldout: Any, scoring: Scoring) -> Any:
+    """The criterion of every split for given held-out predictions."""
     problem, splits = scoring.problem, scoring.splits
     assert splits is not None
     assert scoring.task is not None
@@ -158,4 +169,4 @@ def _score(heldout: Any, scoring: Scoring) -> float:
         scoring.criterion.score(values[None, rows], rows, problem, scoring.task)[0]
         for rows in splits.tests
     ]
-    return float(np.mean(scores))
+    return np.asarray(scores, dtype=np.float64)

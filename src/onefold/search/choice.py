@@ -76,15 +76,22 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
 
 def row_losses(predictions: Any, scoring: Scoring) -> Any:
     """The loss of every row for predictions (n, targets) in the user's units; NaN where none is."""
-    problem = scoring.problem
-    Y = to_numpy(problem.Y)
-    if problem.offset is not None:
-        predictions = predictions - problem.offset
     if isinstance(scoring.criterion, ErrorRate) and not scoring.criterion.smooth:
-        wrong = (label_index(predictions) != label_index(Y)).astype(np.float64)
-        return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
+        return row_errors(predictions, scoring)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.sum((predictions - Y) ** 2, axis=1)
+        return np.sum((_in_its_units(predictions, scoring) - to_numpy(scoring.problem.Y)) ** 2, axis=1)
+
+
+def row_errors(predictions: Any, scoring: Scoring) -> Any:
+    """1 for every row with a wrong label, 0 for the others; NaN where there is no prediction."""
+    values, Y = _in_its_units(predictions, scoring), to_numpy(scoring.problem.Y)
+    wrong = (label_index(values) != label_index(Y)).astype(np.float64)
+    return np.where(np.isfinite(values).all(axis=1), wrong, np.nan)
+
+
+def _in_its_units(predictions: Any, scoring: Scoring) -> Any:
+    offset = scoring.problem.offset
+    return predictions if offset is None else predictions - offset
 
 
 def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
 from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
+from onefold.search.constant import beats_constant
 from onefold.search.evaluate import Solved, evaluate, solve
 from onefold.search.ledger import Entry, Ledger
 from onefold.search.strategies import Proposal, Strategy
@@ -95,6 +98,21 @@ class _Leaders:
             ledger.best()  # raises: there is nothing to choose from
         return [self._finished(key, *ledger.best(numbers)) for key, numbers in scored]
 
+    def flattest(self) -> Leader:
+        """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
+        ledger, candidates = self._ledger, self._strategy.candidates
+        scored = [number for number in range(len(candidates)) if ledger.scored(number)]
+        least = min(candidates[number].complexity for number in scored)
+        cells = [
+            (ledger.alphas[ridge], -float(candidates[number].params.get("gamma", 1.0)), -number, ridge)
+            for number in scored
+            if candidates[number].complexity == least
+            for ridge in range(ledger.alphas.size)
+            if np.isfinite(ledger.score(number, ridge))
+        ]
+        _, _, number, ridge = max(cells)
+        return self._finished(candidates[-number].group, -number, ridge)
+
     def _finished(self, group: tuple[Any, ...], index: int, ridge: int) -> Leader:
         candidate, scoring = self._strategy.candidates[index], self._scoring
         leader = self._held.get(group)
@@ -142,6 +160,8 @@ def run_search(
     _report_unsolved(ledger)
     best = leaders.all()
     leader = choose(best, scoring, ledger)
+    if not beats_constant(leader.heldout, scoring):
+        leader = leaders.flattest()
     report = ledger.report(leader.index) | leader.candidate.diagnose()
     return SearchResult(ledger, best, leader, report)
 

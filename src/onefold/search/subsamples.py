@@ -13,7 +13,7 @@ from onefold.criteria import Scoring, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.linalg import take_rows
 
-_ASIDE_ROWS = 800  # are set aside where there are as many,
+_ASIDE_ROWS = 500  # are set aside where there are as many,
 _ASIDE_SHARE = 0.5  # but no more than this share of all
 _JUDGES = 1000  # rows that judge the rounds, at most
 
@@ -63,7 +63,7 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, set_aside: bool)
 
 
 def _last_splits(splits: Splits) -> list[int]:
-    """Numbers of the last splits, as few as leave out 800 rows, or half of the rows; one at least."""
+    """Numbers of the last splits, as few as leave out 500 rows, or half of the rows; one at least."""
     left = np.zeros(splits.n, dtype=bool)
     chosen: list[int] = []
     for number in reversed(range(len(splits.left_out))):

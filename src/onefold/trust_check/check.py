@@ -3,7 +3,9 @@ r"""The trust check: does an approximation choose what the exact method would ch
 decherchi2010 (§4.3), for every approximation: on a subsample that the exact method can handle,
 select with both, on the same splits and the same grid. Then compare
 
-* the two choices: their distance in grid steps, the larger of the one in gamma and in alpha;
+* the two choices: their distance in grid steps, the larger of the one in gamma and in alpha. Among
+  several kernels the order is nobody's, and the widths of one say nothing of another's: two kernels are
+  one step apart in place of their widths;
 * the *regret*: by how much the exact method's score is worse at the approximation's choice;
 * where the final model is trained with the approximation too, the *loss* that this adds on rows
   outside the subsample.
@@ -137,16 +139,22 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> Draw:
     )
 
 
-def _same_cell(params: list[dict[str, float]], choice: dict[str, Any]) -> int:
+def _same_cell(params: list[dict[str, Any]], choice: dict[str, Any]) -> int:
     """Where the exact method tried the same hyper-parameters; the approximation may have more."""
-    return next(i for i, cell in enumerate(params) if all(choice[name] == cell[name] for name in cell))
+
+    def same(cell: dict[str, Any]) -> bool:
+        return all(choice.get(name) == value for name, value in cell.items())
+
+    return next(i for i, cell in enumerate(params) if same(cell))
 
 
-def _steps(params: list[dict[str, float]], first: int, second: int) -> int:
-    distance = 0
-    for name in params[0]:
-        axis = np.unique([p[name] for p in params])
-        place = np.searchsorted(axis, [params[first][name], params[second][name]])
+def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
+    one, other = params[first], params[second]
+    apart = one.get("kernel") != other.get("kernel")
+    distance = int(apart)
+    for name in one.keys() & other.keys() - ({"kernel", "gamma"} if apart else {"kernel"}):
+        axis = np.unique([cell[name] for cell in params if name in cell])
+        place = np.searchsorted(axis, [one[name], other[name]])
         distance = max(distance, abs(int(place[0]) - int(place[1])))
     return distance
 
@@ -156,4 +164,4 @@ def _tolerance(results: dict[str, Any], best: int) -> float:
     scores = results["mean_test_score"]
     n_splits = sum(key.startswith("split") for key in results)
     noise = float(results["std_test_score"][best]) / np.sqrt(n_splits - 1) if n_splits > 1 else 0.0
-    return max(noise, _SHARE * float(scores[best] - np.median(scores[np.isfinite(scores)])))
+    return float(max(noise, _SHARE * (scores[best] - np.median(scores[np.isfinite(scores)]))))

@@ -35,7 +35,7 @@ class Draw:
     rows : int
         Size of the subsample.
     exact, approximate : dict
-        The two choices: gamma and alpha.
+        The two choices: gamma and alpha, and the kernel where there were several.
     steps : int
         Their distance in grid steps.
     regret, tolerance : float
@@ -45,8 +45,8 @@ class Draw:
     """
 
     rows: int
-    exact: dict[str, float]
-    approximate: dict[str, float]
+    exact: dict[str, Any]
+    approximate: dict[str, Any]
     steps: int
     regret: float
     tolerance: float
@@ -93,12 +93,12 @@ class TrustCheck:
         return self.typical.verdict
 
     @property
-    def exact(self) -> dict[str, float]:
+    def exact(self) -> dict[str, Any]:
         """What the exact method chose."""
         return self.typical.exact
 
     @property
-    def approximate(self) -> dict[str, float]:
+    def approximate(self) -> dict[str, Any]:
         """What the approximation chose."""
         return self.typical.approximate
 
@@ -133,5 +133,6 @@ def _ratio(value: float, tolerance: float) -> float:
     return value / tolerance if tolerance > 0 else np.inf
 
 
-def _named(params: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in sorted(params.items(), reverse=True))
+def _named(params: dict[str, Any]) -> str:
+    words = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in params.items()}
+    return ", ".join(f"{name} {word}" for name, word in sorted(words.items(), reverse=True))

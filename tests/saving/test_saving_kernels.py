@@ -1,0 +1,75 @@
+"""Searches among several kernels through a file: tables with gaps, repr, HTML, pictures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import onefold
+from onefold import LSSVCCV, LSSVRCV
+from onefold.plots import search_heatmap, search_overview
+from onefold.search import edges
+
+pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
+
+RNG = np.random.default_rng(8)
+X = RNG.standard_normal((90, 3))
+CURVED = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(90)
+STRAIGHT = X @ [1.0, 2.0, -1.0] + 0.3 * RNG.standard_normal(90)
+GRID = {"gammas": [0.1, 0.3, 1.0], "alphas": [0.01, 0.1, 1.0]}
+CASES = {
+    "curved": (LSSVRCV, CURVED, "rbf"),
+    "straight": (LSSVRCV, STRAIGHT, "linear"),
+    "labels": (LSSVCCV, CURVED > 0, None),
+}
+
+
+@pytest.fixture(params=CASES)
+def model(request):
+    kind, y, kernel = CASES[request.param]
+    found = kind(kernel=["linear", "rbf"], **GRID).fit(X, y)
+    assert kernel in (None, found.kernel_)
+    return found
+
+
+def test_a_file_keeps_the_table_and_its_gaps(model, tmp_path) -> None:
+    onefold.save(model, tmp_path / "model")
+    loaded = onefold.load(tmp_path / "model")
+    assert loaded.best_params_ == model.best_params_
+    assert ("gamma" in model.best_params_) == (model.kernel_ == "rbf")
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    for name, column in model.cv_results_.items():
+        again = loaded.cv_results_[name]
+        assert list(again) == list(column)
+        assert_array_equal(np.ma.getmaskarray(again), np.ma.getmaskarray(column))
+    widths = loaded.cv_results_["param_gamma"]
+    assert_array_equal(widths.mask, loaded.cv_results_["param_kernel"] == "linear")
+    assert edges(loaded.cv_results_, loaded.best_index_) == edges(model.cv_results_, model.best_index_)
+    for one in (model, loaded):
+        assert "linear" in repr(one)
+        assert "linear" in one._repr_html_()
+
+
+def test_pictures(model, tmp_path) -> None:
+    groups = search_overview(model, tmp_path / "overview.png").axes[0]
+    labels = [label.get_text() for label in groups.get_yticklabels()]
+    assert sorted(labels) == ["linear", "rbf"]
+    axes = search_heatmap(model.cv_results_, tmp_path / "heat.png", model.best_params_)
+    # Some cells have no width: what is drawn is the best of all of them over alpha.
+    drawn = axes.lines[0].get_ydata()
+    table = np.reshape(model.cv_results_["mean_test_score"], (3, 4))
+    np.testing.assert_allclose(drawn, table.max(axis=1))
+
+
+def test_the_end_of_a_grid_of_ridges_is_found_without_a_width() -> None:
+    """The ridges of the chosen family alone count, and it has no widths to end."""
+    y = X @ [1.0, 2.0, -1.0] + 3.0 * RNG.standard_normal(90)
+    model = LSSVRCV(["linear", "rbf"], gammas=[3.0, 10.0, 30.0], alphas=[1e-6, 1e-5, 1e-4]).fit(X, y)
+    assert model.kernel_ == "linear"
+    best = int(np.argmax(model.cv_results_["param_alpha"] == 1e-4))  # linear comes first
+    assert edges(model.cv_results_, best) in ([], ["largest alpha"])
+    table = dict(model.cv_results_)
+    scores = np.zeros_like(table["mean_test_score"])
+    scores[best] = 1.0
+    assert edges(table | {"mean_test_score": scores}, best) == ["largest alpha"]
