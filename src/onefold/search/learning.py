@@ -123,10 +123,8 @@ def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) 
     It is refitted without each fold where no closed form serves.
     """
     kernel = candidate.kernel.scaled(factor**candidate.kernel.exponent_order)
-    names, started = (
-        candidate.params | {"gamma": factor * candidate.params["gamma"]},
-        run.restarted(kernel),
-    )
+    names = candidate.params | {"gamma": factor * candidate.params["gamma"]}
+    started = run.restarted(kernel)
     if run.approximation.selects:
         return Candidate(started, kernel, names)
     parts = splits.left_out
