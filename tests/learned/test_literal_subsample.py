@@ -46,7 +46,6 @@ METRIC_ROWS = [None, 40, FEW + 2]
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
     monkeypatch.setattr(learning, "FIRST_ROWS", FEW)
-    monkeypatch.setattr(learning, "_CHEAP_ROWS", 0)  # the best cell alone, as with many rows
     monkeypatch.setattr(subsamples, "_ASIDE_ROWS", 20)
     monkeypatch.setattr(subsamples, "_JUDGES", 12)
 

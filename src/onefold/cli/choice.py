@@ -87,8 +87,9 @@ def next_best(estimator: Any, criterion: str) -> list[str]:
     if len({group_words(params) for params in results["params"]}) > 1:
         return _other_groups(estimator, criterion, scores, order)
     others = [i for i in order if results["params"][i] != estimator.best_params_][:_NEXT_BEST]
+    alike = ("kernel", "metric", "round")  # in all candidates of one group
     points = [
-        {name: power_of_two(value) for name, value in results["params"][i].items() if name != "kernel"}
+        {name: power_of_two(value) for name, value in results["params"][i].items() if name not in alike}
         for i in others
     ]
     width = max((len(value) for point in points for value in point.values()), default=0)
