@@ -74,11 +74,6 @@ def importance_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def some_without_metric(report: Mapping[str, Any]) -> bool:
-    """Whether a member of the blend takes all features alike."""
-    return any(member["metric"] == "none" for member in report.get("blend") or [])
-
-
 def next_best(estimator: Any, criterion: str) -> list[str]:
     """The rivals in the measure of the best, which is what the choice went by."""
     results = estimator.cv_results_

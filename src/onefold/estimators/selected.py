@@ -85,8 +85,8 @@ class LSSVCCV(KernelClassifier, Chosen):
     metric_ : array (d,), (d, d) or None
         S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen.
     feature_importances_ : array (d,) or None
-        Share of each feature in the trace of SᵀS, over the members of a blend by their weights; a
-        member without a metric counts all alike. None where no member has one.
+        Share of each feature in what moves the prediction: mean squared slope of the fitted function, a
+        blend's too, times the variance of the feature. None where no metric is learned.
     metric_history_ : list of dict
         The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
         rows. On a subsample the score is minus the squared error of the rows that judged it.
