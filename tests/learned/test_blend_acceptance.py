@@ -28,7 +28,8 @@ def deciding(y, wrong, size=1.0):
 
 def worse(y, blended, single, **options):
     """Whether a blend that is wrong in these rows is refused."""
-    return blend._scores_worse(deciding(y, blended), deciding(y, single), scoring_of(y, **options))
+    one, other = (blend._Predictions(deciding(y, wrong)) for wrong in (blended, single))
+    return blend._scores_worse(one, other, scoring_of(y, **options))
 
 
 @pytest.mark.parametrize("criterion", [None, "accuracy", "balanced_accuracy"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
 
 import onefold
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
@@ -36,6 +36,7 @@ CASES = {
     "labels": (LSSVCCV, SIGNAL > 0.2, None, StratifiedKFold(4)),
     "classes": (LSSVCCV, CLASSES, WEIGHTS, StratifiedKFold(4)),
     "shuffled": (LSSVRCV, SIGNAL, WEIGHTS, ShuffleSplit(5, test_size=0.3, random_state=0)),
+    "repeated": (LSSVRCV, SIGNAL, None, RepeatedKFold(n_splits=2, n_repeats=3, random_state=0)),
     "one split": (LSSVRCV, SIGNAL, None, [(np.arange(40), np.arange(40, 70))]),
 }
 
@@ -90,22 +91,36 @@ def test_weights_predictions_and_score(case, some) -> None:
         assert [list(a) for a in splits] == [list(test) for _, test in cv.split(X, y)]
     parts = splits if len(splits) > 1 else [np.sort(splits[0])[i::5] for i in range(5)]
     total, count = np.zeros(Y.shape), np.zeros((N, 1))
-    for part in parts:
+    apart = leaders[0].of_splits is not None
+    assert apart == (np.bincount(np.concatenate(splits)).max() > 1)
+    of_splits = []
+    for number, part in enumerate(parts):
         rest = np.setdiff1d(np.flatnonzero(tested), part)
         w, b = weights_of(H[:, rest], Y[rest], v[rest], intercept)
         total[part] += np.einsum("g,git->it", w, H[:, part]) + b
         count[part] += 1
+        if apart:
+            values = np.stack([leader.of_splits[number] for leader in leaders])
+            of_splits.append(np.einsum("g,git->it", w, values) + b)
     with np.errstate(invalid="ignore"):
         honest = total / count
     single = search.found.leader.heldout
     losses = [np.nansum(v[:, None] * (one - Y) ** 2) for one in (honest, single)]
-    better = losses[0] < losses[1] and not falls(honest, single, Y, v, splits, y)
+    of_single = search.found.leader.of_splits or [single[rows] for rows in splits]
+    of_blend = of_splits or [honest[rows] for rows in splits]
+    fallen = (
+        falls(of_blend, of_single, Y, v, splits, y)
+        if y.dtype.kind == "f"
+        else errs_more(honest, single, Y, v, y)
+    )
+    better = losses[0] < losses[1] and not fallen
     result = blend_leaders(leaders, search.found.leader, scoring)
     assert model.blend_score_ == result.score
     wanted = honest if better else single
     assert_allclose(result.heldout, wanted, rtol=1e-6, atol=1e-7)
     assert_allclose(model.heldout_prediction_.reshape(N, -1)[order], wanted, rtol=1e-6, atol=1e-7)
-    assert_allclose(model.blend_score_, score(wanted, Y, v, splits, y), rtol=1e-6)
+    literal = scores(of_blend if better else of_single, Y, v, splits, y).mean()
+    assert_allclose(model.blend_score_, literal, rtol=1e-6)
     if not better:
         assert result.weights.tolist() == [1.0]
         return
@@ -127,20 +142,23 @@ def row_losses(predictions, Y, y):
     return (predictions.argmax(axis=1) != Y.argmax(axis=1)) * 1.0
 
 
-def scores(predictions, Y, v, splits, y):
-    losses = row_losses(predictions, Y, y)
-    return np.array([-np.average(losses[rows], weights=v[rows]) for rows in splits])
-
-
-def score(predictions, Y, v, splits, y):
-    return scores(predictions, Y, v, splits, y).mean()
+def scores(of_splits, Y, v, splits, y):
+    return np.array(
+        [
+            -np.average(row_losses(values, Y[rows], y), weights=v[rows])
+            for values, rows in zip(of_splits, splits)
+        ]
+    )
 
 
 def falls(blended, single, Y, v, splits, y):
-    """Whether the blend's score is lower by more than a standard error, over rows or over splits."""
-    if y.dtype.kind == "f":
-        d = scores(single, Y, v, splits, y) - scores(blended, Y, v, splits, y)
-        return d.mean() > d.std() / np.sqrt(d.size)
+    """Whether the blend's score is lower by more than a standard error over splits."""
+    d = scores(single, Y, v, splits, y) - scores(blended, Y, v, splits, y)
+    return d.mean() > d.std() / np.sqrt(d.size)
+
+
+def errs_more(blended, single, Y, v, y):
+    """Whether the blend has more wrong labels, by more than a standard error over rows."""
     known = np.isfinite(blended).all(axis=1)
     d, v = (row_losses(blended, Y, y) - row_losses(single, Y, y))[known], v[known] / v[known].sum()
     return v @ d > np.sqrt(np.sum(v**2 * (d - v @ d) ** 2))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from onefold.approximations import Model, Problem
-from onefold.heldout import HeldoutBlock, Splits, gather, heldout_blocks
+from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks
 from onefold.linalg import Array, namespace
 
 
@@ -145,15 +145,27 @@ class Scoring(ABC):
     def answers(self, model: Model, alphas: Any) -> Answers:
         """What a model has to say; runs in any thread."""
 
-    def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> Any | None:
-        """Held-out predictions (rows, targets) in the user's units at one of the blocks' μ."""
-        if self.splits is None or not blocks:
-            return None
-        found = gather(blocks, self.splits, number)
-        return found if self.problem.offset is None else found + self.problem.offset
+    def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
+        """Held-out predictions in the user's units at one of the blocks' μ.
 
-    def heldout_at(self, model: Model, alpha: float) -> Any | None:
+        Returns
+        -------
+        of_rows : array (rows, targets) or None
+            The mean over the splits that test a row.
+        of_splits : list of arrays (tested rows, targets) or None
+            What each split's score is made from, where some row is tested more than once: the mean of
+            several models predicts better than any of them.
+        """
+        if self.splits is None or not blocks:
+            return None, None
+        add = 0.0 if self.problem.offset is None else self.problem.offset
+        of_rows = gather(blocks, self.splits, number) + add
+        if not self.splits.repeated:
+            return of_rows, None
+        return of_rows, [values + add for values in by_split(blocks, self.splits, number)]
+
+    def heldout_at(self, model: Model, alpha: float) -> tuple[Any | None, Any | None]:
         """The same, predicted for this one μ."""
         if self.splits is None:
-            return None
+            return None, None
         return self.heldout(list(heldout_blocks(model, self.splits, [alpha])))

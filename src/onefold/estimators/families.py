@@ -15,6 +15,7 @@ AUTO = ("rbf", "matern12", "laplacian")
 RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 # Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
 RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
+_FLATTEST = 1e-50  # the square of a width must not leave the range of float64
 Family = tuple[str, Kernel]
 
 
@@ -58,12 +59,18 @@ def relative_widths(estimator: Any) -> list[float]:
     """The widths to try, relative to the mean distance."""
     given = RELATIVE_GAMMAS if estimator.gammas is None else estimator.gammas
     values = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
+    if not values:
+        raise ValueError("gammas must be a non-empty list of positive numbers; got [].")
     for value in values:
         real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not real or not 0 < float(value) < np.inf:
             raise ValueError(
                 "with several kernels or a learned metric gammas are numbers greater than 0, relative "
                 f"to the mean distance of the rows; got {value!r}."
+            )
+        if not _FLATTEST <= float(value) <= 1 / _FLATTEST:
+            raise ValueError(
+                f"gammas are relative to the mean distance of the rows; {value!r} is too far from 1."
             )
     return [float(value) for value in values]
 

@@ -42,6 +42,8 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     approximation = resolve_approximation(estimator.approximation)
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
+    if not isinstance(estimator.blend, bool | np.bool_):
+        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
     seed = seed_of(estimator.random_state)
     if seed is not None:
         approximation = approximation.seeded(seed)
@@ -75,7 +77,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     if learning is not None:
         n, d, targets = problem.shape
         size = Size(n, d, targets, max(2, len(splits.left_out)), alphas.size)
-        load = learned_load(load, learning, size, blend=estimator.blend)
+        load = learned_load(load, learning, size, blend=learning.blend)
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem):
@@ -102,7 +104,8 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
         rows = metric_rows(problem.n)
     # One row to learn from and one to judge by are the least that a round can do with.
     rows = max(2, int(rows))
-    return Learning(tracks, relative_widths(estimator), int(estimator.max_rounds), rows, estimator.blend)
+    rounds, blend = int(estimator.max_rounds), bool(estimator.blend)
+    return Learning(tracks, relative_widths(estimator), rounds, rows, blend)
 
 
 def check_learnable(approximation: Approximation, *, streamed: bool) -> None:

@@ -54,3 +54,10 @@ def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> A
         count[rows, 0] += times
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / count
+
+
+def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[Any]:
+    """The predictions (rows, targets) behind each split's score: not averaged, as `gather`'s are."""
+    chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
+    parts = zip(whole_parts(chosen, splits), splits.left_out, splits.tests)
+    return [values[0, np.searchsorted(rows, test)] for values, rows, test in parts]

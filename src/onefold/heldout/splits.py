@@ -49,6 +49,14 @@ class Splits:
         return [np.arange(self.n)] if self.leave_one_out else self.left_out
 
     @cached_property
+    def repeated(self) -> bool:
+        """Whether some row is tested more than once."""
+        if self.leave_one_out:
+            return False
+        tested = np.concatenate(self.tests)
+        return bool(np.unique(tested).size < tested.size)
+
+    @cached_property
     def times_tested(self) -> list[Any]:
         """For each array of `predicted` rows, how often each row counts in the score of its part."""
         if self.leave_one_out:

@@ -36,9 +36,9 @@ def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> 
     "auto" gives families of an L2 distance both, but the rbf kernel the full one only: its diagonal
     one was never worth its time (docs/metric.md). Families without a metric keep what they are.
     """
-    if metric not in KINDS:
+    if not isinstance(metric, str) or metric not in KINDS:
         names = ", ".join(f'"{kind}"' for kind in KINDS)
-        raise ValueError(f"metric must be None or one of {names}; got {metric!r}.")
+        raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
     found = []
     for name, kernel in families:
         able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]

@@ -4,7 +4,8 @@ r"""The blend: non-negative weights over the best cells of all groups, from thei
 
 with h_g(x_i) the held-out prediction of group g for row i, the intercept b only where the model has one.
 f = b + Σ w_g f_g. Its own held-out predictions are cross-fitted too: those of a fold are made with the
-weights that the other folds' rows give, so that they are literal.
+weights that the other folds' rows give, so that they are literal. Where every tested row is in one fold,
+there are no others, and no blend.
 
 It is used where, with these predictions, the loss above is lower than the chosen group's alone, and the
 criterion is not worse by more than one standard error of the difference, paired over rows for counts of
@@ -53,6 +54,14 @@ class BlendResult:
     score: float
 
 
+@dataclass(frozen=True)
+class _Predictions:
+    """Held-out predictions of rows, and of each split where some row is tested more than once."""
+
+    heldout: Any
+    of_splits: Any = None
+
+
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
     H = np.stack([leader.heldout for leader in leaders])
@@ -60,15 +69,19 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
     v = training_weights(scoring)
     tested = np.isfinite(H).all(axis=(0, 2))
     centred = scoring.problem.fit_intercept
-    heldout = _crossfitted(H, Y, v, tested, scoring, centred)
+    single = _Predictions(chosen.heldout, chosen.of_splits)
+    if any(np.isin(np.flatnonzero(tested), rows).all() for rows in _folds(scoring)):
+        # No other rows to take the weights of a fold from: any weights would have seen its targets.
+        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
+    blended = _crossfitted(leaders, H, Y, v, tested, scoring)
     weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
     kept = np.flatnonzero(weights > _LEAST * weights.sum())
     if kept.size:
         weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
         kept, weights = kept[weights > 0], weights[weights > 0]
-    if not kept.size or not _better(heldout, chosen.heldout, Y, v, tested, scoring):
-        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), chosen.heldout, scoring)
-    return _result([leaders[int(i)] for i in kept], weights, intercept, heldout, scoring)
+    if not kept.size or not _better(blended, single, Y, v, tested, scoring):
+        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
+    return _result([leaders[int(i)] for i in kept], weights, intercept, blended, scoring)
 
 
 def worth_fitting(
@@ -85,10 +98,10 @@ def worth_fitting(
 
 
 def _result(
-    members: list[Leader], weights: Any, intercept: Any, heldout: Any, scoring: Scoring
+    members: list[Leader], weights: Any, intercept: Any, predictions: _Predictions, scoring: Scoring
 ) -> BlendResult:
-    score = float(_scores(heldout, scoring).mean())
-    return BlendResult(members, weights, intercept, heldout, score)
+    score = float(_scores(predictions, scoring).mean())
+    return BlendResult(members, weights, intercept, predictions.heldout, score)
 
 
 def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
@@ -112,20 +125,25 @@ def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
     return weights, mean - weights @ means
 
 
-def _crossfitted(H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring, centred: bool) -> Any:
+def _crossfitted(
+    leaders: Sequence[Leader], H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring
+) -> _Predictions:
     """Predictions of every tested row with weights from the rows of other folds."""
     total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
-    for rows in _folds(scoring):
+    apart, of_splits = leaders[0].of_splits is not None, []
+    for number, rows in enumerate(_folds(scoring)):
         rest = tested.copy()
         rest[rows] = False
-        if not rest.any():
-            rest = tested
-        weights, intercept = _fit(H[:, rest], Y[rest], v[rest], centred)
+        weights, intercept = _fit(H[:, rest], Y[rest], v[rest], scoring.problem.fit_intercept)
         own = np.unique(rows)
         total[own] += np.einsum("g,git->it", weights, H[:, own]) + intercept
         count[own] += 1
+        if apart:
+            values = np.stack([leader.of_splits[number] for leader in leaders])
+            of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(tested[:, None], total / count, np.nan)
+        heldout = np.where(tested[:, None], total / count, np.nan)
+    return _Predictions(heldout, of_splits if apart else None)
 
 
 def _folds(scoring: Scoring) -> list[Any]:
@@ -138,35 +156,38 @@ def _folds(scoring: Scoring) -> list[Any]:
     return list(splits.tests)
 
 
-def _better(blended: Any, single: Any, Y: Any, v: Any, tested: Any, scoring: Scoring) -> bool:
+def _better(
+    blended: _Predictions, single: _Predictions, Y: Any, v: Any, tested: Any, scoring: Scoring
+) -> bool:
     """Whether the blend predicts held-out rows better, and what it gains is more than luck."""
-    losses = [_loss(one, Y, v, tested) for one in (blended, single)]
+    losses = [_loss(one.heldout, Y, v, tested) for one in (blended, single)]
     if not losses[0] < losses[1] or _scores_worse(blended, single, scoring):
         return False
-    return beats_constant(blended, scoring)
+    return beats_constant(blended.heldout, scoring)
 
 
-def _scores_worse(blended: Any, single: Any, scoring: Scoring) -> bool:
+def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring) -> bool:
     """Whether the criterion falls with the blend by more than the noise of the comparison."""
     if isinstance(scoring.criterion, ErrorRate):
-        one, other = (row_errors(heldout, scoring) for heldout in (blended, single))
+        one, other = (row_errors(made.heldout, scoring) for made in (blended, single))
         # Where classes have weights, fewer errors of the common one are no reason to refuse.
         fall, noise = paired_difference(one, other, training_weights(scoring))
     else:
-        one, other = (_scores(heldout, scoring) for heldout in (single, blended))
+        one, other = (_scores(made, scoring) for made in (single, blended))
         fall, noise = paired_difference(one, other, None)
         noise *= np.sqrt(one.size / max(1, one.size - 1))  # of a few splits
     return fall > noise
 
 
-def _scores(heldout: Any, scoring: Scoring) -> Any:
+def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
     """The criterion of every split for given held-out predictions."""
     problem, splits = scoring.problem, scoring.splits
     assert splits is not None
     assert scoring.task is not None
-    values = heldout if problem.offset is None else heldout - problem.offset
+    of_splits = predictions.of_splits or [predictions.heldout[rows] for rows in splits.tests]
+    less = 0.0 if problem.offset is None else problem.offset
     scores = [
-        scoring.criterion.score(values[None, rows], rows, problem, scoring.task)[0]
-        for rows in splits.tests
+        scoring.criterion.score(values[None] - less, rows, problem, scoring.task)[0]
+        for values, rows in zip(of_splits, splits.tests)
     ]
     return np.asarray(scores, dtype=np.float64)

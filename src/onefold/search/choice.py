@@ -35,6 +35,8 @@ class Leader:
         Numbers of the candidate and of the ridge.
     heldout : array (n, targets) or None
         Held-out predictions in the user's units; None for criteria that make none.
+    of_splits : list of arrays (tested rows, targets) or None
+        The same for every split by itself, where some row is tested more than once.
     model : Model or None
         The candidate's model, if it is one that a search keeps.
     expansion : Expansion or None
@@ -45,12 +47,13 @@ class Leader:
     index: int
     ridge: int
     heldout: Any = None
+    of_splits: Any = None
     model: Model | None = None
     expansion: Any = None
 
-    def predicting(self, heldout: Any) -> Leader:
+    def predicting(self, heldout: Any, of_splits: Any) -> Leader:
         """The same with held-out predictions."""
-        return replace(self, heldout=heldout)
+        return replace(self, heldout=heldout, of_splits=of_splits)
 
 
 def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:

@@ -101,11 +101,11 @@ class Evaluation:
         """Whether any ridge has one."""
         return bool(np.isfinite(self.scores.mean(axis=1)).any())
 
-    def heldout(self, scoring: Scoring, ridge: int) -> Any | None:
-        """Held-out predictions (rows, targets) at a ridge, where they were made and held."""
+    def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
+        """Held-out predictions of rows and of splits at a ridge, where they were made and held."""
         answers, place = self.solved.answers, np.flatnonzero(self.ridges[self.solved.asked] == ridge)
         if answers is None or not place.size:
-            return None
+            return None, None
         return scoring.heldout(answers.blocks, int(place[0]))
 
 

@@ -57,7 +57,7 @@ class _Open:
         """Whether another round is not worth its time."""
         if self.last.track.kind == "none" or self.last.number >= max_rounds:
             return True
-        losses = [_loss(score) for score in self.scores]
+        losses = _losses(self.scores)
         return len(losses) > 1 and losses[-1] > (1 - _GAIN) * min(losses[:-1])
 
 
@@ -68,9 +68,13 @@ def neighbours(alphas: Any, ridge: int) -> Any:
     return np.sort(order[max(0, place - 1) : place + 2])
 
 
-def _loss(score: float) -> float:
-    """A positive number that falls as a score rises: of errors, or of shares such as accuracy and R²."""
-    return -score if score <= 0 else max(1.0 - score, 0.0)
+def _losses(scores: Sequence[float]) -> list[float]:
+    """Numbers that fall as scores rise: from 0 for errors, from 1 for shares such as accuracy and R².
+
+    Errors are never above 0. An R² may begin there and end below 1: one top must serve all rounds.
+    """
+    top = 1.0 if max(scores) > 0 else 0.0
+    return [max(top - score, 0.0) for score in scores]
 
 
 class _Rounds:

@@ -81,7 +81,7 @@ class _Leaders:
         heldout = evaluation.heldout(self._scoring, ridge)
         # A model is kept for the final fit; of several groups' models only one would be used.
         model = found.model if len(self._members()) == 1 else None
-        self._held[candidate.group] = Leader(candidate, index, ridge, heldout, model, found.expansion)
+        self._held[candidate.group] = Leader(candidate, index, ridge, *heldout, model, found.expansion)
 
     def _members(self) -> dict[tuple[Any, ...], list[int]]:
         """The numbers of each group's candidates."""
@@ -123,7 +123,7 @@ class _Leaders:
         if leader.heldout is None and scoring.splits is not None:
             predicting = candidate.model(1) if leader.model is None else leader.model
             alpha = float(scoring.problem.ridge(self._ledger.alphas[ridge]))
-            leader = leader.predicting(scoring.heldout_at(predicting, alpha))
+            leader = leader.predicting(*scoring.heldout_at(predicting, alpha))
         return leader
 
 
