@@ -180,17 +180,15 @@ def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
         step = h * np.eye(3)[j]
         slope = (blend.predict(NEW + step) - blend.predict(NEW - step)) / (2 * h)
         assert_allclose(gradient[:, j], slope, rtol=1e-5, atol=1e-6)
-    shares = []
-    for leader in final.leaders:
-        metric = leader.candidate.kernel.metric
-        S = np.ones(3) if metric is None else metric.values
-        squares = S**2 if S.ndim == 1 else np.sum(S**2, axis=0)
-        shares.append(squares / squares.sum())
-    if model.feature_importances_ is not None:
-        assert_allclose(model.feature_importances_, np.average(shares, axis=0, weights=final.weights))
-        assert_allclose(model.feature_importances_.sum(), 1.0)
-    else:
-        assert all(leader.candidate.kernel.metric is None for leader in final.leaders)
+    if setup.learning is None:
+        assert model.feature_importances_ is None
+        return
+    problem = setup.problem
+    v = np.ones(problem.n) if problem.root_weight is None else problem.root_weight**2
+    slopes = np.average(np.sum(blend.gradient(problem.X) ** 2, axis=2), axis=0, weights=v)
+    about = problem.X - np.average(problem.X, axis=0, weights=v)
+    moved = slopes * np.average(about**2, axis=0, weights=v)
+    assert_allclose(model.feature_importances_, moved / moved.sum(), rtol=1e-8)
 
 
 def replaced(search, leader):

@@ -27,12 +27,12 @@ def test_no_draw_is_far_from_a_constant(kind, n, metric_rows) -> None:
 
 @pytest.mark.parametrize(("n", "metric_rows"), SIZES, ids=["crossfitted", "subsample"])
 def test_random_labels(n, metric_rows) -> None:
-    """The best of many cells by 0/1 errors is lucky: by less than the noise of two comparisons."""
+    """The best of many cells is lucky; where nothing tells labels apart, it is not what is reported."""
     found = [one_draw("random labels", n, metric_rows, seed, **GRID) for seed in range(6)]
     for what in ("choice, paired", "blend, paired"):
         gains = np.array([one[what] for one in found])
-        assert gains.mean() < 2
-        assert gains.max() < 3
+        assert abs(gains.mean()) < 1
+        assert gains.max() < 2.5
 
 
 @pytest.mark.parametrize("kind", ["random labels", "random numbers"])

@@ -115,9 +115,9 @@ def test_approximations_that_lose_nothing_find_the_same(approximation, rows) -> 
         assert model.best_params_ == exact.best_params_
         assert_array_equal(model.predict(NEW), exact.predict(NEW))
     else:
-        assert_allclose(model.best_score_, exact.best_score_, rtol=1e-3)
-        assert_allclose(model.blend_score_, exact.blend_score_, rtol=1e-3)
-        assert_allclose(model.predict(NEW), exact.predict(NEW), atol=0.02)
+        assert_allclose(model.best_score_, exact.best_score_, rtol=1e-5)
+        assert_allclose(model.blend_score_, exact.blend_score_, rtol=1e-5)
+        assert_allclose(model.predict(NEW), exact.predict(NEW), atol=1e-4)
 
 
 @pytest.mark.parametrize("rows", [None, 30])

@@ -74,11 +74,6 @@ def importance_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def some_without_metric(report: Mapping[str, Any]) -> bool:
-    """Whether a member of the blend takes all features alike."""
-    return any(member["metric"] == "none" for member in report.get("blend") or [])
-
-
 def next_best(estimator: Any, criterion: str) -> list[str]:
     """The rivals in the measure of the best, which is what the choice went by."""
     results = estimator.cv_results_
@@ -87,8 +82,9 @@ def next_best(estimator: Any, criterion: str) -> list[str]:
     if len({group_words(params) for params in results["params"]}) > 1:
         return _other_groups(estimator, criterion, scores, order)
     others = [i for i in order if results["params"][i] != estimator.best_params_][:_NEXT_BEST]
+    alike = ("kernel", "metric", "round")  # in all candidates of one group
     points = [
-        {name: power_of_two(value) for name, value in results["params"][i].items() if name != "kernel"}
+        {name: power_of_two(value) for name, value in results["params"][i].items() if name not in alike}
         for i in others
     ]
     width = max((len(value) for point in points for value in point.values()), default=0)

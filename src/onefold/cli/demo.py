@@ -127,7 +127,7 @@ def _friedman_text() -> str:
         scores.append((name, f"RMSE {rmse:.3f}, tuned in {model.report['seconds']:.1f} s"))
     shares = [f"{name} {share}" for name, share in importance_lines(models[_OWN].report)]
     if shares:
-        scores.append(("shares of the metric", ", ".join(shares)))
+        scores.append(("shares of the columns", ", ".join(shares)))
     return "\n".join(
         [
             "",

@@ -10,7 +10,6 @@ from onefold.cli.choice import (
     importance_lines,
     next_best,
     parameter_lines,
-    some_without_metric,
 )
 from onefold.cli.command import command_line
 from onefold.cli.words import (
@@ -77,8 +76,11 @@ def result_text(model: TableModel, files: list[str]) -> str:
     lines += [f"  note: {note}" for note in report["notes"]]
     important = importance_lines(report)
     if important:
-        alike = "; kernels without one count all features alike" if some_without_metric(report) else ""
-        lines += ["", f"Most important columns (shares of the metric{alike})", *aligned(important)]
+        lines += [
+            "",
+            "Most important columns (shares of what moves the prediction)",
+            *aligned(important),
+        ]
     lines += ["", "Next best", *next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
     lines += aligned([(path, _purpose(path)) for path in files])

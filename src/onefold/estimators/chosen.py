@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.families import families_of, names_families
-from onefold.estimators.final import Final, finish, metric_of
+from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_rows
 from onefold.machine.warning import warn_user
@@ -116,11 +116,15 @@ class Chosen(KernelMachine):
             self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
             self._record(searched.found, final)
             self.metric_history_ = searched.history
+            self.feature_importances_ = None
+            if setup.learning is not None:
+                self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
             self.heldout_prediction_ = self._all_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
         if trust is not None:
             self.approximation_["trust"] = trust
-        self._warn_of_edges()
+        if setup.learning is None:  # rounds try a few cells each: their ends are no ends of a grid
+            self._warn_of_edges()
         return self
 
     def _search(self, setup: Setup) -> LearnedSearch:
@@ -142,7 +146,7 @@ class Chosen(KernelMachine):
 
     def _record(self, found: SearchResult, final: Final) -> None:
         """The choice and the table of the search, in GridSearchCV's words."""
-        chosen, n_features = found.chosen, self.n_features_in_
+        chosen = found.chosen
         width = getattr(chosen.kernel, "gamma", None) if "kernel" in chosen.params else chosen.width
         self.gamma_, self.alpha_ = width, found.alpha
         self.kernel_ = chosen.params.get("kernel", self.kernel if isinstance(self.kernel, str) else None)
@@ -153,7 +157,6 @@ class Chosen(KernelMachine):
         self.history_ = found.ledger.history
         self.metric_ = metric_of(chosen.kernel)
         self.blend_, self.blend_score_ = final.members(found.ledger), final.score
-        self.feature_importances_ = final.importances(n_features)
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations import Problem
 from onefold.estimators.weightless import heldout_of_weightless
 from onefold.expansions import Blend
 from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.learned_metrics import importances
-from onefold.linalg import like
+from onefold.linalg import like, to_numpy
 from onefold.search import BlendResult, Leader, LearnedSearch, Ledger, blend_leaders
 from onefold.search.setup import Setup
 
@@ -63,17 +64,6 @@ class Final:
             for i in order
         ]
 
-    def importances(self, n_features: int) -> Any | None:
-        """The share of each feature in the metrics of the members, by their weights.
-
-        None where no member has a metric to tell features apart.
-        """
-        metrics = [metric_of(leader.candidate.kernel) for leader in self.leaders]
-        if all(metric is None for metric in metrics):
-            return None
-        shares = np.array([importances(metric, n_features) for metric in metrics])
-        return self.weights @ shares / self.weights.sum()
-
     def heldout_of_weightless(self, ledger: Ledger, splits: Splits, X: Any) -> Any:
         """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others."""
         total: Any = self.intercept[None, :]
@@ -87,6 +77,13 @@ def metric_of(kernel: Kernel) -> Any | None:
     """The numbers of a kernel's metric; None where it has none."""
     metric = getattr(kernel, "metric", None)
     return None if metric is None else np.array(metric.values)
+
+
+def shares_of(expansion: Any, problem: Problem, seed: int | None) -> Any:
+    """`feature_importances_` of a fitted function on the rows that it was fitted to."""
+    root = problem.root_weight
+    weight = None if root is None else to_numpy(root) ** 2
+    return importances(expansion, problem.X, weight, seed or 0)
 
 
 def finish(searched: LearnedSearch, setup: Setup, *, blend: bool) -> Final:

@@ -11,13 +11,12 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.final import metric_of
+from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.validation import check_alphas, check_kernel_matrix, check_rows
 from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.learned_metrics import importances
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
@@ -93,8 +92,10 @@ class _Given(KernelMachine):
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
         self.metric_ = metric_of(kernel)
-        known = self.metric_ is not None
-        self.feature_importances_ = importances(self.metric_, self.n_features_in_) if known else None
+        self.feature_importances_ = None
+        if track is not None:
+            with self._threads(problem):
+                self.feature_importances_ = shares_of(self.expansion_, problem, seed)
         return self
 
     def as_chooser(self, X: Any) -> Chosen:
@@ -169,7 +170,8 @@ class LSSVC(KernelClassifier, _Given):
     metric_ : array (d,) or (d, d), or None
         The metric of the kernel: weights per feature, or the matrix S of dist(S x, S x').
     feature_importances_ : array (d,) or None
-        The share of each feature in the trace of SᵀS; None where there is no metric.
+        The share of each feature in what moves the prediction: mean squared slope times variance of the
+        feature. None where no metric is learned.
 
     Examples
     --------

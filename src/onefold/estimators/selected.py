@@ -49,7 +49,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         earlier.
     metric_rows : int or None, default=None
         From how many rows metrics are learned. With no more rows than that every fold has a metric of
-        its own; with more, the last folds are set aside and alone are scored. None is 4000.
+        its own; with more, the last folds are set aside and alone are scored. None is all rows
+        up to 2000, and 4000 beyond.
     blend : bool, default=False
         Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
         held-out predictions, unless the chosen one alone predicts held-out rows as well.
@@ -84,8 +85,8 @@ class LSSVCCV(KernelClassifier, Chosen):
     metric_ : array (d,), (d, d) or None
         S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen.
     feature_importances_ : array (d,) or None
-        Share of each feature in the trace of SᵀS, over the members of a blend by their weights; a
-        member without a metric counts all alike. None where no member has one.
+        Share of each feature in what moves the prediction: mean squared slope of the fitted function, a
+        blend's too, times the variance of the feature. None where no metric is learned.
     metric_history_ : list of dict
         The best cell of every kernel, metric and round: kernel, metric, round, gamma, alpha, score,
         rows. On a subsample the score is minus the squared error of the rows that judged it.

@@ -38,6 +38,8 @@ def constant_note(report: dict[str, Any]) -> str | None:
 
 def edge_note(estimator: Any) -> str | None:
     """A warning if the best value lies at the end of a grid, beyond which there may be better."""
+    if estimator.metric is not None:  # rounds try a few cells each: their ends are no ends of a grid
+        return None
     at_edge = [edge.split()[1] for edge in edges(estimator.cv_results_, estimator.best_index_)]
     if not at_edge:
         return None

@@ -121,7 +121,7 @@ def draw_shares(axes: Axes, shares: Mapping[str, float]) -> None:
     axes.barh(places, [100 * shares[name] for name in names], color="#31688e", height=0.66, zorder=3)
     axes.set_yticks(places, labels=[plain_text(_shortened(name)) for name in names])
     axes.set_ylim(-0.7, max(len(names), 4) - 0.3)
-    axes.set_xlabel("share of the metric, %", color=INK)
+    axes.set_xlabel("share of what moves the prediction, %", color=INK)
     axes.set_title("most important features", loc="left", color=INK, pad=10)
     _tidy(axes, "x")
 

@@ -3,7 +3,7 @@ r"""The constant: what a classifier must beat by more than noise before its luck
     c_i = Σ_j v_j y_j / Σ_j v_j    over the rows j that are trained on where row i is held out
 
 On labels that have nothing to do with the features, the best of a hundred cells makes fewer errors than
-a constant by luck alone. So where its squared error is not lower by two standard errors, paired over
+a constant by luck alone. So where its squared error is not lower by one standard error, paired over
 rows, the choice is the flattest cell of the simplest group: its count of errors was not selected.
 """
 
@@ -17,7 +17,7 @@ from onefold.criteria import ErrorRate, Scoring
 from onefold.linalg import to_numpy
 from onefold.search.choice import paired_difference, row_losses
 
-_ERRORS = 2.0  # standard errors
+_ERRORS = 1.0  # standard errors: no more than elsewhere, a weak signal of few rows is one
 
 
 def beats_constant(heldout: Any, scoring: Scoring) -> bool:

@@ -25,7 +25,7 @@ from onefold.learned_metrics import Track
 from onefold.search.blend import worth_fitting
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
-from onefold.search.rounds import MetricRounds, Path, Replay
+from onefold.search.rounds import FINER, MetricRounds, Path, Replay, neighbours
 from onefold.search.run import Callback, SearchResult, run_search
 from onefold.search.setup import Learning, Setup
 from onefold.search.strategies import Cells
@@ -33,6 +33,7 @@ from onefold.search.subsamples import Division, divide, drawn, exact_run, judged
 
 FIRST_ROWS = 1500  # that rounds are gone through on
 _AGAIN = 1.3  # times as many rows are worth going a path again
+_CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
 _HOPELESS = 1.5  # times the best loss: tracks that are not gone again
 
 
@@ -105,18 +106,29 @@ def _with_folds_aside(
     closed = setup.run.approximation.selects
     load = replace(setup.run.load, parts=outside.parts if closed else None)
     run = replace(setup.run, problem=problem, load=load)
-    candidates = [_on_all_rows(one.candidate, run, inside) for one in members]
-    cells = Cells(candidates, setup.alphas, [[one.ridge] for one in members], finishes=closed)
+    factors = FINER if problem.n <= _CHEAP_ROWS else (1.0,)
+    found = [(one, factor) for one in members for factor in factors]
+    candidates = [_on_all_rows(one.candidate, factor, run, inside) for one, factor in found]
+    ridges = [
+        neighbours(setup.alphas, one.ridge) if factor == 1.0 < len(factors) else [one.ridge]
+        for one, factor in found
+    ]
+    cells = Cells(candidates, setup.alphas, ridges, finishes=closed)
     return LearnedSearch(run_search(cells, outside, callback), outside, history, order)
 
 
-def _on_all_rows(candidate: Candidate, run: Run, splits: Splits) -> Candidate:
-    """The candidate of the whole table; refitted without each fold where no closed form serves."""
-    kernel, started = candidate.kernel, run.restarted(candidate.kernel)
+def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) -> Candidate:
+    """The candidate of the whole table at its width times a factor.
+
+    It is refitted without each fold where no closed form serves.
+    """
+    kernel = candidate.kernel.scaled(factor**candidate.kernel.exponent_order)
+    names = candidate.params | {"gamma": factor * candidate.params["gamma"]}
+    started = run.restarted(kernel)
     if run.approximation.selects:
-        return Candidate(started, kernel, candidate.params)
+        return Candidate(started, kernel, names)
     parts = splits.left_out
-    return CrossFittedCandidate(started, kernel, candidate.params, parts, [kernel] * len(parts))
+    return CrossFittedCandidate(started, kernel, names, parts, [kernel] * len(parts))
 
 
 def _find_paths(

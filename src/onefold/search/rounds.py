@@ -61,6 +61,13 @@ class _Open:
         return len(losses) > 1 and losses[-1] > (1 - _GAIN) * min(losses[:-1])
 
 
+def neighbours(alphas: Any, ridge: int) -> Any:
+    """Numbers of a ridge and of those next to it in size."""
+    order = np.argsort(alphas, kind="stable")
+    place = int(np.flatnonzero(order == ridge)[0])
+    return np.sort(order[max(0, place - 1) : place + 2])
+
+
 def _losses(scores: Sequence[float]) -> list[float]:
     """Numbers that fall as scores rise: from 0 for errors, from 1 for shares such as accuracy and R².
 
@@ -102,9 +109,7 @@ class _Rounds:
     ) -> tuple[list[int], list[Proposal]]:
         """The width times each factor at the ridge, and itself at the neighbours in size too."""
         width, ridge = cell
-        order = np.argsort(self.alphas, kind="stable")
-        place = int(np.flatnonzero(order == ridge)[0])
-        near, alone = np.sort(order[max(0, place - 1) : place + 2]), np.array([ridge])
+        near, alone = neighbours(self.alphas, ridge), np.array([ridge])
         numbers = self._add(last, [width * factor for factor in factors])
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
         return numbers, [Proposal(n, near if n == middle else alone) for n in numbers]
