@@ -29,3 +29,15 @@ def test_every_cell_is_that_of_refits_without_the_folds_set_aside(kind: str) -> 
     tested = np.concatenate([test for _, test in folds])
     assert np.isfinite(found.heldout_prediction_[tested]).all()
     assert np.isnan(np.delete(found.heldout_prediction_, tested)).all()
+
+
+def test_the_order_of_the_ridges_does_not_matter() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(90, 3))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=90)
+    alphas, cv = 4.0 ** np.arange(-6, 2), KFold(5, shuffle=True, random_state=1)
+    settings = {"metric": "diagonal", "metric_rows": 40, "cv": cv, "random_state": 0}
+    one = LSSVRCV(alphas=alphas, **settings).fit(X, y)
+    two = LSSVRCV(alphas=alphas[::-1], **settings).fit(X, y)
+    assert one.best_params_ == two.best_params_
+    assert one.best_score_ == pytest.approx(two.best_score_, rel=1e-9)

@@ -195,7 +195,8 @@ class MetricRounds(_Rounds):
         """Round 0; the tracks of one family share it."""
         proposals: list[Proposal] = []
         begun: dict[str, list[int]] = {}
-        ridges = np.arange(0, self.alphas.size, 1 if self._whole else 2)
+        order = np.argsort(self.alphas, kind="stable")  # the user's may come in any
+        ridges = np.sort(order[:: 1 if self._whole else 2])
         for track in self._tracks:
             first = first_round(track, self._run.problem, self._seed)
             if track.name not in begun:
