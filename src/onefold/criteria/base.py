@@ -137,6 +137,15 @@ class Scoring(ABC):
     problem: Problem
 
     @property
+    def held_out(self) -> Splits:
+        """The splits; raise where the criterion holds nothing out."""
+        if self.splits is None:
+            raise ValueError(
+                'the criterion holds no rows out; use one of held-out rows, such as "mse" or "error".'
+            )
+        return self.splits
+
+    @property
     def parts(self) -> Any | None:
         """The rows left out of training in turn; None where nothing is held out."""
         return None if self.splits is None else self.splits.left_out

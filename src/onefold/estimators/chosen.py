@@ -130,7 +130,7 @@ class Chosen(KernelMachine):
     def _search(self, setup: Setup) -> LearnedSearch:
         """The search that the setup describes: a grid, or rounds of learned metrics."""
         if setup.learning is not None:
-            return search_with_metric(setup, self._tell)
+            return search_with_metric(setup, setup.learning, self._tell)
         candidates = make_candidates(setup.run, setup.kernels, setup.names)
         found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
         return LearnedSearch(found, setup.scoring, [])

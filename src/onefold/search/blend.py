@@ -148,8 +148,7 @@ def _crossfitted(
 
 def _folds(scoring: Scoring) -> list[Any]:
     """The rows that each split tests; rows that are each tested alone go into five folds."""
-    splits = scoring.splits
-    assert splits is not None
+    splits = scoring.held_out
     if splits.leave_one_out or len(splits.tests) == 1:
         rows = np.unique(np.concatenate(splits.tests))
         return [rows[i::5] for i in range(5) if rows[i::5].size]
@@ -181,9 +180,7 @@ def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring)
 
 def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
     """The criterion of every split for given held-out predictions."""
-    problem, splits = scoring.problem, scoring.splits
-    assert splits is not None
-    assert scoring.task is not None
+    problem, splits = scoring.problem, scoring.held_out
     of_splits = predictions.of_splits or [predictions.heldout[rows] for rows in splits.tests]
     less = 0.0 if problem.offset is None else problem.offset
     scores = [

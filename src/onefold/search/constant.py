@@ -33,8 +33,7 @@ def beats_constant(heldout: Any, scoring: Scoring) -> bool:
 
 def constant_predictions(scoring: Scoring) -> Any:
     """The mean of the rows trained on, for every tested row (n, targets); NaN for the others."""
-    splits, Y, v = scoring.splits, targets(scoring), training_weights(scoring)
-    assert splits is not None
+    splits, Y, v = scoring.held_out, targets(scoring), training_weights(scoring)
     weighted = v[:, None] * Y
     total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
     for left, test in zip(splits.left_out, splits.tests):

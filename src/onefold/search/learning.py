@@ -66,11 +66,11 @@ class LearnedSearch:
         return found
 
 
-def search_with_metric(setup: Setup, callback: Callback | None = None) -> LearnedSearch:
+def search_with_metric(
+    setup: Setup, learning: Learning, callback: Callback | None = None
+) -> LearnedSearch:
     """Learn the metrics, search and choose."""
-    learning, n, splits = setup.learning, setup.problem.n, setup.scoring.splits
-    assert learning is not None
-    assert splits is not None
+    n, splits = setup.problem.n, setup.scoring.held_out
     if learning.rows < n:
         return _with_folds_aside(setup, learning, splits, callback)
     if n <= FIRST_ROWS:
@@ -178,11 +178,10 @@ def _rounds(
     setup: Setup, learning: Learning, run: Run, scoring: Scoring, *, whole: bool
 ) -> MetricRounds:
     """The strategy of the rounds on the rows of a run."""
-    assert scoring.splits is not None
     return MetricRounds(
         run,
         learning.tracks,
-        scoring.splits.left_out,
+        scoring.held_out.left_out,
         learning.widths,
         setup.alphas,
         max_rounds=learning.max_rounds,
