@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, ClassVar, Self
 
@@ -9,21 +10,39 @@ from onefold.estimators.base import KernelMachine
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.setting_up import set_up
-from onefold.estimators.validation import check_rows
+from onefold.estimators.validation import check_budget, check_rows
 from onefold.machine.warning import warn_user
 from onefold.search import (
     Callback,
-    Grid,
+    Conduct,
     GridEdgeWarning,
-    LearnedSearch,
+    Outcome,
     SearchResult,
     edges,
-    make_candidates,
-    run_search,
+    fingerprint,
+    kept_in,
     search_with_metric,
 )
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
+
+_FREE = {
+    "gammas",  # a larger grid goes on from a smaller one
+    "alphas",
+    "approximation",  # which of them runs is noted once it is decided
+    "random_state",  # as is the seed
+    "cv",  # the splits are
+    "class_weight",  # the weights are
+    "refit",
+    "select",
+    "check",
+    "time_budget",
+    "checkpoint",
+    "client",
+    "n_jobs",
+    "verbose",
+    "callback",
+}
 
 
 class Chosen(KernelMachine):
@@ -42,12 +61,15 @@ class Chosen(KernelMachine):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        search: Any = "grid",
         refit: str = "auto",
         metric: str | None = None,
         max_rounds: int = 5,
         metric_rows: int | None = None,
         blend: bool = False,
         check: bool = False,
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -62,12 +84,15 @@ class Chosen(KernelMachine):
         self.approximation = approximation
         self.cv = cv
         self.criterion = criterion
+        self.search = search
         self.refit = refit
         self.metric = metric
         self.max_rounds = max_rounds
         self.metric_rows = metric_rows
         self.blend = blend
         self.check = check
+        self.time_budget = time_budget
+        self.checkpoint = checkpoint
         self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -108,36 +133,51 @@ class Chosen(KernelMachine):
         groups : array (n,), optional
             For grouped splitters.
         """
-        setup = set_up(self, X, y, sample_weight, groups)
-        trust = self._trust(setup) if self.check else None
-        with self._threads(setup.problem):
-            searched = self._search(setup)
-            final = finish(searched, setup, blend=self.blend)
-            self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
-            self._record(searched.found, final)
-            self.metric_history_ = searched.history
-            self.feature_importances_ = None
-            if setup.learning is not None:
-                self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
-            self.heldout_prediction_ = self._all_heldout(searched, final, setup)
-        self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
+        with kept_in(self.checkpoint) as keeping:
+            conduct = Conduct(self._tell, seconds=check_budget(self.time_budget), keeping=keeping)
+            setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
+            keeping.begin(lambda: fingerprint(setup, self._decisive()))
+            trust = self._trust(setup) if self.check else None
+            with self._threads(setup.problem):
+                searched = self._search(setup, conduct)
+                conduct.report()
+                self._finish(searched, setup)
+        self.search_ = {"method": setup.method.name, **searched.record, **conduct.summary()}
         if trust is not None:
             self.approximation_["trust"] = trust
-        if setup.learning is None:  # rounds try a few cells each: their ends are no ends of a grid
+        # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
+        if setup.learning is None and conduct.stopped is None:
             self._warn_of_edges()
         return self
 
-    def _search(self, setup: Setup) -> LearnedSearch:
-        """The search that the setup describes: a grid, or rounds of learned metrics."""
+    def _decisive(self) -> dict[str, Any]:
+        """The settings that a single evaluation may depend on, beside the data and the splits."""
+        free = {name: value for name, value in self.get_params(deep=False).items() if name not in _FREE}
+        return {"estimator": type(self).__name__, **free}
+
+    def _search(self, setup: Setup, conduct: Conduct | None = None) -> Outcome:
+        """The search that the setup describes, or rounds of learned metrics."""
+        conduct = Conduct() if conduct is None else conduct
         if setup.learning is not None:
-            return search_with_metric(setup, setup.learning, self._tell)
-        candidates = make_candidates(setup.run, setup.kernels, setup.names)
-        found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
-        return LearnedSearch(found, setup.scoring, [])
+            return search_with_metric(setup, setup.learning, conduct)
+        return setup.method.run(setup, conduct)
+
+    def _finish(self, searched: Outcome, setup: Setup) -> None:
+        """Fit what was chosen on all rows, and record everything."""
+        final = finish(searched, setup, blend=self.blend)
+        self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
+        self._record(searched.found, final)
+        self.metric_history_ = searched.history
+        self.feature_importances_ = None
+        if setup.learning is not None:
+            self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
+        self.heldout_prediction_ = self._all_heldout(searched, final, setup)
+        self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
 
     def as_chooser(self, X: Any) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
-        silent = {"callback": None, "check": False, "verbose": 0, "metric": None, "blend": False}
+        silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
+        silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
 
     def set_up(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
@@ -169,7 +209,7 @@ class Chosen(KernelMachine):
                 GridEdgeWarning,
             )
 
-    def _all_heldout(self, searched: LearnedSearch, final: Final, setup: Setup) -> Any | None:
+    def _all_heldout(self, searched: Outcome, final: Final, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
         heldout, problem = searched.in_order(final.heldout), setup.problem
         splits = searched.scoring.splits

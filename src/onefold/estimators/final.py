@@ -14,7 +14,7 @@ from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.learned_metrics import importances
 from onefold.linalg import like, to_numpy
-from onefold.search import BlendResult, Leader, LearnedSearch, Ledger, blend_leaders
+from onefold.search import BlendResult, Leader, Ledger, Outcome, blend_leaders
 from onefold.search.setup import Setup
 
 
@@ -86,7 +86,7 @@ def shares_of(expansion: Any, problem: Problem, seed: int | None) -> Any:
     return importances(expansion, problem.X, weight, seed or 0)
 
 
-def finish(searched: LearnedSearch, setup: Setup, *, blend: bool) -> Final:
+def finish(searched: Outcome, setup: Setup, *, blend: bool) -> Final:
     """Fit what the search chose on all rows."""
     found, targets = searched.found, setup.problem.Y.shape[1]
     if not blend:

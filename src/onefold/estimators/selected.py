@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from onefold.estimators.base import KernelClassifier, KernelRegressor
@@ -38,6 +39,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
         scikit-learn scorer, or a scorer. With several kernels or a metric "error" and "accuracy" rank
         by the squared error of the decision values; the scores are still counts of errors.
+    search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
+        How the grid of `gammas` and `alphas` is gone through.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -57,6 +60,13 @@ class LSSVCCV(KernelClassifier, Chosen):
     check : bool, default=False
         Run :func:`onefold.trust` on a subsample of 1000 rows first, without metric and blend; its
         verdict is kept in ``approximation_["trust"]``, and "does not apply" warns.
+    time_budget : float or None, default=None
+        Seconds after which the search begins nothing new: the best so far is used, and a warning says
+        what was not tried. The final fit comes on top. Ctrl-C does the same; a second one ends the fit.
+    checkpoint : path or None, default=None
+        A journal of the search. After a stop, a crash or a kill the same call goes on where it was and
+        ends with the same answer; with more `gammas` or `alphas` it does only what is new. Delete the
+        file when it has served.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
@@ -70,8 +80,8 @@ class LSSVCCV(KernelClassifier, Chosen):
     verbose : int, default=0
         1 writes a line to the standard error stream after each kernel.
     callback : function, optional
-        Called after each kernel with a dict: done, total, best_score, best_params. A search with a
-        metric has several parts, each of which counts anew.
+        Called after each kernel with a dict: done, total, best_score, best_params, part, seconds. A
+        search with a metric has several parts, each of which counts anew.
 
     Attributes
     ----------
@@ -102,6 +112,9 @@ class LSSVCCV(KernelClassifier, Chosen):
         for rows that were not tested. Where folds were set aside these are all the other rows.
     history_ : list of dict
         Scores and time of each kernel, in the order they finished.
+    search_ : dict
+        How the search went: its method, why it "stopped" early (None, "time_budget" or "interrupted"),
+        and what was "untried" then.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 
@@ -127,12 +140,15 @@ class LSSVCCV(KernelClassifier, Chosen):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        search: Any = "grid",
         refit: str = "auto",
         metric: str | None = None,
         max_rounds: int = 5,
         metric_rows: int | None = None,
         blend: bool = False,
         check: bool = False,
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         class_weight: Any = None,
         device: Any = None,
         random_state: Any = None,
@@ -149,12 +165,15 @@ class LSSVCCV(KernelClassifier, Chosen):
             approximation=approximation,
             cv=cv,
             criterion=criterion,
+            search=search,
             refit=refit,
             metric=metric,
             max_rounds=max_rounds,
             metric_rows=metric_rows,
             blend=blend,
             check=check,
+            time_budget=time_budget,
+            checkpoint=checkpoint,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -169,8 +188,8 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, metric, max_rounds, metric_rows,
-    blend, check, device, random_state, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, search, refit, metric, max_rounds,
+    metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -178,8 +197,8 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Attributes
     ----------
-    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, kernel_, metric_,
-    feature_importances_, metric_history_, blend_, blend_score_
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
+    metric_, feature_importances_, metric_history_, blend_, blend_score_
         As in :class:`LSSVCCV`.
     heldout_prediction_ : array (n,) or (n, targets)
         Predictions of the choice, or of the blend, each from a model that did not see its row; NaN as
@@ -196,15 +215,16 @@ class KernelRidgeCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, metric, max_rounds,
-    metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, search, refit, metric,
+    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs,
+    verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes
     ----------
-    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, kernel_, metric_,
-    feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_, expansion_,
-    approximation_
+    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
+    metric_, feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_,
+    expansion_, approximation_
         As in :class:`LSSVRCV`.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Approximation, Problem, Workload, resolve_approximation
+from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
 from onefold.criteria import Criterion, ErrorRate, Task, resolve_criterion
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
@@ -25,6 +25,7 @@ from onefold.estimators.validation import as_labels, check_alphas, check_kernel_
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
+from onefold.search import resolve_method
 from onefold.search.planning import Size, learned_load
 from onefold.search.setup import Learning, Setup
 
@@ -34,19 +35,29 @@ _OWN_METRICS = 2000  # rows up to which every fold has a metric of its own, unle
 _METRIC_ROWS = 4000  # that a metric is learned from beyond
 
 
-def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
-    """Check everything, split the rows and start the run of an estimator's approximation."""
+def set_up(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    *,
+    decided: Approximation | None = None,
+) -> Setup:
+    """Check everything, split the rows and start the run of an estimator's approximation.
+
+    `decided` is what "auto" has chosen for this search before.
+    """
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
     criterion = resolve_criterion(estimator._criterion_name, classifier=classifier)
-    approximation = resolve_approximation(estimator.approximation)
+    method = resolve_method(getattr(estimator, "search", "grid"))
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
     if not isinstance(estimator.blend, bool | np.bool_):
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
     seed = seed_of(estimator.random_state)
-    if seed is not None:
-        approximation = approximation.seeded(seed)
+    approximation = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
     if isinstance(criterion, ErrorRate) and (metric is not None or names_families(estimator.kernel)):
         criterion = criterion.smoothed()
@@ -83,7 +94,17 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-    return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
+    setup = Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning)
+    method.check(setup)
+    return setup
+
+
+def _approximation(estimator: Any, seed: int | None, decided: Approximation | None) -> Approximation:
+    """The estimator's approximation, its random choices seeded; or what "auto" has come to before."""
+    found = resolve_approximation(estimator.approximation)
+    if decided is not None and isinstance(found, Auto):
+        return decided
+    return found if seed is None else found.seeded(seed)
 
 
 def metric_rows(n: int) -> int:

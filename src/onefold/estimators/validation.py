@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,12 @@ def check_alphas(values: Any, name: str) -> Any:
     if not np.all(np.isfinite(vector)) or np.any(vector <= 0):
         raise ValueError(f"{name} must be greater than 0 and finite; got {values!r}.")
     return vector
+
+
+def check_budget(seconds: Any) -> float | None:
+    """A time budget in seconds; raise unless it is None or a number greater than 0."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) > 0:
+        raise ValueError(f"time_budget must be a number of seconds greater than 0; got {seconds!r}.")
+    return float(seconds)

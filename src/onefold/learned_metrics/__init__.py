@@ -3,11 +3,12 @@
 from onefold.learned_metrics.crossfitted import CrossFitted
 from onefold.learned_metrics.given_cell import kernels_of_rounds
 from onefold.learned_metrics.gradient_metric import gradient_metric, importances
-from onefold.learned_metrics.rounds import Round, first_round, next_round
+from onefold.learned_metrics.rounds import Fitted, Round, first_round, next_round
 from onefold.learned_metrics.tracks import Track, tracks_of
 
 __all__ = [
     "CrossFitted",
+    "Fitted",
     "Round",
     "Track",
     "first_round",

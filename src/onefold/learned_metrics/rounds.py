@@ -49,12 +49,15 @@ class Round:
         Learned from all rows.
     parts : sequence of Fitted or None
         Learned without each part; None in round 0, where `whole` serves all.
+    lineage : tuple of (float, float)
+        The width and the ridge that each round before was learned from.
     """
 
     track: Track
     number: int
     whole: Fitted
     parts: Sequence[Fitted] | None
+    lineage: tuple[Any, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -104,7 +107,8 @@ def next_round(
 
     found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
     last_one = found[-1] if whole else found[0]
-    return Round(last.track, last.number + 1, last_one, found[: len(parts)])
+    lineage = (*last.lineage, (width, ridge))
+    return Round(last.track, last.number + 1, last_one, found[: len(parts)], lineage)
 
 
 def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:

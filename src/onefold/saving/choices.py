@@ -23,6 +23,7 @@ from onefold.saving.rules import (
     one_of,
     whole_number,
 )
+from onefold.search import resolve_method
 
 _ROUNDING = 1e-6  # of shares that sum to 1
 
@@ -47,6 +48,9 @@ PARAMETERS: dict[str, Rule] = {
     "max_rounds": whole_number(1),
     "metric_rows": maybe(whole_number(1)),
     "blend": is_bool,
+    "search": lambda v, e: resolve_method(v),
+    "time_budget": maybe(number(above=0.0)),
+    "checkpoint": maybe(is_text),
 }
 
 _MEMBER: dict[str, Rule] = {
@@ -95,4 +99,5 @@ FITTED: dict[str, Rule] = {
     "metric_history_": maybe(_is_history),
     "blend_": maybe(_are_members),
     "blend_score_": maybe(number()),
+    "search_": lambda v, e: type(v) is dict and all(type(key) is str for key in v),
 }

@@ -3,8 +3,13 @@
 from onefold.search.blend import BlendResult, blend_leaders
 from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
-from onefold.search.learning import LearnedSearch, search_with_metric
+from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
+from onefold.search.fingerprint import fingerprint
+from onefold.search.keeping import Keeping, kept_in
+from onefold.search.learning import search_with_metric
 from onefold.search.ledger import Entry, Ledger
+from onefold.search.methods import FullGrid, Method, resolve_method
+from onefold.search.outcome import Outcome
 from onefold.search.results import (
     GridEdgeWarning,
     best_cell,
@@ -12,27 +17,35 @@ from onefold.search.results import (
     edges,
     tie_tolerance,
 )
-from onefold.search.run import Callback, SearchResult, run_search
+from onefold.search.run import SearchResult, run_search
 from onefold.search.strategies import Grid, Proposal, Strategy
 
 __all__ = [
     "BlendResult",
     "Callback",
     "Candidate",
+    "Conduct",
     "Entry",
+    "FullGrid",
     "Grid",
     "GridEdgeWarning",
+    "Keeping",
     "Leader",
-    "LearnedSearch",
     "Ledger",
+    "Method",
+    "Outcome",
     "Proposal",
     "SearchResult",
+    "SearchStoppedWarning",
     "Strategy",
     "best_cell",
     "blend_leaders",
     "deviation",
     "edges",
+    "fingerprint",
+    "kept_in",
     "make_candidates",
+    "resolve_method",
     "run_search",
     "search_with_metric",
     "tie_tolerance",

@@ -20,6 +20,8 @@ class Candidate:
     run: Run
     kernel: Kernel
     params: dict[str, Any]
+    lineage: tuple[Any, ...] = ()
+    """The cells that its metric was learned from."""
 
     @property
     def width(self) -> float | None:
@@ -54,8 +56,8 @@ class Candidate:
 class CrossFittedCandidate(Candidate):
     """A candidate whose every fold has a kernel of its own; `kernel` is that of the final model."""
 
-    parts: Sequence[Any]
-    part_kernels: Sequence[Kernel]
+    parts: Sequence[Any] = ()
+    part_kernels: Sequence[Kernel] = ()
 
     def kernel_without(self, rows: Any) -> Kernel:
         pairs = zip(self.parts, self.part_kernels)

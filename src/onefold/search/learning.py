@@ -13,7 +13,8 @@ these folds in closed form again, and the score is theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from onefold.learned_metrics import Track
 from onefold.search.blend import worth_fitting
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader, choose
+from onefold.search.conduct import Conduct
+from onefold.search.outcome import Outcome
 from onefold.search.rounds import FINER, MetricRounds, Path, Replay, neighbours
-from onefold.search.run import Callback, SearchResult, run_search
+from onefold.search.run import SearchResult, run_search
 from onefold.search.setup import Learning, Setup
 from onefold.search.strategies import Cells
 from onefold.search.subsamples import Division, divide, drawn, exact_run, judged, rows_of
@@ -35,69 +38,41 @@ FIRST_ROWS = 1500  # that rounds are gone through on
 _AGAIN = 1.3  # times as many rows are worth going a path again
 _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the best cell alone
 _HOPELESS = 1.5  # times the best loss: tracks that are not gone again
+_ROUNDS, _PATHS = "rounds", "paths gone again"
 
 
-@dataclass(frozen=True)
-class LearnedSearch:
-    """What a search with learned metrics found.
+def search_with_metric(setup: Setup, learning: Learning, conduct: Conduct) -> Outcome:
+    """Learn the metrics, search and choose.
 
-    Attributes
-    ----------
-    found : SearchResult
-    scoring : Scoring
-        What its scores are counted on.
-    history : list of dict
-        The best cell of every family, kind of metric and round, where the metrics were learned.
-    order : int array (n,) or None
-        The rows of the problem in the order in which they were searched; None for their own.
+    Of a search that is stopped, the best that has been found goes through the parts that are left.
     """
-
-    found: SearchResult
-    scoring: Scoring
-    history: list[dict[str, Any]]
-    order: Any = None
-
-    def in_order(self, heldout: Any) -> Any:
-        """Held-out predictions of the search in the order of the problem's rows."""
-        if self.order is None or heldout is None:
-            return heldout
-        found = np.empty_like(heldout)
-        found[self.order] = heldout
-        return found
-
-
-def search_with_metric(
-    setup: Setup, learning: Learning, callback: Callback | None = None
-) -> LearnedSearch:
-    """Learn the metrics, search and choose."""
     n, splits = setup.problem.n, setup.scoring.held_out
     if learning.rows < n:
-        return _with_folds_aside(setup, learning, splits, callback)
+        return _with_folds_aside(setup, learning, splits, conduct)
     if n <= FIRST_ROWS:
-        strategy = _rounds(setup, learning, setup.run, setup.scoring, whole=True)
-        found = run_search(strategy, setup.scoring, callback)
-        return LearnedSearch(found, setup.scoring, _history(found, n))
+        strategy = _rounds(setup, learning, setup.run, setup.scoring, conduct, whole=True)
+        found = run_search(strategy, setup.scoring, conduct, _ROUNDS)
+        return Outcome(found, setup.scoring, _history(found, n))
     division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0, set_aside=False)
-    paths, first, judging = _find_paths(setup, learning, division, callback)
-    again = _replay(setup, setup.run, paths, splits.left_out, whole=True)
-    found = run_search(again, setup.scoring, callback)
-    return LearnedSearch(found, setup.scoring, _history(first, _teachers(judging)) + _history(found, n))
+    paths, first, judging = _find_paths(setup, learning, division, conduct)
+    again = _replay(setup, setup.run, paths, splits.left_out, conduct, whole=True)
+    found = run_search(again, setup.scoring, conduct, _PATHS)
+    return Outcome(found, setup.scoring, _history(first, _teachers(judging)) + _history(found, n))
 
 
-def _with_folds_aside(
-    setup: Setup, learning: Learning, splits: Splits, callback: Callback | None
-) -> LearnedSearch:
+def _with_folds_aside(setup: Setup, learning: Learning, splits: Splits, conduct: Conduct) -> Outcome:
     """Metrics of some of the rows, and a search on all rows that is scored by the folds set aside."""
     division = divide(splits, setup.task, learning.rows, setup.seed or 0, set_aside=True)
-    paths, learned, scoring = _find_paths(setup, learning, division, callback)
+    paths, learned, scoring = _find_paths(setup, learning, division, conduct)
     history = _history(learned, _teachers(scoring))
     members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
-    if division.teachers.size > _AGAIN * FIRST_ROWS:
+    if division.teachers.size > _AGAIN * FIRST_ROWS and conduct.goes_on():
         scoring = judged(setup.problem, setup.task, division.teachers, division.judges)
-        again = _replay(setup, exact_run(scoring), paths, scoring.parts, whole=False)
-        learned = run_search(again, scoring, callback)
+        again = _replay(setup, exact_run(scoring), paths, scoring.parts, conduct, whole=False)
+        learned = run_search(again, scoring, conduct, _PATHS)
         members, history = learned.leaders, history + _history(learned, _teachers(scoring))
     members = worth_fitting(members, learned.ledger, scoring, blend=learning.blend)
+    members = members if conduct.goes_on() else members[:1]
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
     # Rows that are held out cost least at the end.
     order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
@@ -106,7 +81,7 @@ def _with_folds_aside(
     closed = setup.run.approximation.selects
     load = replace(setup.run.load, parts=outside.parts if closed else None)
     run = replace(setup.run, problem=problem, load=load)
-    factors = FINER if problem.n <= _CHEAP_ROWS else (1.0,)
+    factors = FINER if problem.n <= _CHEAP_ROWS and conduct.goes_on() else (1.0,)
     found = [(one, factor) for one in members for factor in factors]
     candidates = [_on_all_rows(one.candidate, factor, run, inside) for one, factor in found]
     ridges = [
@@ -114,7 +89,7 @@ def _with_folds_aside(
         for one, factor in found
     ]
     cells = Cells(candidates, setup.alphas, ridges, finishes=closed)
-    return LearnedSearch(run_search(cells, outside, callback), outside, history, order)
+    return Outcome(run_search(cells, outside, conduct, "all rows"), outside, history, order)
 
 
 def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) -> Candidate:
@@ -126,29 +101,30 @@ def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) 
     names = candidate.params | {"gamma": factor * candidate.params["gamma"]}
     started = run.restarted(kernel)
     if run.approximation.selects:
-        return Candidate(started, kernel, names)
+        return Candidate(started, kernel, names, candidate.lineage)
     parts = splits.left_out
-    return CrossFittedCandidate(started, kernel, names, parts, [kernel] * len(parts))
+    return CrossFittedCandidate(started, kernel, names, candidate.lineage, parts, [kernel] * len(parts))
 
 
 def _find_paths(
-    setup: Setup, learning: Learning, division: Division, callback: Callback | None
+    setup: Setup, learning: Learning, division: Division, conduct: Conduct
 ) -> tuple[list[Path], SearchResult, Scoring]:
     """Go through the rounds on few of the teachers; the paths of all tracks that are not hopeless."""
     generator = np.random.default_rng([setup.seed or 0, 1])
     few = drawn(division.teachers, setup.task, FIRST_ROWS, generator)
     scoring = judged(setup.problem, setup.task, few, division.judges)
-    strategy = _rounds(setup, learning, exact_run(scoring), scoring, whole=False)
-    found = run_search(strategy, scoring, callback)
+    strategy = _rounds(setup, learning, exact_run(scoring), scoring, conduct, whole=False)
+    found = run_search(strategy, scoring, conduct, _ROUNDS)
     best: dict[Path, float] = {}
     for track in learning.tracks:
         own = [one for one in found.leaders if _belongs(one, track)]
         if own:
             leader = _best_round(own, scoring, found)
-            path = strategy.path(track, int(leader.candidate.params["round"]))
+            path = strategy.path(track, leader)
             if not any(_same(path, other) for other in best):
                 best[path] = found.ledger.rank(leader.index, leader.ridge)
-    least = _HOPELESS * max(best.values(), default=0.0)  # of negative losses
+    top = max(best.values(), default=0.0)
+    least = _HOPELESS * top if conduct.goes_on() else top  # of negative losses
     return [path for path, rank in best.items() if rank >= least], found, scoring
 
 
@@ -175,7 +151,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _rounds(
-    setup: Setup, learning: Learning, run: Run, scoring: Scoring, *, whole: bool
+    setup: Setup, learning: Learning, run: Run, scoring: Scoring, conduct: Conduct, *, whole: bool
 ) -> MetricRounds:
     """The strategy of the rounds on the rows of a run."""
     return MetricRounds(
@@ -185,14 +161,25 @@ def _rounds(
         learning.widths,
         setup.alphas,
         max_rounds=learning.max_rounds,
+        learned=partial(conduct.keeping.learned, _ROUNDS),
         whole=whole,
         seed=setup.seed or 0,
     )
 
 
-def _replay(setup: Setup, run: Run, paths: list[Path], parts: Any, *, whole: bool) -> Replay:
-    seed = setup.seed or 0
-    return Replay(run, paths, parts, setup.alphas, isotropic=whole, whole=whole, seed=seed)
+def _replay(
+    setup: Setup, run: Run, paths: list[Path], parts: Any, conduct: Conduct, *, whole: bool
+) -> Replay:
+    return Replay(
+        run,
+        paths,
+        parts,
+        setup.alphas,
+        isotropic=whole,
+        learned=partial(conduct.keeping.learned, _PATHS),
+        whole=whole,
+        seed=setup.seed or 0,
+    )
 
 
 def _teachers(scoring: Scoring) -> int:

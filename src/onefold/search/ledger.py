@@ -1,19 +1,17 @@
 """The ledger of a search: every evaluation in the order it finished, and what follows from them.
 
 It is append-only, and everything else is computed from its entries: the best cell, the progress, the
-history, GridSearchCV's table. A ledger that was written to a file and read back gives the same.
+history, GridSearchCV's table. Entries that come back from a journal give the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onefold.search import journal
 from onefold.search.results import best_cell, cv_results
 
 
@@ -72,8 +70,6 @@ class Ledger:
         Scores per cell.
     per_split : bool, default=True
         Whether they are those of splits; False for criteria of the model as a whole.
-    fingerprint : str, default=""
-        Tells this search from others: of its data, splits, criterion and approximation.
     """
 
     def __init__(
@@ -83,11 +79,10 @@ class Ledger:
         n_scores: int,
         *,
         per_split: bool = True,
-        fingerprint: str = "",
     ) -> None:
         self.params: list[dict[str, Any]] = []
         self.alphas = np.asarray(alphas, dtype=np.float64)
-        self.n_scores, self.per_split, self.fingerprint = n_scores, per_split, fingerprint
+        self.n_scores, self.per_split = n_scores, per_split
         self.entries: list[Entry] = []
         self._means = np.empty((0, self.alphas.size))
         self._ranks = np.empty((0, self.alphas.size))
@@ -110,16 +105,6 @@ class Ledger:
         """Numbers of the ridges that a candidate has not been evaluated with."""
         tried = [entry.ridges for entry in self.entries if entry.candidate == candidate]
         return np.setdiff1d(np.arange(self.alphas.size), np.concatenate([[], *tried]))
-
-    def require_beginning_of(self, whole: Ledger) -> None:
-        """Raise unless its candidates, ridges and scores are the first ones of another ledger."""
-        scores, wanted = (self.n_scores, self.per_split), (whole.n_scores, whole.per_split)
-        same = scores == wanted and np.array_equal(self.alphas, whole.alphas)
-        if not same or self.params != whole.params[: len(self.params)]:
-            raise ValueError(
-                "the ledger is that of another search: its candidates, its ridges or its number of "
-                "scores are not those of this one; start without a ledger."
-            )
 
     @property
     def has_score(self) -> bool:
@@ -160,6 +145,10 @@ class Ledger:
         """The place of a cell in `cv_results`: alpha runs slowest, untried cells are missing."""
         place = ridge * len(self.params) + candidate
         return int(np.count_nonzero(self._tried.T.reshape(-1)[:place]))
+
+    def entry(self, candidate: int, ridge: int) -> Entry:
+        """The evaluation that counts for a cell."""
+        return next(e for e in reversed(self.entries) if e.candidate == candidate and ridge in e.ridges)
 
     def report(self, candidate: int) -> dict[str, Any]:
         """What the approximation said of a candidate when it was last evaluated."""
@@ -209,68 +198,3 @@ class Ledger:
         tried = self._tried
         shares = seconds / np.maximum(tried.sum(axis=1), 1)
         return cv_results(self.params, self.alphas, scores, shares, tried, self.per_split)
-
-    def write(self, path: Path) -> None:
-        """Write everything to a file of JSON lines, whole or not at all."""
-        header = {
-            "fingerprint": self.fingerprint,
-            "alphas": self.alphas,
-            "n_scores": self.n_scores,
-            "per_split": self.per_split,
-            "params": self.params,
-        }
-        journal.write(path, header, [vars(entry) for entry in self.entries])
-
-    @classmethod
-    def read(cls, path: Path, fingerprint: str | None = None) -> Ledger:
-        """The ledger in a file; raise if it is damaged, or not that of the search with `fingerprint`.
-
-        A last line that was cut off, as by a power failure, is left out.
-        """
-        header, lines = journal.read(path)
-        with journal.damage(path, 1):
-            ledger = cls._with_header(**header)
-        if fingerprint is not None and fingerprint != ledger.fingerprint:
-            raise ValueError(f"{path} is the ledger of another search; delete it, or use another name.")
-        for number, line in enumerate(lines, start=2):
-            with journal.damage(path, number):
-                ledger.append(ledger._entry(**line))
-        return ledger
-
-    @classmethod
-    def _with_header(
-        cls, params: Any, alphas: Any, n_scores: Any, per_split: Any, fingerprint: Any
-    ) -> Ledger:
-        """An empty ledger from what a file says of it; raise unless that makes sense."""
-        names = {frozenset(one) - {"gamma"} for one in params}  # a linear kernel has no width
-        numbers = all(isinstance(one.get("gamma", 1.0), float | int) for one in params)
-        ledger = cls(params, alphas, n_scores, per_split=per_split, fingerprint=fingerprint)
-        if len(names) > 1 or not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
-            raise ValueError("no grid")
-        if type(n_scores) is not int or n_scores < 1 or type(per_split) is not bool:
-            raise ValueError("no scores")
-        return ledger
-
-    def _entry(
-        self,
-        candidate: int,
-        ridges: Any,
-        scores: Any,
-        seconds: float,
-        why: Any,
-        report: dict[str, Any],
-        ranks: Any = None,
-    ) -> Entry:
-        """An entry from what a file says of it; raise unless it fits this ledger."""
-        columns, table = np.asarray(ridges), np.asarray(scores)
-        if type(candidate) is not int or candidate not in range(len(self.params)):
-            raise ValueError("no such candidate")
-        known = columns.dtype.kind == "i" and np.isin(columns, range(self.alphas.size)).all()
-        if not known or np.unique(columns).size != len(columns) or not isinstance(report, dict):
-            raise ValueError("no such cells")
-        if table.dtype.kind not in "fi" or table.shape != (len(columns), self.n_scores):
-            raise ValueError("no such scores")
-        order = None if ranks is None else np.asarray(ranks)
-        if order is not None and (order.dtype.kind not in "fi" or order.shape != columns.shape):
-            raise ValueError("no such ranks")
-        return Entry(candidate, columns, table.astype(np.float64), float(seconds), why, report, order)

@@ -10,7 +10,7 @@ a fraction of the cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from onefold.approximations import Run
 from onefold.learned_metrics import Round, Track, first_round, next_round
 from onefold.machine.ordered import map_in_order
 from onefold.search.candidates import Candidate, CrossFittedCandidate
+from onefold.search.choice import Leader
 from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal
 
@@ -29,6 +30,9 @@ _GAIN = 0.005
 
 Cell = tuple[float, int]
 """A relative width and the number of a ridge."""
+
+Learned = Callable[[Track, Sequence[Any], Callable[[], Round]], Round]
+"""A track, the cells that its next metric is learned from, and what learns it: to the round."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +94,28 @@ class _Rounds:
     whole : bool
         Whether a metric of all rows is learned too; otherwise the first part's serves in its place.
     seed : int
+    learned : Learned
+        Finds a metric that was learned before, or has it learned now.
     """
 
     finishes = False
 
-    def __init__(self, run: Run, parts: Sequence[Any], alphas: Any, *, whole: bool, seed: int) -> None:
+    def __init__(
+        self, run: Run, parts: Sequence[Any], alphas: Any, *, whole: bool, seed: int, learned: Learned
+    ) -> None:
         self.candidates: Sequence[Candidate] = []
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self._run, self._parts, self._whole, self._seed = run, parts, whole, seed
+        self._find = learned
 
     def _learned(self, last: Round, cell: Cell) -> Round:
         """The round after `last`, from its models at a cell."""
         mu = float(self._run.problem.ridge(self.alphas[cell[1]]))
-        return next_round(last, self._run, self._parts, cell[0], mu, self._seed, whole=self._whole)
+
+        def learn() -> Round:
+            return next_round(last, self._run, self._parts, cell[0], mu, self._seed, whole=self._whole)
+
+        return self._find(last.track, (*last.lineage, (cell[0], mu)), learn)
 
     def _cross(
         self, last: Round, cell: Cell, factors: Sequence[float] = NEARBY
@@ -125,7 +138,9 @@ class _Rounds:
                 new = Candidate(run, last.whole.at(width), names)
             else:
                 kernels = last.part_kernels(width, len(self._parts))
-                new = CrossFittedCandidate(own, last.whole.at(width), names, self._parts, kernels)
+                new = CrossFittedCandidate(
+                    own, last.whole.at(width), names, last.lineage, self._parts, kernels
+                )
             self.candidates = [*self.candidates, new]
         return list(range(first, len(self.candidates)))
 
@@ -135,7 +150,7 @@ class MetricRounds(_Rounds):
 
     Parameters
     ----------
-    run, parts, alphas, whole, seed
+    run, parts, alphas, whole, seed, learned
         As in :class:`_Rounds`.
     tracks : sequence of Track
     widths : sequence of float
@@ -152,18 +167,21 @@ class MetricRounds(_Rounds):
         alphas: Any,
         *,
         max_rounds: int,
+        learned: Learned,
         whole: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(run, parts, alphas, whole=whole, seed=seed)
+        super().__init__(run, parts, alphas, whole=whole, seed=seed, learned=learned)
         self._tracks, self._widths, self._max_rounds = tracks, widths, max_rounds
         self._all: list[_Open] = []
         self._going_on: list[_Open] | None = None
 
-    def path(self, track: Track, rounds: int) -> Path:
-        """What a track went through up to a round."""
-        own = next(one for one in self._all if one.last.track == track)
-        return Path(track, tuple(own.cells[: rounds + 1]), own.rounds[rounds - 1] if rounds else None)
+    def path(self, track: Track, leader: Leader) -> Path:
+        """What a track went through up to the best cell of one of its rounds."""
+        own, params = next(one for one in self._all if one.last.track == track), leader.candidate.params
+        number, cell = int(params["round"]), (float(params["gamma"]), leader.ridge)
+        before = own.rounds[number - 1] if number else None
+        return Path(track, (*own.cells[:number], cell), before)
 
     def propose(self, ledger: Ledger) -> list[Proposal]:
         if self._going_on is None:
@@ -216,7 +234,7 @@ class Replay(_Rounds):
 
     Parameters
     ----------
-    run, parts, alphas, whole, seed
+    run, parts, alphas, whole, seed, learned
         As in :class:`_Rounds`.
     paths : sequence of Path
     isotropic : bool
@@ -233,8 +251,9 @@ class Replay(_Rounds):
         isotropic: bool,
         whole: bool,
         seed: int,
+        learned: Learned,
     ) -> None:
-        super().__init__(run, parts, alphas, whole=whole, seed=seed)
+        super().__init__(run, parts, alphas, whole=whole, seed=seed, learned=learned)
         self._paths, self._isotropic, self._done = paths, isotropic, False
 
     def propose(self, ledger: Ledger) -> list[Proposal]:

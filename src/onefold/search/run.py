@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,11 @@ from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
 from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
+from onefold.search.conduct import Conduct
 from onefold.search.constant import beats_constant
-from onefold.search.evaluate import Solved, evaluate, solve
+from onefold.search.evaluate import Evaluation, Solved, evaluate, solve
 from onefold.search.ledger import Entry, Ledger
 from onefold.search.strategies import Proposal, Strategy
-
-Callback = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -62,20 +60,33 @@ class _Leaders:
     """The best cell of every group so far, with what would have to be made again if it stays so."""
 
     def __init__(self, strategy: Strategy, scoring: Scoring, ledger: Ledger) -> None:
-        self._strategy, self._scoring, self._ledger = strategy, scoring, ledger
+        self.strategy, self._scoring, self.ledger = strategy, scoring, ledger
+        self._ridges = scoring.problem.ridge(strategy.alphas)
         self._held: dict[tuple[Any, ...], Leader] = {}
 
-    def record(self, proposal: Proposal, found: Solved) -> None:
+    def solved(self, proposal: Proposal) -> tuple[Proposal, Solved]:
+        """What a proposal's model gives; runs in any thread."""
+        candidate, tried = self.strategy.candidates[proposal.candidate], self._ridges[proposal.ridges]
+        finish = self.strategy.finishes and candidate.run.refit is None
+        found = solve(lambda: candidate.model(len(tried)), self._scoring, tried, finish=finish)
+        return proposal, found
+
+    def record(self, proposal: Proposal, found: Solved) -> Entry:
         """Score what a model gave and put it into the ledger; hold on to what leads its group."""
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         report = dict(found.report)
         scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
         entry = Entry(*proposal, scores, found.seconds, why, report, ranks)
-        self._ledger.append(entry)
-        if not evaluation.has_score:
-            return
-        candidate = self._strategy.candidates[proposal.candidate]
-        index, ridge = self._ledger.best(self._members()[candidate.group])
+        self.ledger.append(entry)
+        if evaluation.has_score:
+            self._hold(proposal, evaluation)
+        return entry
+
+    def _hold(self, proposal: Proposal, evaluation: Evaluation) -> None:
+        """Keep what the evaluation of a candidate has beyond its scores, if it leads its group."""
+        found = evaluation.solved
+        candidate = self.strategy.candidates[proposal.candidate]
+        index, ridge = self.ledger.best(self._members()[candidate.group])
         if index != proposal.candidate:
             return
         heldout = evaluation.heldout(self._scoring, ridge)
@@ -86,13 +97,13 @@ class _Leaders:
     def _members(self) -> dict[tuple[Any, ...], list[int]]:
         """The numbers of each group's candidates."""
         groups: dict[tuple[Any, ...], list[int]] = {}
-        for number, candidate in enumerate(self._strategy.candidates):
+        for number, candidate in enumerate(self.strategy.candidates):
             groups.setdefault(candidate.group, []).append(number)
         return groups
 
     def all(self) -> list[Leader]:
         """The best cell of every group with its held-out predictions: those at hand, or made again."""
-        groups, ledger = self._members().items(), self._ledger
+        groups, ledger = self._members().items(), self.ledger
         scored = [(key, numbers) for key, numbers in groups if any(map(ledger.scored, numbers))]
         if not scored:
             ledger.best()  # raises: there is nothing to choose from
@@ -100,7 +111,7 @@ class _Leaders:
 
     def flattest(self) -> Leader:
         """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
-        ledger, candidates = self._ledger, self._strategy.candidates
+        ledger, candidates = self.ledger, self.strategy.candidates
         scored = [number for number in range(len(candidates)) if ledger.scored(number)]
         least = min(candidates[number].complexity for number in scored)
         cells = [
@@ -113,50 +124,54 @@ class _Leaders:
         _, _, number, ridge = max(cells)
         return self._finished(candidates[-number].group, -number, ridge)
 
+    def _again(self, index: int, ridge: int) -> Leader:
+        """A cell that came from a journal, evaluated once more as it was: to the same digits."""
+        proposal = Proposal(index, self.ledger.entry(index, ridge).ridges)
+        _, found = self.solved(proposal)
+        evaluation = evaluate(found, self._scoring, proposal.ridges)
+        heldout = evaluation.heldout(self._scoring, ridge)
+        candidate = self.strategy.candidates[index]
+        return Leader(candidate, index, ridge, *heldout, found.model, found.expansion)
+
     def _finished(self, group: tuple[Any, ...], index: int, ridge: int) -> Leader:
-        candidate, scoring = self._strategy.candidates[index], self._scoring
+        candidate, scoring = self.strategy.candidates[index], self._scoring
         leader = self._held.get(group)
         if leader is None or leader.index != index:
-            leader = Leader(candidate, index, ridge)
+            leader = self._again(index, ridge)
         elif leader.ridge != ridge:
             leader = Leader(candidate, index, ridge, model=leader.model)
         if leader.heldout is None and scoring.splits is not None:
             predicting = candidate.model(1) if leader.model is None else leader.model
-            alpha = float(scoring.problem.ridge(self._ledger.alphas[ridge]))
+            alpha = float(scoring.problem.ridge(self.ledger.alphas[ridge]))
             leader = leader.predicting(*scoring.heldout_at(predicting, alpha))
         return leader
 
 
 def run_search(
-    strategy: Strategy, scoring: Scoring, callback: Callback | None = None, ledger: Ledger | None = None
+    strategy: Strategy, scoring: Scoring, conduct: Conduct | None = None, part: str = "grid"
 ) -> SearchResult:
     """Evaluate what the strategy proposes until it proposes nothing more, and choose.
 
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
-    after the other with all threads inside each. A `ledger` of earlier evaluations is gone on with.
+    after the other with all threads inside each. What is known of this `part` of the search is not
+    evaluated again. A search that ends early chooses among what it has tried.
     """
-    problem, per_split = scoring.problem, scoring.splits is not None
-    ridges = problem.ridge(strategy.alphas)
+    conduct = Conduct() if conduct is None else conduct
     names = [candidate.params for candidate in strategy.candidates]
-    empty = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split)
-    if ledger is None:
-        ledger = empty
-    ledger.require_beginning_of(empty)
+    ledger = Ledger(names, strategy.alphas, scoring.n_scores, per_split=scoring.splits is not None)
     leaders = _Leaders(strategy, scoring, ledger)
-
-    def solved(proposal: Proposal) -> tuple[Proposal, Solved]:
-        candidate, tried = strategy.candidates[proposal.candidate], ridges[proposal.ridges]
-        finish = strategy.finishes and candidate.run.refit is None
-        return proposal, solve(lambda: candidate.model(len(tried)), scoring, tried, finish=finish)
-
-    while proposals := strategy.propose(ledger):
-        ledger.admit([c.params for c in strategy.candidates[len(ledger.params) :]])
-        at_most = min(len(proposals), models_side_by_side(strategy.candidates))
-        for proposal, found in map_threads(solved, proposals, at_most):
-            leaders.record(proposal, found)
-            del found  # and its predictions, before the next model makes its own
-            if callback is not None:
-                callback(ledger.progress())
+    proposals: list[Proposal] = []
+    try:
+        while proposals := strategy.propose(ledger):
+            ledger.admit([c.params for c in strategy.candidates[len(ledger.params) :]])
+            _evaluate(proposals, leaders, conduct, part)
+            if not conduct.goes_on():
+                break
+    except KeyboardInterrupt as error:
+        conduct.interrupt(error, ledger)
+        if not ledger.has_score:  # but an earlier part has found what is to be finished here
+            _evaluate(proposals[:1], leaders, conduct, part)
+    conduct.end_part(proposals, ledger)
     _report_unsolved(ledger)
     best = leaders.all()
     leader = choose(best, scoring, ledger)
@@ -164,6 +179,26 @@ def run_search(
         leader = leaders.flattest()
     report = ledger.report(leader.index) | leader.candidate.diagnose()
     return SearchResult(ledger, best, leader, report)
+
+
+def _evaluate(proposals: list[Proposal], leaders: _Leaders, conduct: Conduct, part: str) -> None:
+    """Evaluate proposals, or find them in the journal; each is known to it before the next is begun."""
+    ledger, strategy, keeping = leaders.ledger, leaders.strategy, conduct.keeping
+    rest = []
+    for number, ridges in proposals:
+        candidate = strategy.candidates[number]
+        known = keeping.recall(part, candidate, number, ridges, ledger.alphas)
+        for entry in known:
+            ledger.append(entry)
+        missing = np.setdiff1d(ridges, np.concatenate([[], *(entry.ridges for entry in known)]))
+        if missing.size:
+            rest.append(Proposal(number, missing))
+    at_most = min(len(rest), models_side_by_side(strategy.candidates))
+    for proposal, found in map_threads(leaders.solved, conduct.handed_out(rest, ledger), at_most):
+        entry = leaders.record(proposal, found)
+        del found  # and its predictions, before the next model makes its own
+        keeping.remember(part, strategy.candidates[proposal.candidate], entry, ledger.alphas)
+        conduct.tell(ledger, part)
 
 
 def _report_unsolved(ledger: Ledger) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import _num_samples
 
@@ -12,6 +12,9 @@ from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.learned_metrics import Track
 from onefold.linalg import take_rows
+
+if TYPE_CHECKING:
+    from onefold.search.methods import Method
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Setup:
         Of everything random; None leaves it to the approximation's own settings.
     learning : Learning or None
         How a metric is learned; None where none is.
+    method : Method
+        How the grid is gone through.
     """
 
     table: Any
@@ -72,6 +77,7 @@ class Setup:
     alphas: Any
     run: Run
     seed: int | None
+    method: Method
     learning: Learning | None = None
 
     @property

@@ -1,0 +1,185 @@
+"""A journal: a file of records that only grows, and that a crash at any moment leaves readable.
+
+The first line says what the file is. Every other one is a checksum, a space and a record as strict JSON,
+written in one piece and brought to the disk before the next begins. What a crash has torn can only be
+the last line; it is cut off when the journal is opened again. While it is open, nobody else can open it.
+
+Numbers are exact: Python writes the shortest decimals that give the same float64 back, and what JSON has
+no number for is written ``{"float": "nan"}``. Reading calls nothing but a JSON parser.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+
+from onefold.machine.warning import warn_user
+
+try:
+    import fcntl
+except ImportError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+
+_FIRST_LINE = b"onefold journal 1\n"
+
+
+class Journal:
+    """An open journal.
+
+    Parameters
+    ----------
+    path : path
+        Made if there is none.
+
+    Attributes
+    ----------
+    records : list of dict
+        All that are in the file, in order.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock = Lock()
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {self.path.parent}; make it first.")
+        new = not self.path.exists()
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._claim()
+            self.records, self._end = self._read()
+            if new:
+                self._settle_name()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _claim(self) -> None:
+        """Keep others out, until this process ends in whatever way."""
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"{self.path} is in use by another search; wait until that has ended, or use another "
+                "name."
+            ) from None
+
+    def _settle_name(self) -> None:
+        """The file is on the disk only once its folder is."""
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _read(self) -> tuple[list[dict[str, Any]], int]:
+        """The records, and where the next one goes; a torn end is not counted."""
+        with open(self._file, "rb", closefd=False) as file:
+            content = file.read()
+        if _FIRST_LINE.startswith(content):  # empty, or torn at once
+            self._put(0, _FIRST_LINE)
+            return [], len(_FIRST_LINE)
+        if not content.startswith(_FIRST_LINE):
+            raise ValueError(f"{self.path} is no journal of a search; use another name for that.")
+        *lines, _ = content.split(b"\n")
+        records: list[dict[str, Any]] = []
+        end = len(_FIRST_LINE)
+        for number, line in enumerate(lines[1:], start=2):
+            record = _record(line)
+            if record is None and number == len(lines):
+                break
+            if record is None:
+                raise ValueError(f"line {number} of {self.path} is damaged; delete it to search anew.")
+            records.append(record)
+            end += len(line) + 1
+        return records, end
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Bring a record to the disk; warn once if that fails, and take no more."""
+        with self._lock:
+            if self._end < 0:
+                return
+            line = _line(record)
+            try:
+                self._put(self._end, line)
+            except OSError as error:
+                self._give_up(error)
+                return
+            self._end += len(line)
+            self.records.append(record)
+
+    def _put(self, place: int, line: bytes) -> None:
+        os.ftruncate(self._file, place)  # what an interruption has left of a line
+        while line:
+            written = os.pwrite(self._file, line, place)
+            place, line = place + written, line[written:]
+        os.fsync(self._file)
+
+    def _give_up(self, error: OSError) -> None:
+        """Leave what was whole before."""
+        with suppress(OSError):  # a torn end is cut off when the journal is opened again, too
+            os.ftruncate(self._file, self._end)
+        self._end = -1
+        warn_user(
+            f"{self.path} could not be written ({error.strerror}): the search goes on, but what follows "
+            "will be lost if it is stopped."
+        )
+
+    def close(self) -> None:
+        """Let others open it."""
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    text = json.dumps(plain(record), allow_nan=False).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """The record of a line; None where it is not as it was written."""
+    checksum, _, text = line.partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(text):
+        return None
+    try:
+        found = json.loads(text, object_hook=_float_or_dict, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON has a form for; of anything else, its name."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": str(value)}
+    return value if value is None or isinstance(value, str | int | float) else repr(value)
+
+
+def _float_or_dict(values: dict[str, Any]) -> Any:
+    if values.keys() == {"float"} and values["float"] in ("nan", "inf", "-inf"):
+        return float(values["float"])
+    return values
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

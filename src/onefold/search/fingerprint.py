@@ -1,0 +1,118 @@
+r"""What tells a search from others: of its data, its splits and its settings, each by itself.
+
+Rows are summed up as whole numbers, modulo 2⁶⁴,
+
+    Σ_i mix(i + Σ_j c_j · bits(x_ij))
+
+which is the same in any order and for any blocks, so that it does not matter where rows live. O(n d).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from onefold._version import __version__
+from onefold.approximations import Approximation
+from onefold.heldout import Splits
+from onefold.linalg import double, is_sparse, to_numpy
+from onefold.machine.journal import plain
+from onefold.rows import Block, Rows
+from onefold.search.setup import Setup
+
+# Of the generator splitmix64, whose steps take near numbers far apart.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Named parts, as plain values; two searches with equal ones have equal evaluations.
+
+    `settings` are those of the estimator that an evaluation may depend on.
+    """
+    problem, task = setup.problem, setup.task
+    n, d, targets = problem.shape
+    found = {
+        "version": __version__,
+        "shape": [n, d, targets],
+        "rows": rows_checksum(problem.source, d),
+        "targets": _digest(to_numpy(problem.Y), task.y),
+        "weights": _digest(task.sample_weight, problem.root_weight, problem.alpha_unit),
+        "splits": _of_splits(setup.scoring.splits),
+        "approximation": described(setup.run.approximation),
+        "random_state": setup.seed,
+    }
+    return found | {name: described(value) for name, value in settings.items()}
+
+
+def rows_checksum(source: Rows, d: int) -> str:
+    """A number for X, whatever the blocks that it comes in."""
+    constants = _mixed(np.arange(1, d + 1, dtype=np.uint64))
+    blocks = source.map(partial(_block_checksum, constants=constants))
+    return f"{sum(found for *_, found in blocks) % 2**64:016x}"
+
+
+def _block_checksum(block: Block, constants: Any) -> int:
+    rows = block.rows
+    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
+    X = block.X if is_sparse(block.X) else to_numpy(block.X)
+    if is_sparse(X):
+        X = double(X).tocsr()
+        terms = np.ascontiguousarray(X.data).view(np.uint64) * constants[X.indices]
+        before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        sums = np.diff(before[X.indptr])
+    else:
+        bits = np.ascontiguousarray(X).view(np.uint32 if X.dtype == np.float32 else np.uint64)
+        sums = bits.astype(np.uint64, copy=False) @ constants
+    return int(np.sum(_mixed(sums + numbers.astype(np.uint64) * _GOLDEN), dtype=np.uint64))
+
+
+def _mixed(values: Any) -> Any:
+    """Whole numbers of 64 bits, each to another, none near it."""
+    values = (values ^ (values >> np.uint64(30))) * _FIRST
+    values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+def _of_splits(splits: Splits | None) -> str:
+    if splits is None:
+        return "none"
+    if splits.leave_one_out:
+        return f"leave-one-out, {len(splits)} scores"
+    return _digest(*splits.left_out, *splits.tests)
+
+
+def _digest(*values: Any) -> str:
+    """A checksum of arrays and other values."""
+    found = hashlib.blake2b(digest_size=16)
+    for value in values:
+        array = np.ascontiguousarray(to_numpy(value) if value is not None else "none")
+        found.update(f"{array.dtype.kind}{array.shape}".encode())
+        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
+    return found.hexdigest()
+
+
+def described(value: Any) -> Any:
+    """A setting in plain values: what it is made of, never where it lies in memory."""
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {item.name: described(getattr(value, item.name)) for item in fields(value)}
+        if isinstance(value, Approximation):
+            return {"name": value.name, "settings": own}
+        return {type(value).__name__: own}
+    if isinstance(value, list | tuple):
+        return [described(item) for item in value]
+    if isinstance(value, np.ndarray) and value.ndim:
+        return _digest(value)
+    if value is None or isinstance(value, str | int | float | dict | np.generic):
+        return plain(value)
+    code = getattr(value, "__code__", None)  # of a function, which may have been edited since
+    steps = "" if code is None else f" {code.co_code.hex()} {code.co_consts}"
+    return _ADDRESS.sub("", f"{value!r}{steps}")
