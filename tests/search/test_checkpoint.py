@@ -150,10 +150,14 @@ def test_a_larger_grid_does_only_what_is_new(tmp_path: Path) -> None:
     assert again.best_params_ == whole.best_params_
 
 
-def test_a_larger_grid_of_a_metric_search_takes_no_metric_of_another_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("alphas", [[1e-5, 1e-3, 0.1, 1.0], [1e-3, 0.01, 0.1]])
+@pytest.mark.parametrize("rows", [None, 50])
+def test_a_larger_grid_of_a_metric_search_takes_no_metric_of_another_path(
+    rows: int | None, alphas: list[float], tmp_path: Path
+) -> None:
     path = str(tmp_path / "search")
-    fitted(LSSVRCV(**METRIC), checkpoint=path)
-    larger = METRIC | {"gammas": [0.05, 0.3, 1.0, 4.0], "alphas": [1e-5, 1e-3, 0.1, 1.0]}
+    fitted(LSSVRCV(**METRIC, metric_rows=rows), checkpoint=path)
+    larger = METRIC | {"gammas": [0.05, 0.3, 1.0, 4.0], "alphas": alphas, "metric_rows": rows}
     again, whole = fitted(LSSVRCV(**larger), checkpoint=path), fitted(LSSVRCV(**larger))
     assert again.best_params_ == whole.best_params_
     np.testing.assert_allclose(again.predict(X), whole.predict(X), rtol=1e-9, atol=1e-12)
