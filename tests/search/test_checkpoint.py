@@ -252,3 +252,24 @@ def test_a_fitted_model_is_saved_without_its_journal(tmp_path: Path) -> None:
     back = load(tmp_path / "model")
     assert_array_equal(back.predict(X), model.predict(X))
     assert back.search_ == model.search_
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_of_a_finished_search_hardly_anything_is_done_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where a model or an expansion came with the evaluation of what is chosen."""
+    import onefold.search.run as run
+
+    estimator, y = SEARCHES[name]
+    path = str(tmp_path / "search")
+    fitted(estimator, y, checkpoint=path)
+    solves, solve = [], run.solve
+    monkeypatch.setattr(run, "solve", lambda *a, **k: solves.append(1) or solve(*a, **k))
+    again = fitted(estimator, y, checkpoint=path)
+    if name == "landmarks":
+        assert len(solves) == 1  # its statistics serve the final fit
+    elif estimator.metric is not None and estimator.metric_rows is not None:
+        assert len(solves) <= len(again.metric_history_)  # its members on all rows
+    else:
+        assert not solves
