@@ -73,10 +73,9 @@ def test_any_batches_in_any_order_are_one_fit(data):
     own = None if weight is None else weight[order]
     whole = clone(model).fit(rows[order], y[order], own)
     got = streamed(model, rows, y, parts, weight)
-    # Of targets far from 0 what their own rounding leaves, of float32 rows what their tiles leave.
+    # Of targets far from 0 what their own rounding leaves.
     far = 1e-15 * np.abs(y).max() / max(np.ptp(y, axis=0).max(), 1e-300)
-    exact = rows.dtype == np.float64
-    assert_same(got, whole, NEW.astype(rows.dtype), (1e-9 if exact else 1e-6) + 100 * far)
+    assert_same(got, whole, NEW.astype(rows.dtype), 1e-9 + 100 * far)
     assert got.approximation_["rows"] == (n if own is None else np.count_nonzero(own))
 
 
@@ -305,6 +304,23 @@ def test_rows_may_be_sparse_or_of_another_library_and_change_from_batch_to_batch
     assert_same(moved, whole)
 
 
+def test_rows_that_are_streamed_to_a_device(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("onefold.rows.moving._MOVED_AT_ONCE", 0)
+    weight = RNG.uniform(0.5, 2, 120)
+    parts = np.array_split(np.arange(120), 3)
+    got = streamed(LSSVR(**SETTINGS, device="cpu"), X, Y, parts, weight)
+    assert_same(got, LSSVR(**SETTINGS).fit(X, Y, weight))
+
+
+def test_rows_of_a_strict_library():
+    strict = pytest.importorskip("array_api_strict")
+    model = LSSVR(**SETTINGS)
+    for part in np.array_split(np.arange(120), 3):
+        model.partial_fit(strict.asarray(X[part]), strict.asarray(Y[part]))
+    assert_same(model, LSSVR(**SETTINGS).fit(X, Y))
+
+
 def test_data_frames_and_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
@@ -360,6 +376,8 @@ def test_widths_that_need_no_rows():
 
 
 def test_classes_are_named_once_and_kept():
+    with pytest.raises(ValueError, match="requires y"):
+        LSSVC(**SETTINGS).partial_fit(X, None, classes=["a", "b"])
     with pytest.raises(ValueError, match="first call"):
         LSSVC(**SETTINGS).partial_fit(X, LABELS)
     with pytest.raises(ValueError, match="two classes"):

@@ -140,6 +140,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
+        With ``Nystroem(rows)``, landmark rows of your own, rows may come in batches: `partial_fit`.
     metric : {"diagonal", "full"} or None, default=None
         Learn a metric in rounds: the gradients of each fit say how much features ("diagonal"), or their
         mixtures ("full"), matter, and the next fit compares rows accordingly. gamma counts in the space

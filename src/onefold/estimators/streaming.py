@@ -89,8 +89,10 @@ class Streaming(KernelMachine):
         if self._begun:
             del self._stream
 
-    def _check_batches(self) -> None:
+    def _check_batches(self, y: Any) -> None:
         """Raise where batches cannot be added to what there is, or the model depends on all rows."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if hasattr(self, "expansion_") and not self._begun:
             raise ValueError(
                 f"this {type(self).__name__} was fitted by fit or read from a file, and neither keeps "
@@ -174,7 +176,7 @@ class StreamingRegressor(Streaming):
         sample_weight : array (n,), optional
             As in `fit`; a batch of nothing but zeros changes nothing.
         """
-        self._check_batches()
+        self._check_batches(y)
 
         def encode(n: int) -> tuple[Any, None]:
             given = check_targets(y, n)
@@ -215,7 +217,7 @@ class StreamingClassifier(Streaming):
         sample_weight : array (n,), optional
             As in `fit`; a batch of nothing but zeros changes nothing.
         """
-        self._check_batches()
+        self._check_batches(y)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} counts all rows, and batches are still to come; "
