@@ -42,6 +42,23 @@ from onefold.rows import to_device
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
 
+def with_weights(problem: Problem, weight: Any) -> Problem:
+    """The problem with positive weights, in units of their mean."""
+    unit = mean_weight(weight)
+    equal = bool(np.all(weight == weight[0]))
+    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
+    return replace(problem, root_weight=root, alpha_unit=unit)
+
+
+def signed_targets(index: Any, classes: int) -> Any:
+    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
+    if classes == 2:
+        return 2.0 * index[:, None] - 1.0
+    targets = np.full((index.size, classes), -1.0)
+    targets[np.arange(index.size), index] = 1.0
+    return targets
+
+
 class KernelMachine(BaseEstimator):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
@@ -190,20 +207,3 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² on the given rows."""
         return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=sample_weight))
-
-
-def with_weights(problem: Problem, weight: Any) -> Problem:
-    """The problem with positive weights, in units of their mean."""
-    unit = mean_weight(weight)
-    equal = bool(np.all(weight == weight[0]))
-    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
-    return replace(problem, root_weight=root, alpha_unit=unit)
-
-
-def signed_targets(index: Any, classes: int) -> Any:
-    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
-    if classes == 2:
-        return 2.0 * index[:, None] - 1.0
-    targets = np.full((index.size, classes), -1.0)
-    targets[np.arange(index.size), index] = 1.0
-    return targets

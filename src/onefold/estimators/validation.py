@@ -153,6 +153,15 @@ def mean_weight(weight: Any) -> float:
     return largest * float(np.mean(weight / largest))
 
 
+def check_alpha_count(alpha: Any, targets: int, estimator_type: str | None) -> None:
+    """Raise unless there is one alpha, or in regression one per target."""
+    if alpha.size > 1 and (estimator_type == "classifier" or alpha.size != targets):
+        raise ValueError(
+            f"alpha must be one number, or in regression one per target ({targets}); "
+            f"got {alpha.size} values."
+        )
+
+
 def check_alphas(values: Any, name: str) -> Any:
     """A non-empty vector of positive numbers."""
     try:
@@ -165,12 +174,3 @@ def check_alphas(values: Any, name: str) -> Any:
     if not np.all(np.isfinite(vector)) or np.any(vector <= 0):
         raise ValueError(f"{name} must be greater than 0 and finite; got {values!r}.")
     return vector
-
-
-def check_alpha_count(alpha: Any, targets: int, estimator_type: str | None) -> None:
-    """Raise unless there is one alpha, or in regression one per target."""
-    if alpha.size > 1 and (estimator_type == "classifier" or alpha.size != targets):
-        raise ValueError(
-            f"alpha must be one number, or in regression one per target ({targets}); "
-            f"got {alpha.size} values."
-        )
