@@ -95,14 +95,7 @@ class Problem:
 
     def ridge(self, alpha: Any) -> Any:
         """The problem's μ behind the user's alpha."""
-        with np.errstate(over="ignore", under="ignore"):
-            mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
-        if not np.all(np.isfinite(mu) & (mu > 0)):
-            raise ValueError(
-                f"alpha over the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
-                "multiply all weights by a constant."
-            )
-        return mu
+        return ridge_in(self.alpha_unit, alpha)
 
     def restore(self, expansion: Expansion) -> Expansion:
         """The expansion of this problem as one of the user's targets."""
@@ -121,3 +114,15 @@ class Problem:
             return predictions
         root = self.root_weight if rows is None else take_rows(self.root_weight, rows)
         return predictions / root[None, :, None]
+
+
+def ridge_in(unit: float, alpha: Any) -> Any:
+    """The μ behind the user's alpha where weights are in this unit."""
+    with np.errstate(over="ignore", under="ignore"):
+        mu = np.asarray(alpha, dtype=np.float64) / unit
+    if not np.all(np.isfinite(mu) & (mu > 0)):
+        raise ValueError(
+            f"alpha over the mean weight, {unit:.3g}, leaves the range of float64; multiply all weights "
+            "by a constant."
+        )
+    return mu

@@ -42,6 +42,23 @@ from onefold.rows import to_device
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
 
+def with_weights(problem: Problem, weight: Any) -> Problem:
+    """The problem with positive weights, in units of their mean."""
+    unit = mean_weight(weight)
+    equal = bool(np.all(weight == weight[0]))
+    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
+    return replace(problem, root_weight=root, alpha_unit=unit)
+
+
+def signed_targets(index: Any, classes: int) -> Any:
+    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
+    if classes == 2:
+        return 2.0 * index[:, None] - 1.0
+    targets = np.full((index.size, classes), -1.0)
+    targets[np.arange(index.size), index] = 1.0
+    return targets
+
+
 class KernelMachine(BaseEstimator):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
@@ -89,10 +106,7 @@ class KernelMachine(BaseEstimator):
                 problem, task, weight = without_weightless(
                     problem, task, weight, precomputed=precomputed
                 )
-            unit = mean_weight(weight)
-            equal = bool(np.all(weight == weight[0]))
-            root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), X)
-            problem = replace(problem, root_weight=root, alpha_unit=unit)
+            problem = with_weights(problem, weight)
         # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
         return (problem if task.classes is not None else problem.about_its_mean()), task
 
@@ -156,11 +170,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             raise ValueError(
                 f"y has one class only ({only!r}); a classifier needs at least two classes."
             )
-        if self.classes_.size == 2:
-            targets = 2.0 * index[:, None] - 1.0
-        else:
-            targets = np.full((y.shape[0], self.classes_.size), -1.0)
-            targets[np.arange(y.shape[0]), index] = 1.0
+        targets = signed_targets(index, self.classes_.size)
         return targets, Task(X, y, self.classes_), weights_of_classes(self.class_weight, y)
 
     def decision_function(self, X: Any) -> Array:

@@ -9,19 +9,25 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Workload, resolve_approximation
-from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor
+from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.estimators.validation import check_alphas, check_kernel_matrix, check_rows
+from onefold.estimators.streaming import Streaming, StreamingClassifier, StreamingRegressor
+from onefold.estimators.validation import (
+    check_alpha_count,
+    check_alphas,
+    check_kernel_matrix,
+    check_rows,
+)
 from onefold.kernels import resolve_gamma, resolve_kernel
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
 
-class _Given(KernelMachine):
+class _Given(Streaming):
     """Fit with the kernel and ridge as they stand."""
 
     def __init__(
@@ -65,6 +71,7 @@ class _Given(KernelMachine):
             v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
         refuse_choices(self, _chooser_of(type(self)).__name__)
+        self._forget_batches()
         alpha = check_alphas(self.alpha, "alpha")
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
@@ -73,12 +80,7 @@ class _Given(KernelMachine):
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
         check_kernel_matrix(kernel, problem.X)
-        targets = problem.Y.shape[1]
-        if alpha.size > 1 and (get_tags(self).estimator_type == "classifier" or alpha.size != targets):
-            raise ValueError(
-                f"alpha must be one number, or in regression one per target ({targets}); "
-                f"got {alpha.size} values."
-            )
+        check_alpha_count(alpha, problem.Y.shape[1], get_tags(self).estimator_type)
         track = track_of(self, kernel, approximation, problem)
         fits = 1 if track is None else self.max_rounds + 1
         with self._threads(problem):
@@ -119,7 +121,7 @@ class _Given(KernelMachine):
         return kind(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
 
 
-class LSSVC(KernelClassifier, _Given):
+class LSSVC(StreamingClassifier, KernelClassifier, _Given):
     r"""Least-squares support vector classifier.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)² with targets ±1, one-vs-rest for several classes
@@ -138,6 +140,7 @@ class LSSVC(KernelClassifier, _Given):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
+        With ``Nystroem(rows)``, landmark rows of your own, rows may come in batches: `partial_fit`.
     metric : {"diagonal", "full"} or None, default=None
         Learn a metric in rounds: the gradients of each fit say how much features ("diagonal"), or their
         mixtures ("full"), matter, and the next fit compares rows accordingly. gamma counts in the space
@@ -214,7 +217,7 @@ class LSSVC(KernelClassifier, _Given):
         self.class_weight = class_weight
 
 
-class LSSVR(KernelRegressor, _Given):
+class LSSVR(StreamingRegressor, KernelRegressor, _Given):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.
@@ -233,7 +236,7 @@ class LSSVR(KernelRegressor, _Given):
     """
 
 
-class KernelRidge(KernelRegressor, _Given):
+class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
     scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.

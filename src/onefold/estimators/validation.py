@@ -154,6 +154,15 @@ def mean_weight(weight: Any) -> float:
     return largest * float(np.mean(weight / largest))
 
 
+def check_alpha_count(alpha: Any, targets: int, estimator_type: str | None) -> None:
+    """Raise unless there is one alpha, or in regression one per target."""
+    if alpha.size > 1 and (estimator_type == "classifier" or alpha.size != targets):
+        raise ValueError(
+            f"alpha must be one number, or in regression one per target ({targets}); "
+            f"got {alpha.size} values."
+        )
+
+
 def check_alphas(values: Any, name: str) -> Any:
     """A non-empty vector of positive numbers."""
     try:

@@ -33,6 +33,7 @@ from onefold.linalg.dense import (
     solve_lower,
     solve_positive,
     symmetric_eigh,
+    triangle,
 )
 from onefold.linalg.fft import inverse_real_fft, real_fft
 from onefold.linalg.inplace import (
@@ -93,6 +94,7 @@ __all__ = [
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
+    "triangle",
     "without_gradient",
     "zero_diagonal",
     "zeros",

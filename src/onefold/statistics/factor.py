@@ -14,10 +14,12 @@ factors on top of each other. Squared sums lose half of the digits; these lose n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from onefold.linalg import namespace, ones, to_numpy, triangle
 
 
 @dataclass(frozen=True)
@@ -42,20 +44,37 @@ class Factor:
     @classmethod
     def of(cls, features: Any, Y: Any, root: Any | None, *, fit_intercept: bool) -> Factor:
         """Of whitened features (rows, r) and targets; `root` holds √weights. O(rows · r²) time."""
-        rows = features.shape[0]
-        columns = [np.ones((rows, 1)), features, Y] if fit_intercept else [features, Y]
-        stacked = np.hstack(columns)
+        rows = int(features.shape[0])
+        columns = [ones(rows, features)[:, None], features, Y] if fit_intercept else [features, Y]
+        stacked = namespace(features).concat(columns, axis=1)
         if root is not None:
             stacked *= root[:, None]
         weight = float(rows) if root is None else float(root @ root)
-        return cls(_triangle(stacked), Y.shape[1], int(fit_intercept), weight)
+        return cls(triangle(stacked), int(Y.shape[1]), int(fit_intercept), weight)
 
     @classmethod
     def union(cls, parts: Sequence[Factor]) -> Factor:
         """Of all rows of disjoint sets together."""
         stacked = np.vstack([part.matrix for part in parts])
         weight = float(sum(part.weight for part in parts))
-        return cls(_triangle(stacked), parts[0].targets, parts[0].border, weight)
+        return cls(triangle(stacked), parts[0].targets, parts[0].border, weight)
+
+    def scaled(self, factor: float) -> Factor:
+        """Of the same rows, the weight of each times `factor`."""
+        return replace(self, matrix=self.matrix * np.sqrt(factor), weight=self.weight * factor)
+
+    def about(self, offset: Any) -> Factor:
+        """Of the same rows, `offset` (targets,) subtracted from their targets; with an intercept.
+
+        Only the first row changes: the others are those of columns about their means.
+        """
+        matrix = self.matrix.copy()
+        matrix[:, -self.targets :] -= matrix[:, :1] * offset
+        return replace(self, matrix=matrix)
+
+    def on_host(self) -> Factor:
+        """The same in a NumPy array."""
+        return replace(self, matrix=to_numpy(self.matrix))
 
     def squared_error(self, theta: Any, intercept: Any) -> Any:
         """Σ v ‖y − Vθ − b‖² over the rows, for θ (μ, r, t) and b (μ, t): shape (μ, t)."""
@@ -99,10 +118,6 @@ def _decomposed(matrix: Any) -> tuple[Any, Any, Any]:
         return np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0))
     found = np.linalg.svd(matrix, full_matrices=False)
     return found.U, found.S, found.Vh
-
-
-def _triangle(stacked: Any) -> Any:
-    return np.linalg.qr(stacked, mode="r")
 
 
 def orthonormal_columns(features: Any, root: Any | None, *, fit_intercept: bool) -> tuple[Any, Any]:

@@ -65,8 +65,7 @@ def choose_coordinates(
         work = n * basis.size**2
         if work <= _SMALL_WORK:
             training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
-            whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
-            return _coordinates(kernel, problem, basis, whitening, training)
+            return _coordinates(kernel, problem, basis, _for_features(W, rank), training)
         whitening = Whitening.of(W, rank, rows=n)
         lossy = whitening.cut or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
         if lossy and rank is not None:
@@ -79,6 +78,21 @@ def choose_coordinates(
                 basis, W = basis.thinned(index), submatrix(W, index, index)
                 whitening = Whitening.of(W, rank, rows=n)
     return _coordinates(kernel, problem, basis, whitening, "sums")
+
+
+def factored_coordinates(
+    kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None
+) -> Coordinates:
+    """Those of a model that is trained from factors, however many its rows. O(m³) time."""
+    basis = replace(basis, rows=problem.source.placed(basis.rows))
+    with limit_blas(1):
+        whitening = _for_features(Design(kernel, basis.rows).inner(), rank)
+    return _coordinates(kernel, problem, basis, whitening, "factors")
+
+
+def _for_features(W: Any, rank: int | None) -> Whitening:
+    """For features that are whitened before they are summed or factorised."""
+    return Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
 
 
 def _coordinates(
