@@ -22,7 +22,9 @@ from onefold.criteria.heldout import (
     SquaredError,
     VariationCoefficient,
 )
+from onefold.criteria.radius import RadiusMargin
 from onefold.criteria.scorers import Scorer
+from onefold.criteria.span import ClassifierSpan, RegressorSpan
 from onefold.criteria.sums import SumCriterion
 
 __all__ = [
@@ -41,17 +43,20 @@ __all__ = [
 _FOR_CLASSIFIERS: dict[str, Callable[[], Criterion]] = {
     "error": ErrorRate,
     "accuracy": lambda: ErrorRate(offset=1.0),
+    "span": ClassifierSpan,
 }
 _FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {
     "neg_mean_squared_error": SquaredError,
     "cov": VariationCoefficient,
     "mape": PercentageError,
+    "span": RegressorSpan,
 }
 _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
     "press": Press,
     "gcv": GeneralisedCV,
     "cost": Cost,
     "evidence": Evidence,
+    "radius_margin": RadiusMargin,
 }
 
 

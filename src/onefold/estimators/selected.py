@@ -35,9 +35,10 @@ class LSSVCCV(KernelClassifier, Chosen):
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
         blend needs folds.
     criterion : str or scorer, default="error"
-        "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
-        scikit-learn scorer, or a scorer. With several kernels or a metric "error" and "accuracy" rank
-        by the squared error of the decision values; the scores are still counts of errors.
+        "error" (its negative is the score), the name of a scikit-learn scorer, or a scorer; without
+        splits "press", "span", "gcv", "evidence", "cost" and "radius_margin" (docs/criteria.md). With
+        several kernels or a metric "error" and "accuracy" rank by the squared error of the decision
+        values; the scores are still counts of errors.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -174,7 +175,8 @@ class LSSVRCV(KernelRegressor, Chosen):
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
-        scores), "press", "gcv", "evidence", "cost", the name of a scikit-learn scorer, or a scorer.
+        scores), the name of a scikit-learn scorer, or a scorer; without splits those of
+        :class:`LSSVCCV`.
 
     Attributes
     ----------

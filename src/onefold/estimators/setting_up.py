@@ -63,10 +63,10 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if criterion.needs in ("model", "smoother"):
-        check_folds(cv, _num_samples(X))
-    else:
+    if criterion.holds_out:
         splits = splits_of(cv, X, y, problem, task, groups)
+    else:
+        check_folds(cv, _num_samples(X))
     if (learning is not None or estimator.blend) and (splits is None or splits.leave_one_out):
         what = "metric" if learning is not None else "blend"
         raise ValueError(
@@ -145,7 +145,8 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     if splits is None:
-        return Workload(kernels, alphas, folds=1, smoother=criterion.needs == "smoother", refit=refit)
+        smoother, matrix = criterion.needs in ("smoother", "matrix"), criterion.needs == "matrix"
+        return Workload(kernels, alphas, folds=1, smoother=smoother, matrix=matrix, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(

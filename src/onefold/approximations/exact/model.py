@@ -174,6 +174,10 @@ class ExactModel(SmoothingModel):
             found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
 
+    def kernel_matrix(self) -> Array:
+        """K without weights, made again: the factorisation took its place."""
+        return gram(self._kernel, self.problem.X)
+
     def _times_kernel(self, coef: Array) -> Array:
         if isinstance(self._kernel, Precomputed):
             return double(self.problem.X) @ coef
