@@ -18,7 +18,7 @@ from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from onefold.search import GridEdgeWarning, edges
 from onefold.search.candidates import Candidate
 from onefold.search.choice import Leader, choose, paired_difference
-from onefold.search.ledger import Entry, Ledger
+from onefold.search import Entry, Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 

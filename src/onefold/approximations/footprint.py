@@ -137,7 +137,7 @@ def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> flo
     factors = min(max(load.groups, folds) * square, features)  # of each group, no taller than its rows
     model = features + 2 * square + factors
     kept = model if load.kernels > 1 else 0.0
-    pieces = 4.0 if load.folds == 1 else 4.0 * workers / (folds or 8)
+    pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
     solving = kept + at_once * model + pieces * features + 5 * square
     comparing = model + 16.0 * sample * sample + 16.0 * sample * m
     predictions = load.alphas * targets if load.predictions and load.folds else targets
@@ -150,7 +150,7 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     predictions = 8.0 * _PREDICTION_COPIES * n * width
     if load.folds > 1 and not load.whole:  # added up block by block; those of one ridge are made again
         predictions = min(predictions, _HELD + 8.0 * _PREDICTION_COPIES * n * targets)
-    if load.folds == 1:  # leave-one-out looks at the features of every row
+    if load.folds == 1 or load.single:  # leave-one-out looks at the features of every row
         return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
     return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.metrics import get_scorer
 
+from onefold.criteria.asking import answers_of
 from onefold.criteria.base import (
     Answers,
     Criterion,
@@ -36,7 +37,9 @@ __all__ = [
     "SquaredError",
     "SumCriterion",
     "Task",
+    "answers_of",
     "label_index",
+    "resolve_criteria",
     "resolve_criterion",
 ]
 
@@ -58,6 +61,33 @@ _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
     "evidence": Evidence,
     "radius_margin": RadiusMargin,
 }
+
+
+def resolve_criteria(criterion: Any, *, classifier: bool) -> dict[str, Criterion]:
+    """The criteria behind one, or behind a list of them, by name; the first one decides.
+
+    A scorer goes by the name of its function.
+    """
+    given = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
+    if not given:
+        raise ValueError("criterion is an empty list; name at least one criterion.")
+    found: dict[str, Criterion] = {}
+    for one in given:
+        resolved = resolve_criterion(one, classifier=classifier)
+        name = one if isinstance(one, str) else _name(one)
+        if name in found or (found and name == "score"):
+            raise ValueError(
+                f"criterion holds {name!r} twice, or beside the first, whose columns in cv_results_ have "
+                "that name; leave it out, or give the function another name."
+            )
+        found[name] = resolved
+    return found
+
+
+def _name(scorer: Any) -> str:
+    """The name of a scorer's function, or of its class where it has none."""
+    function = getattr(scorer, "_score_func", scorer)
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:

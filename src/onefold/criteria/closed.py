@@ -72,7 +72,7 @@ class _ModelScoring(Scoring):
     def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
         self.problem, self.criterion = problem, criterion
 
-    def answers(self, model: Model, alphas: Any) -> Answers:
+    def at_once(self, model: Model, alphas: Any) -> Answers:
         scores = self.criterion.score(model, self.problem, alphas)[:, None]
         return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
 

@@ -34,11 +34,12 @@ class LSSVCCV(KernelClassifier, Chosen):
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
         blend needs folds.
-    criterion : str or scorer, default="error"
+    criterion : str, scorer, or list of these, default="error"
         "error" (its negative is the score), the name of a scikit-learn scorer, or a scorer; without
         splits "press", "span", "gcv", "evidence", "cost" and "radius_margin" (docs/criteria.md). With
         several kernels or a metric "error" and "accuracy" rank by the squared error of the decision
-        values; the scores are still counts of errors.
+        values; the scores are still counts of errors. Of a list the first one decides; the others are
+        recorded in ``cv_results_`` under their names, at no further factorisation. With a metric: one.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -97,7 +98,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         Score of the blend where each fold is predicted with weights from the others.
     cv_results_ : dict
         As in ``GridSearchCV``, also with param_kernel, param_metric and param_round; of the last part of
-        a search with a metric.
+        a search with a metric. The criteria of a list after the first have columns of their own:
+        mean_test_press, say.
     heldout_prediction_ : array (n,) or (n, classes)
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
         for rows that were not tested. Where folds were set aside these are all the other rows.
@@ -173,10 +175,10 @@ class LSSVRCV(KernelRegressor, Chosen):
     kernel, gammas, alphas, degree, coef0, approximation, cv, refit, metric, max_rounds, metric_rows,
     blend, check, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
-    criterion : str or scorer, default="mse"
+    criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
-        scores), the name of a scikit-learn scorer, or a scorer; without splits those of
-        :class:`LSSVCCV`.
+        scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
+        lists, those of :class:`LSSVCCV`.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, ErrorRate, Task, resolve_criterion
+from onefold.criteria import Criterion, ErrorRate, Task, resolve_criteria
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
     families_of,
@@ -38,7 +38,8 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     """Check everything, split the rows and start the run of an estimator's approximation."""
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
-    criterion = resolve_criterion(estimator._criterion_name, classifier=classifier)
+    first, *others = resolve_criteria(estimator._criterion_name, classifier=classifier).items()
+    criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     approximation = resolve_approximation(estimator.approximation)
     if estimator.refit not in ("auto", "exact", "same"):
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
@@ -63,17 +64,22 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if criterion.holds_out:
+    if any(one.holds_out for one in criteria):
         splits = splits_of(cv, X, y, problem, task, groups)
     else:
         check_folds(cv, _num_samples(X))
-    if (learning is not None or estimator.blend) and (splits is None or splits.leave_one_out):
+    folds = splits is not None and criterion.holds_out and not splits.leave_one_out
+    if (learning is not None or estimator.blend) and not folds:
         what = "metric" if learning is not None else "blend"
         raise ValueError(
             f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
             'of held-out rows, such as "mse" or "error".'
         )
-    load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
+    if learning is not None and others:
+        raise ValueError(
+            "a search with a learned metric scores its parts by one criterion; give one, not a list."
+        )
+    load = workload(problem, len(kernels), alphas.size, splits, criteria, estimator.refit)
     if learning is not None:
         n, d, targets = problem.shape
         size = Size(n, d, targets, max(2, len(splits.left_out)), alphas.size)
@@ -83,6 +89,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
+        scoring.others = {name: one.start(problem, task, splits) for name, one in others}
     return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
 
 
@@ -140,12 +147,13 @@ def workload(
     kernels: int,
     alphas: int,
     splits: Splits | None,
-    criterion: Criterion,
+    criteria: Sequence[Criterion],
     refit: Any = "same",
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
+    needs = {one.needs for one in criteria}
+    smoother, matrix = bool(needs & {"smoother", "matrix"}), "matrix" in needs
     if splits is None:
-        smoother, matrix = criterion.needs in ("smoother", "matrix"), criterion.needs == "matrix"
         return Workload(kernels, alphas, folds=1, smoother=smoother, matrix=matrix, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
@@ -154,8 +162,11 @@ def workload(
         alphas,
         folds=1 if alone else len(splits.left_out),
         groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
-        predictions=alone or criterion.needs != "squares",
-        whole=alone or criterion.needs == "rows",
+        predictions=alone or needs != {"squares"},
+        whole=alone or bool(needs & {"rows", "model"}),
+        smoother=smoother,
+        matrix=matrix,
+        single="model" in needs,
         parts=splits.left_out,
         refit=refit,
     )

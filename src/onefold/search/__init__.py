@@ -3,8 +3,9 @@
 from onefold.search.blend import BlendResult, blend_leaders
 from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
+from onefold.search.entry import Entry
 from onefold.search.learning import LearnedSearch, search_with_metric
-from onefold.search.ledger import Entry, Ledger
+from onefold.search.ledger import Ledger
 from onefold.search.results import (
     GridEdgeWarning,
     best_cell,

@@ -6,55 +6,15 @@ history, GridSearchCV's table. A ledger that was written to a file and read back
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onefold.search import journal
-from onefold.search.results import best_cell, cv_results
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One evaluation.
-
-    Attributes
-    ----------
-    candidate : int
-        Number of the candidate.
-    ridges : int array
-        Numbers of the ridges that were tried, among the ledger's.
-    scores : array (ridges, splits)
-        NaN where there is none.
-    seconds : float
-    why : str or None
-        Why those without a score have none.
-    report : dict
-        What the approximation said of the candidate.
-    ranks : array (ridges,) or None
-        What the ridges are compared by, where not by their mean scores; greater is better.
-    """
-
-    candidate: int
-    ridges: Any
-    scores: Any
-    seconds: float
-    why: str | None
-    report: dict[str, Any]
-    ranks: Any = None
-
-    @property
-    def means(self) -> Any:
-        """Mean score of each ridge."""
-        return self.scores.mean(axis=1)
-
-    @property
-    def unsolved(self) -> int:
-        """How many ridges have no score."""
-        return int(np.count_nonzero(np.isnan(self.means)))
+from onefold.search.entry import Entry
+from onefold.search.results import best_cell, cv_results, score_columns
 
 
 class Ledger:
@@ -72,6 +32,9 @@ class Ledger:
         Scores per cell.
     per_split : bool, default=True
         Whether they are those of splits; False for criteria of the model as a whole.
+    others : dict from str to int, optional
+        The criteria that are recorded only, with their numbers of splits; 0 for those of the model as a
+        whole, which have one score.
     fingerprint : str, default=""
         Tells this search from others: of its data, splits, criterion and approximation.
     """
@@ -83,11 +46,13 @@ class Ledger:
         n_scores: int,
         *,
         per_split: bool = True,
+        others: Mapping[str, int] | None = None,
         fingerprint: str = "",
     ) -> None:
         self.params: list[dict[str, Any]] = []
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.n_scores, self.per_split, self.fingerprint = n_scores, per_split, fingerprint
+        self.others = dict(others or {})
         self.entries: list[Entry] = []
         self._means = np.empty((0, self.alphas.size))
         self._ranks = np.empty((0, self.alphas.size))
@@ -113,8 +78,10 @@ class Ledger:
 
     def require_beginning_of(self, whole: Ledger) -> None:
         """Raise unless its candidates, ridges and scores are the first ones of another ledger."""
-        scores, wanted = (self.n_scores, self.per_split), (whole.n_scores, whole.per_split)
-        same = scores == wanted and np.array_equal(self.alphas, whole.alphas)
+        scores = self.n_scores, self.per_split, self.others
+        same = scores == (whole.n_scores, whole.per_split, whole.others) and np.array_equal(
+            self.alphas, whole.alphas
+        )
         if not same or self.params != whole.params[: len(self.params)]:
             raise ValueError(
                 "the ledger is that of another search: its candidates, its ridges or its number of "
@@ -201,14 +168,24 @@ class Ledger:
 
     def cv_results(self) -> dict[str, Any]:
         """GridSearchCV's ``cv_results_``."""
-        scores = np.full((*self._means.shape, self.n_scores), np.nan)
         seconds = np.zeros(len(self.params))
         for entry in self.entries:
-            scores[entry.candidate, entry.ridges] = entry.scores
             seconds[entry.candidate] += entry.seconds
         tried = self._tried
         shares = seconds / np.maximum(tried.sum(axis=1), 1)
-        return cv_results(self.params, self.alphas, scores, shares, tried, self.per_split)
+        table = cv_results(self.params, self.alphas, self._scores(), shares, tried, self.per_split)
+        for name, splits in self.others.items():
+            table |= score_columns(name, self._scores(name), tried, splits > 0)
+        return table
+
+    def _scores(self, other: str | None = None) -> Any:
+        """Scores (candidates, ridges, scores) of the criterion that decides, or of another."""
+        count = self.n_scores if other is None else max(1, self.others[other])
+        scores = np.full((*self._means.shape, count), np.nan)
+        for entry in self.entries:
+            found = entry.scores if other is None else entry.others[other]
+            scores[entry.candidate, entry.ridges] = found
+        return scores
 
     def write(self, path: Path) -> None:
         """Write everything to a file of JSON lines, whole or not at all."""
@@ -217,6 +194,7 @@ class Ledger:
             "alphas": self.alphas,
             "n_scores": self.n_scores,
             "per_split": self.per_split,
+            "others": self.others,
             "params": self.params,
         }
         journal.write(path, header, [vars(entry) for entry in self.entries])
@@ -239,15 +217,25 @@ class Ledger:
 
     @classmethod
     def _with_header(
-        cls, params: Any, alphas: Any, n_scores: Any, per_split: Any, fingerprint: Any
+        cls,
+        params: Any,
+        alphas: Any,
+        n_scores: Any,
+        per_split: Any,
+        fingerprint: Any,
+        others: Any = None,
     ) -> Ledger:
         """An empty ledger from what a file says of it; raise unless that makes sense."""
         names = {frozenset(one) - {"gamma"} for one in params}  # a linear kernel has no width
         numbers = all(isinstance(one.get("gamma", 1.0), float | int) for one in params)
-        ledger = cls(params, alphas, n_scores, per_split=per_split, fingerprint=fingerprint)
+        ledger = cls(
+            params, alphas, n_scores, per_split=per_split, others=others, fingerprint=fingerprint
+        )
         if len(names) > 1 or not numbers or ledger.alphas.ndim != 1 or not ledger.alphas.size:
             raise ValueError("no grid")
         if type(n_scores) is not int or n_scores < 1 or type(per_split) is not bool:
+            raise ValueError("no scores")
+        if any(type(splits) is not int or splits < 0 for splits in ledger.others.values()):
             raise ValueError("no scores")
         return ledger
 
@@ -260,6 +248,7 @@ class Ledger:
         why: Any,
         report: dict[str, Any],
         ranks: Any = None,
+        others: Any = None,
     ) -> Entry:
         """An entry from what a file says of it; raise unless it fits this ledger."""
         columns, table = np.asarray(ridges), np.asarray(scores)
@@ -273,4 +262,9 @@ class Ledger:
         order = None if ranks is None else np.asarray(ranks)
         if order is not None and (order.dtype.kind not in "fi" or order.shape != columns.shape):
             raise ValueError("no such ranks")
-        return Entry(candidate, columns, table.astype(np.float64), float(seconds), why, report, order)
+        beside = {name: np.asarray(values, dtype=np.float64) for name, values in (others or {}).items()}
+        shapes = {name: (len(columns), max(1, splits)) for name, splits in self.others.items()}
+        if {name: values.shape for name, values in beside.items()} != shapes:
+            raise ValueError("no such criteria")
+        found = table.astype(np.float64)
+        return Entry(candidate, columns, found, float(seconds), why, report, order, beside)

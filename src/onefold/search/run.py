@@ -14,8 +14,9 @@ from onefold.machine.threads import map_threads
 from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
 from onefold.search.constant import beats_constant
+from onefold.search.entry import Entry
 from onefold.search.evaluate import Solved, evaluate, solve
-from onefold.search.ledger import Entry, Ledger
+from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal, Strategy
 
 Callback = Callable[[dict[str, Any]], None]
@@ -70,7 +71,7 @@ class _Leaders:
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         report = dict(found.report)
         scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
-        entry = Entry(*proposal, scores, found.seconds, why, report, ranks)
+        entry = Entry(*proposal, scores, found.seconds, why, report, ranks, evaluation.others)
         self._ledger.append(entry)
         if not evaluation.has_score:
             return
@@ -138,7 +139,8 @@ def run_search(
     problem, per_split = scoring.problem, scoring.splits is not None
     ridges = problem.ridge(strategy.alphas)
     names = [candidate.params for candidate in strategy.candidates]
-    empty = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split)
+    others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
+    empty = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split, others=others)
     if ledger is None:
         ledger = empty
     ledger.require_beginning_of(empty)

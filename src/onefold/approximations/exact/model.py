@@ -90,6 +90,10 @@ class ExactModel(SmoothingModel):
             once = n_alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
+    @property
+    def one_by_one(self) -> bool:
+        return isinstance(self.smoother, CholeskySmoother)
+
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
         if below:
