@@ -59,8 +59,8 @@ def search(name: str, monkeypatch: Any) -> tuple[Any, Ledger]:
     """A fitted estimator, and the ledger of its search."""
     found = []
 
-    def noted(*arguments: Any) -> Any:
-        found.append(selected.run_search.__wrapped__(*arguments))
+    def noted(*arguments: Any, **named: Any) -> Any:
+        found.append(selected.run_search.__wrapped__(*arguments, **named))
         return found[-1]
 
     noted.__wrapped__ = selected.run_search

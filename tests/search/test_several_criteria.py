@@ -207,7 +207,7 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         ({"criterion": ["mse", score]}, "'score' twice, or beside the first"),
         ({"criterion": ["mse", "nonsense"]}, "unknown criterion 'nonsense'"),
         ({"criterion": [["mse"], "press"]}, "unknown criterion"),
-        ({"criterion": ["mse", "press"], "metric": "diagonal"}, "by one criterion"),
+        ({"criterion": ["mse", "press"], "metric": "diagonal"}, "goes by one criterion"),
         ({"criterion": ["gcv", "mse"], "blend": True, "kernel": "auto"}, "blend needs held-out"),
         ({"criterion": ["mse", "gcv"], "approximation": Nystroem(5)}, "needs the whole smoother"),
         (
@@ -243,7 +243,9 @@ def test_a_ledger_with_several_criteria_is_read_back(tmp_path, monkeypatch) -> N
     import onefold.estimators.chosen as chosen
 
     found, original = [], chosen.run_search
-    monkeypatch.setattr(chosen, "run_search", lambda *a: found.append(original(*a)) or found[-1])
+    monkeypatch.setattr(
+        chosen, "run_search", lambda *a, **k: found.append(original(*a, **k)) or found[-1]
+    )
     estimator = LSSVRCV(gammas=[0.1, 1.0], alphas=FEW, criterion=["mse", "press", "r2"]).fit(X, Y)
     found[0].ledger.write(tmp_path / "search.jsonl")
     again = Ledger.read(tmp_path / "search.jsonl")

@@ -77,8 +77,8 @@ def resolve_criteria(criterion: Any, *, classifier: bool) -> dict[str, Criterion
         name = one if isinstance(one, str) else _name(one)
         if name in found or (found and name == "score"):
             raise ValueError(
-                f"criterion holds {name!r} twice, or beside the first, whose columns in cv_results_ have "
-                "that name; leave it out, or give the function another name."
+                f"criterion holds {name!r} twice, or beside the first, whose columns in cv_results_ "
+                "have that name; leave it out, or give the function another name."
             )
         found[name] = resolved
     return found

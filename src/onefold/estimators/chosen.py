@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.families import families_of, names_families
@@ -17,6 +17,7 @@ from onefold.search import (
     GridEdgeWarning,
     LearnedSearch,
     SearchResult,
+    Select,
     edges,
     make_candidates,
     run_search,
@@ -42,6 +43,7 @@ class Chosen(KernelMachine):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        select: str = "min",
         refit: str = "auto",
         metric: str | None = None,
         max_rounds: int = 5,
@@ -62,6 +64,7 @@ class Chosen(KernelMachine):
         self.approximation = approximation
         self.cv = cv
         self.criterion = criterion
+        self.select = select
         self.refit = refit
         self.metric = metric
         self.max_rounds = max_rounds
@@ -132,7 +135,8 @@ class Chosen(KernelMachine):
         if setup.learning is not None:
             return search_with_metric(setup, setup.learning, self._tell)
         candidates = make_candidates(setup.run, setup.kernels, setup.names)
-        found = run_search(Grid(candidates, setup.alphas), setup.scoring, self._tell)
+        grid, select = Grid(candidates, setup.alphas), cast(Select, self.select)
+        found = run_search(grid, setup.scoring, self._tell, select=select)
         return LearnedSearch(found, setup.scoring, [])
 
     def as_chooser(self, X: Any) -> Chosen:

@@ -40,6 +40,11 @@ class LSSVCCV(KernelClassifier, Chosen):
         several kernels or a metric "error" and "accuracy" rank by the squared error of the decision
         values; the scores are still counts of errors. Of a list the first one decides; the others are
         recorded in ``cv_results_`` under their names, at no further factorisation. With a metric: one.
+    select : {"min", "1se"}, default="min"
+        The best mean score, or of all cells within one standard error of it the largest alpha, and at
+        that alpha the best score. The error is that of the mean difference to the best cell, paired over
+        the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
+        chosen. It needs two splits or more, and goes with neither metric nor blend.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -130,6 +135,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        select: str = "min",
         refit: str = "auto",
         metric: str | None = None,
         max_rounds: int = 5,
@@ -152,6 +158,7 @@ class LSSVCCV(KernelClassifier, Chosen):
             approximation=approximation,
             cv=cv,
             criterion=criterion,
+            select=select,
             refit=refit,
             metric=metric,
             max_rounds=max_rounds,
@@ -172,8 +179,8 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, refit, metric, max_rounds, metric_rows,
-    blend, check, device, random_state, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, select, refit, metric, max_rounds,
+    metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -200,8 +207,8 @@ class KernelRidgeCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, metric, max_rounds,
-    metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, refit, metric,
+    max_rounds, metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes

@@ -41,10 +41,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
     first, *others = resolve_criteria(estimator._criterion_name, classifier=classifier).items()
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     approximation = resolve_approximation(estimator.approximation)
-    if estimator.refit not in ("auto", "exact", "same"):
-        raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
-    if not isinstance(estimator.blend, bool | np.bool_):
-        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    check_parameters(estimator, len(criteria))
     seed = seed_of(estimator.random_state)
     if seed is not None:
         approximation = approximation.seeded(seed)
@@ -68,17 +65,7 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         splits = splits_of(cv, X, y, problem, task, groups)
     else:
         check_folds(cv, _num_samples(X))
-    folds = splits is not None and criterion.holds_out and not splits.leave_one_out
-    if (learning is not None or estimator.blend) and not folds:
-        what = "metric" if learning is not None else "blend"
-        raise ValueError(
-            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
-            'of held-out rows, such as "mse" or "error".'
-        )
-    if learning is not None and others:
-        raise ValueError(
-            "a search with a learned metric scores its parts by one criterion; give one, not a list."
-        )
+    check_splits(estimator, splits if criterion.holds_out else None)
     load = workload(problem, len(kernels), alphas.size, splits, criteria, estimator.refit)
     if learning is not None:
         n, d, targets = problem.shape
@@ -91,6 +78,41 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: one.start(problem, task, splits) for name, one in others}
     return Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, learning)
+
+
+def check_parameters(estimator: Any, criteria: int) -> None:
+    """Raise for words that mean nothing, and for parameters that do not go together."""
+    if estimator.refit not in ("auto", "exact", "same"):
+        raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
+    if estimator.select not in ("min", "1se"):
+        raise ValueError(f'select must be "min" or "1se"; got {estimator.select!r}.')
+    if not isinstance(estimator.blend, bool | np.bool_):
+        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    if estimator.metric is not None and criteria > 1:
+        raise ValueError(
+            "a search with a learned metric goes by one criterion; give one in place of a list."
+        )
+    if estimator.select == "1se" and (estimator.metric is not None or estimator.blend):
+        raise ValueError(
+            'select="1se" takes one cell of a grid, and a learned metric or a blend is made of several; '
+            'use select="min", or leave metric and blend out.'
+        )
+
+
+def check_splits(estimator: Any, splits: Splits | None) -> None:
+    """Raise unless the splits behind the scores, None where there are none, serve what is asked for."""
+    folds = splits is not None and not splits.leave_one_out
+    if (estimator.metric is not None or estimator.blend) and not folds:
+        what = "metric" if estimator.metric is not None else "blend"
+        raise ValueError(
+            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
+            'of held-out rows, such as "mse" or "error".'
+        )
+    if estimator.select == "1se" and (splits is None or len(splits) < 2):
+        raise ValueError(
+            'select="1se" compares scores over splits, and there are not two of them; use folds (cv=5, '
+            'say) and a criterion of held-out rows, such as "mse" or "error", or select="min".'
+        )
 
 
 def metric_rows(n: int) -> int:

@@ -13,7 +13,7 @@ from onefold.search.results import (
     edges,
     tie_tolerance,
 )
-from onefold.search.run import Callback, SearchResult, run_search
+from onefold.search.run import Callback, SearchResult, Select, run_search
 from onefold.search.strategies import Grid, Proposal, Strategy
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Ledger",
     "Proposal",
     "SearchResult",
+    "Select",
     "Strategy",
     "best_cell",
     "blend_leaders",

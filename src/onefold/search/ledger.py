@@ -14,7 +14,7 @@ import numpy as np
 
 from onefold.search import journal
 from onefold.search.entry import Entry
-from onefold.search.results import best_cell, cv_results, score_columns
+from onefold.search.results import best_cell, cv_results, score_columns, within_error
 
 
 class Ledger:
@@ -101,6 +101,20 @@ class Ledger:
         rows = np.arange(len(self.params)) if among is None else np.asarray(among, dtype=np.intp)
         widths = [self.params[row].get("gamma", 1.0) for row in rows]
         row, ridge = best_cell(self._ranks[rows], widths, self.alphas)
+        return int(rows[row]), ridge
+
+    def simplest(self, best: tuple[int, int], among: Sequence[int]) -> tuple[int, int]:
+        """Of the cells within one standard error of the best one, that of the largest alpha.
+
+        At that alpha the one with the best score. `among` are the numbers of the candidates to look at.
+        """
+        rows = np.asarray(among, dtype=np.intp)
+        place = int(np.flatnonzero(rows == best[0])[0]), best[1]
+        inside = within_error(self._scores()[rows], place)
+        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
+        scores = np.where(inside & largest[None, :], self._means[rows], np.nan)
+        widths = [self.params[row].get("gamma", 1.0) for row in rows]
+        row, ridge = best_cell(scores, widths, self.alphas)
         return int(rows[row]), ridge
 
     def score(self, candidate: int, ridge: int) -> float:

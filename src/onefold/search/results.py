@@ -41,6 +41,22 @@ def tie_tolerance(scores: Any) -> float:
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
+def within_error(scores: Any, best: tuple[int, int]) -> Any:
+    r"""Which cells of a table (widths, ridges, splits) cannot be told from the best one, a mask.
+
+        d_s = score_s(best) − score_s(cell),    mean d ≤ √( Σ_s (d_s − mean d)² / (k (k − 1)) )
+
+    over k splits. The difference is paired: what makes a split hard for all cells cancels.
+    """
+    with np.errstate(invalid="ignore"):
+        difference = scores[best] - scores
+        size = np.max(np.abs(difference), axis=2)
+        unit = np.where(np.isfinite(size) & (size > 0), size, 1.0)  # squares stay in float64's range
+        difference = difference / unit[..., None]
+        error = difference.std(axis=2, ddof=1) / np.sqrt(scores.shape[2])
+        return unit * difference.mean(axis=2) <= unit * error + tie_tolerance(scores.mean(axis=2))
+
+
 def deviation(scores: Any, axis: int) -> Any:
     """Their standard deviation, also where its square would leave the range of float64."""
     size = np.max(np.abs(scores), axis=axis, keepdims=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal, Strategy
 
 Callback = Callable[[dict[str, Any]], None]
+Select = Literal["min", "1se"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,12 @@ class _Leaders:
         _, _, number, ridge = max(cells)
         return self._finished(candidates[-number].group, -number, ridge)
 
+    def simplest(self, best: Leader) -> Leader:
+        """Of a leader's group the cell of the largest ridge within one standard error of it."""
+        group = best.candidate.group
+        cell = self._ledger.simplest((best.index, best.ridge), self._members()[group])
+        return self._finished(group, *cell)
+
     def _finished(self, group: tuple[Any, ...], index: int, ridge: int) -> Leader:
         candidate, scoring = self._strategy.candidates[index], self._scoring
         leader = self._held.get(group)
@@ -129,12 +136,18 @@ class _Leaders:
 
 
 def run_search(
-    strategy: Strategy, scoring: Scoring, callback: Callback | None = None, ledger: Ledger | None = None
+    strategy: Strategy,
+    scoring: Scoring,
+    callback: Callback | None = None,
+    ledger: Ledger | None = None,
+    *,
+    select: Select = "min",
 ) -> SearchResult:
     """Evaluate what the strategy proposes until it proposes nothing more, and choose.
 
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
     after the other with all threads inside each. A `ledger` of earlier evaluations is gone on with.
+    `select` takes the best cell of the chosen group, or the most regularised within a standard error.
     """
     problem, per_split = scoring.problem, scoring.splits is not None
     ridges = problem.ridge(strategy.alphas)
@@ -164,6 +177,8 @@ def run_search(
     leader = choose(best, scoring, ledger)
     if not beats_constant(leader.heldout, scoring):
         leader = leaders.flattest()
+    elif select == "1se":
+        leader = leaders.simplest(leader)
     report = ledger.report(leader.index) | leader.candidate.diagnose()
     return SearchResult(ledger, best, leader, report)
 
