@@ -98,9 +98,9 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
     own |= {} if classifier else {"mse": SquaredError}
     if isinstance(criterion, str) and criterion in own:
         return own[criterion]()
-    if criterion == "error":
+    if isinstance(criterion, str) and criterion == "error":
         raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')
-    if criterion == "mse":
+    if isinstance(criterion, str) and criterion == "mse":
         raise ValueError(
             'criterion="mse" is for regression; use "error", or "press" for the squared error.'
         )

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array, like, namespace, to_numpy
 from onefold.machine.threads import check_stop
 
 _TOLERANCE = 1e-8
@@ -26,17 +25,16 @@ _FEWEST = 2000
 _LOOK = 20  # steps between two looks at the bounds
 
 
-def squared_radii(K: Array, shifts: Any) -> Any:
-    """R² for each row of `shifts` (m, n), a NumPy array (m,); NaN where rounding hides it.
+def squared_radii(K: Any, shifts: Any) -> Any:
+    """R² for each row of `shifts` (m, n), shape (m,); NaN where rounding hides it. In NumPy.
 
     K is overwritten: it is centred, which leaves distances as they are and their digits larger.
     """
-    xp, n, found = namespace(K), K.shape[0], np.full(len(shifts), np.nan)
-    mean = xp.mean(K, axis=0)
+    n, found, numbers = len(K), np.full(len(shifts), np.nan), np.arange(len(shifts))
+    mean = K.mean(axis=0)
     K -= mean[None, :]
-    K -= mean[:, None] - xp.mean(mean)
-    balls = _Balls(K, like(np.asarray(shifts, dtype=np.float64), K))
-    numbers = np.arange(len(shifts))
+    K -= mean[:, None] - mean.mean()
+    balls = _Balls(K, np.asarray(shifts, dtype=np.float64))
     for step in range(max(_MOST_STEPS * n, _FEWEST)):
         if step % _LOOK == 0:
             check_stop()
@@ -46,7 +44,7 @@ def squared_radii(K: Array, shifts: Any) -> Any:
             if not numbers.size:
                 break
             if done.any():
-                balls.keep(np.flatnonzero(~done))
+                balls.keep(~done)
         balls.step()
     return found
 
@@ -54,41 +52,36 @@ def squared_radii(K: Array, shifts: Any) -> Any:
 class _Balls:
     """Weights β (balls, n) and distances g (balls, n) of some shifts of one matrix."""
 
-    def __init__(self, K: Array, shifts: Array) -> None:
-        xp = namespace(K)
+    def __init__(self, K: Any, shifts: Any) -> None:
         self._K, self._shifts = K, shifts
-        self._diagonal = xp.linalg.diagonal(K)[None, :] + shifts
-        self._beta = xp.zeros_like(shifts) + 1.0 / K.shape[0]
-        self._g = self._diagonal - 2.0 * (xp.mean(K, axis=1)[None, :] + shifts / K.shape[0])
+        self._diagonal = np.diagonal(K)[None, :] + shifts
+        self._beta = np.full(shifts.shape, 1.0 / len(K))
+        self._g = self._diagonal - 2.0 * (K.mean(axis=1)[None, :] + shifts / len(K))
 
-    def keep(self, numbers: Any) -> None:
-        """Go on with these alone."""
-        self._shifts, self._diagonal = self._shifts[numbers, :], self._diagonal[numbers, :]
-        self._beta, self._g = self._beta[numbers, :], self._g[numbers, :]
+    def keep(self, some: Any) -> None:
+        """Go on with some alone."""
+        self._shifts, self._diagonal = self._shifts[some], self._diagonal[some]
+        self._beta, self._g = self._beta[some], self._g[some]
 
     def look(self) -> tuple[Any, Any]:
         """The squared radii so far, and whether each is known to the tolerance."""
-        xp = namespace(self._K)
-        inner = xp.sum(self._beta * self._g, axis=1)
-        radii = (xp.sum(self._beta * self._diagonal, axis=1) + inner) / 2
-        gap = xp.max(self._g, axis=1) - inner
-        return to_numpy(radii), to_numpy(gap <= _TOLERANCE * radii)
+        inner = np.sum(self._beta * self._g, axis=1)
+        radii = (np.sum(self._beta * self._diagonal, axis=1) + inner) / 2
+        return radii, self._g.max(axis=1) - inner <= _TOLERANCE * radii
 
     def step(self) -> None:
         """Move weight in every ball from one row to another."""
-        xp, beta, g = namespace(self._K), self._beta, self._g
-        each = xp.arange(g.shape[0])
-        i = xp.argmax(g, axis=1)
-        towards = self._K[i, :]
+        beta, g, each = self._beta, self._g, np.arange(len(self._g))
+        i = g.argmax(axis=1)
+        towards = self._K[i]
         above = g[each, i][:, None] - g
         apart = self._diagonal[each, i][:, None] + self._diagonal - 2.0 * towards
         apart[each, i] = 1.0
-        gain = xp.where(beta > 0, above**2 / apart, -xp.ones_like(above))
-        j = xp.argmax(gain, axis=1)
-        free, there = above[each, j] / (2.0 * apart[each, j]), beta[each, j]
-        move = xp.where(free < there, free, there)
+        j = np.where(beta > 0, above**2 / apart, -1.0).argmax(axis=1)
+        there = beta[each, j]
+        move = np.minimum(above[each, j] / (2.0 * apart[each, j]), there)
         beta[each, i] += move
         beta[each, j] = there - move  # exactly 0 where all of it moves
-        g -= (2.0 * move)[:, None] * (towards - self._K[j, :])
+        g -= (2.0 * move)[:, None] * (towards - self._K[j])
         g[each, i] -= 2.0 * move * self._shifts[each, i]
         g[each, j] += 2.0 * move * self._shifts[each, j]

@@ -36,5 +36,5 @@ class RadiusMargin(ModelCriterion):
         norms = known_quadratic(exact.smoother, problem, mu).sum(axis=1) / mu
         root = problem.root_weight
         share = np.ones(problem.n) if root is None else to_numpy(root) ** -2.0
-        radii = squared_radii(exact.kernel_matrix(), mu[:, None] * share[None, :])
+        radii = squared_radii(to_numpy(exact.kernel_matrix()), mu[:, None] * share[None, :])
         return -radii * norms / (problem.n * problem.Y.shape[1])
