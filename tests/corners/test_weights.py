@@ -155,7 +155,7 @@ def test_press_counts_rows_by_their_weight() -> None:
     assert not np.allclose(equal.cv_results_["mean_test_score"], press.cv_results_["mean_test_score"])
 
 
-@pytest.mark.parametrize("criterion", ["gcv", "cost", "evidence", "press"])
+@pytest.mark.parametrize("criterion", ["gcv", "cost", "evidence", "press", "span", "radius_margin"])
 def test_closed_criteria_do_not_depend_on_the_unit_of_the_weights(criterion) -> None:
     weight = uneven(1)
     one = LSSVRCV(gammas=[0.5], alphas=[0.01, 1.0], criterion=criterion).fit(X, Y, weight)

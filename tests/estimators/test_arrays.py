@@ -64,7 +64,7 @@ def test_search_and_weights(library, estimator, y, cv, ridges) -> None:
 
 @LIBRARIES
 def test_criteria_of_the_smoother(library) -> None:
-    for criterion in ("gcv", "evidence", "press"):
+    for criterion in ("gcv", "evidence", "press", "span", "radius_margin", ["mse", "r2", "gcv"]):
         for ridges in ([0.1], list(np.geomspace(0.01, 5, 12))):
             grid = {"gammas": [0.4], "alphas": ridges, "criterion": criterion}
             ours = LSSVRCV(**grid).fit(library(X), library(NUMBERS)).best_score_

@@ -183,7 +183,7 @@ def test_criteria_of_the_smoother_are_refused_before_any_work(criterion, approxi
         LSSVRCV(criterion=criterion, approximation=approximation).fit(X, np.sin(X[:, 0]))
 
 
-@pytest.mark.parametrize("criterion", [["r2", "mse"], {"r2": "r2"}, 3])
+@pytest.mark.parametrize("criterion", [[["r2"], "mse"], {"r2": "r2"}, 3])
 def test_criteria_that_are_none_are_named(criterion):
     with pytest.raises(ValueError, match="unknown criterion"):
         LSSVRCV(criterion=criterion).fit(np.eye(8), np.arange(8.0))

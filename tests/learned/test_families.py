@@ -15,10 +15,9 @@ from onefold.approximations import Problem
 from onefold.criteria import ErrorRate, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from onefold.search import GridEdgeWarning, edges
+from onefold.search import Entry, GridEdgeWarning, Ledger, edges
 from onefold.search.candidates import Candidate
 from onefold.search.choice import Leader, choose, paired_difference
-from onefold.search.ledger import Entry, Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 

@@ -16,12 +16,14 @@ REGRESSION = [
     "press",
     "gcv",
     "evidence",
+    "span",
+    "radius_margin",
     "r2",
     "neg_mean_absolute_error",
     "mape",
     "neg_max_error",
 ]
-SMOOTHER = ["press", "gcv", "evidence"]
+SMOOTHER = ["press", "gcv", "evidence", "span", "radius_margin"]
 OWN = make_scorer(mean_absolute_error, greater_is_better=False)
 CASES = [
     Case(machine, WAYS[0], kernel)

@@ -54,6 +54,33 @@ def through_file(model, tmp_path):
     return loaded
 
 
+def test_several_criteria_and_their_columns_come_back(tmp_path):
+    model = LSSVRCV(**SMALL, criterion=["mse", "press", "r2"]).fit(X, Y)
+    loaded = through_file(model, tmp_path)
+    assert loaded.criterion == ["mse", "press", "r2"]
+    for name in ("mean_test_press", "split1_test_r2", "rank_test_r2"):
+        assert loaded.cv_results_[name].tobytes() == model.cv_results_[name].tobytes()
+
+
+def test_a_scorer_among_several_criteria_is_dropped(tmp_path):
+    def worst(estimator, rows, y):
+        return -float(np.abs(estimator.predict(rows) - y).max())
+
+    model = LSSVRCV(**SMALL, criterion=["mse", worst]).fit(X, Y)
+    loaded = through_file(model, tmp_path)
+    assert loaded.criterion is None
+    assert loaded.dropped_params_.keys() == {"criterion"}
+    assert "mean_test_worst" in loaded.cv_results_
+
+
+@pytest.mark.parametrize("criterion", [[], ["mse", 3], 3])
+def test_criteria_that_are_none_are_refused(criterion, tmp_path):
+    model = LSSVRCV(**SMALL).fit(X, Y)
+    model.criterion = criterion
+    with pytest.raises(ValueError, match="criterion"):
+        through_file(model, tmp_path)
+
+
 def test_the_notes_of_a_choice_come_back(tmp_path):
     model = search()
     loaded = through_file(model, tmp_path)

@@ -37,6 +37,11 @@ class Model(ABC):
     keep: ClassVar[bool] = False
     """Small enough for a search to hold on to the best one, which then serves the final fit."""
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether each μ has a factorisation of its own, held until the next μ is asked for."""
+        return False
+
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
         return np.ones(len(alphas), dtype=bool)
@@ -113,6 +118,11 @@ class Approximation(ABC):
             raise ValueError(
                 f"the criterion needs the whole smoother, which {self!r} does not have; use "
                 'approximation="exact", or the criterion "mse", "error" or "press".'
+            )
+        if load.matrix and not (self.smooths and self.exact):
+            raise ValueError(
+                f"the criterion needs the kernel matrix, which {self!r} does not have; use "
+                'approximation="exact", or the criterion "mse", "error" or "span".'
             )
         for kernel in kernels:
             self.check(kernel, problem, load)

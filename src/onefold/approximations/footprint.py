@@ -19,6 +19,7 @@ _EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies,
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
 _HELD = 2**25  # bytes of predictions that a search holds rather than make them again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
+_BALLS = 10  # arrays of rows × ridges in which smallest balls are found
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
@@ -67,6 +68,9 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
         else:
             blocks = 2 / load.folds + 2 / load.folds**2 if load.folds > 1 else 0.0
             stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
+    if load.matrix:  # made again beside the eigenvectors, or beside the matrix and a factor of it
+        beside = 1 if choose_route(n, load.alphas, load.need).name == "eigen" else 2
+        stages.append((1 + beside) * square + 8.0 * _BALLS * load.alphas * n)
     freed = (2 + workers) * tile if n > 1024 else 0.0  # tiles, which the process keeps
     return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
 
@@ -144,7 +148,7 @@ def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> flo
     factors = min(max(load.groups, folds) * square, features)  # of each group, no taller than its rows
     model = features + 2 * square + factors
     kept = model if load.kernels > 1 else 0.0
-    pieces = 4.0 if load.folds == 1 else 4.0 * workers / (folds or 8)
+    pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
     solving = kept + at_once * model + pieces * features + 5 * square
     comparing = model + 16.0 * sample * sample + 16.0 * sample * m
     predictions = load.alphas * targets if load.predictions and load.folds else targets
@@ -157,7 +161,7 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     predictions = 8.0 * _PREDICTION_COPIES * n * width
     if load.folds > 1 and not load.whole:  # added up block by block; those of one ridge are made again
         predictions = min(predictions, _HELD + 8.0 * _PREDICTION_COPIES * n * targets)
-    if load.folds == 1:  # leave-one-out looks at the features of every row
+    if load.folds == 1 or load.single:  # leave-one-out looks at the features of every row
         return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
     return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width
 

@@ -98,7 +98,8 @@ def _criterion(estimator: Any) -> str | None:
     if "criterion" in getattr(estimator, "dropped_params_", {}):
         return None
     default = "error" if hasattr(estimator, "classes_") else "mse"
-    return str(estimator.criterion or default)
+    given = estimator.criterion
+    return str((given[0] if isinstance(given, list | tuple) else given) or default)
 
 
 def step_names(model: Any) -> list[str]:

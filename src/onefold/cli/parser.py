@@ -101,8 +101,8 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add(
         "--criterion",
         metavar="NAME",
-        help="default: error (classification), mse (regression); or press, gcv, evidence, or the name "
-        "of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
+        help="default: error (classification), mse (regression); or press, span, gcv, evidence, "
+        "radius_margin, or the name of a scikit-learn scorer (balanced_accuracy, f1_macro, r2, …)",
     )
     weight = "rare classes weigh as much as others; chooses by balanced_accuracy unless told otherwise"
     add("--class-weight", choices=["balanced"], help=weight)

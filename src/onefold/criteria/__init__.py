@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.metrics import get_scorer
 
+from onefold.criteria.asking import answers_of
 from onefold.criteria.base import (
     Answers,
     Criterion,
@@ -22,7 +23,9 @@ from onefold.criteria.heldout import (
     SquaredError,
     VariationCoefficient,
 )
+from onefold.criteria.radius import RadiusMargin
 from onefold.criteria.scorers import Scorer
+from onefold.criteria.span import ClassifierSpan, RegressorSpan
 from onefold.criteria.sums import SumCriterion
 
 __all__ = [
@@ -34,25 +37,57 @@ __all__ = [
     "SquaredError",
     "SumCriterion",
     "Task",
+    "answers_of",
     "label_index",
+    "resolve_criteria",
     "resolve_criterion",
 ]
 
 _FOR_CLASSIFIERS: dict[str, Callable[[], Criterion]] = {
     "error": ErrorRate,
     "accuracy": lambda: ErrorRate(offset=1.0),
+    "span": ClassifierSpan,
 }
 _FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {
     "neg_mean_squared_error": SquaredError,
     "cov": VariationCoefficient,
     "mape": PercentageError,
+    "span": RegressorSpan,
 }
 _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
     "press": Press,
     "gcv": GeneralisedCV,
     "cost": Cost,
     "evidence": Evidence,
+    "radius_margin": RadiusMargin,
 }
+
+
+def resolve_criteria(criterion: Any, *, classifier: bool) -> dict[str, Criterion]:
+    """The criteria behind one, or behind a list of them, by name; the first one decides.
+
+    A scorer goes by the name of its function.
+    """
+    given = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
+    if not given:
+        raise ValueError("criterion is an empty list; name at least one criterion.")
+    found: dict[str, Criterion] = {}
+    for one in given:
+        resolved = resolve_criterion(one, classifier=classifier)
+        name = one if isinstance(one, str) else _name(one)
+        if name in found or (found and name == "score"):
+            raise ValueError(
+                f"criterion holds {name!r} twice, or beside the first, whose columns in cv_results_ "
+                "have that name; leave it out, or give the function another name."
+            )
+        found[name] = resolved
+    return found
+
+
+def _name(scorer: Any) -> str:
+    """The name of a scorer's function, or of its class where it has none."""
+    function = getattr(scorer, "_score_func", scorer)
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
@@ -63,9 +98,9 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
     own |= {} if classifier else {"mse": SquaredError}
     if isinstance(criterion, str) and criterion in own:
         return own[criterion]()
-    if criterion == "error":
+    if isinstance(criterion, str) and criterion == "error":
         raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')
-    if criterion == "mse":
+    if isinstance(criterion, str) and criterion == "mse":
         raise ValueError(
             'criterion="mse" is for regression; use "error", or "press" for the squared error.'
         )

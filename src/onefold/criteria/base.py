@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
 
 from onefold.approximations import Model, Problem
+from onefold.criteria.asking import Listener, answers_of, joined_blocks
 from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks
 from onefold.linalg import Array, namespace
 
@@ -52,9 +57,15 @@ def label_index(decision: Array) -> Array:
 class Criterion(ABC):
     """A number per μ, greater is better."""
 
-    needs: ClassVar[Literal["model", "smoother", "squares", "sums", "rows"]]
-    """What it is made from: the model as a whole; its R(μ); squared held-out errors, which some models
-    know without predictions; other sums over held-out rows; or all of these rows at once."""
+    needs: ClassVar[Literal["model", "smoother", "matrix", "squares", "sums", "rows"]]
+    """What it is made from: the model as a whole; its R(μ); that and the kernel matrix; squared held-out
+    errors, which some models know without predictions; other sums over held-out rows; or all of these
+    rows at once."""
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether splits hold rows out for it."""
+        return self.needs in ("squares", "sums", "rows")
 
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
@@ -98,6 +109,12 @@ class Answers(ABC):
         Called in the thread of the search: scikit-learn's configuration is local to it.
         """
 
+    def joined(self, rest: Sequence[Self]) -> Self:
+        """These answers and those of the same model for the μ that follow, as one."""
+        every = [self, *rest]
+        finite = np.concatenate([one.finite for one in every])
+        return replace(self, finite=finite, blocks=joined_blocks([one.blocks for one in every]))
+
 
 @dataclass(frozen=True)
 class ScoredAnswers(Answers):
@@ -115,6 +132,13 @@ class ScoredAnswers(Answers):
     def ranks(self) -> Any | None:
         return None if self.ranking is None else self.ranking[self.finite]
 
+    def joined(self, rest: Sequence[Self]) -> Self:
+        every, ranking = [self, *rest], None
+        if self.ranking is not None:
+            ranking = np.concatenate([one.ranking for one in every])
+        values = np.concatenate([one.values for one in every])
+        return replace(super().joined(rest), values=values, ranking=ranking)
+
 
 class Scoring(ABC):
     """A criterion at work in one search: what it compares with is made once.
@@ -128,6 +152,8 @@ class Scoring(ABC):
         None for criteria of the model as a whole.
     n_scores : int
         Scores per μ: one for each split, or one for the model.
+    others : mapping from str to Scoring
+        What else is recorded of every model, and decides nothing.
     """
 
     criterion: Any
@@ -135,6 +161,7 @@ class Scoring(ABC):
     splits: Splits | None
     n_scores: int
     problem: Problem
+    others: Mapping[str, Scoring] = MappingProxyType({})
 
     @property
     def held_out(self) -> Splits:
@@ -150,9 +177,26 @@ class Scoring(ABC):
         """The rows left out of training in turn; None where nothing is held out."""
         return None if self.splits is None else self.splits.left_out
 
-    @abstractmethod
+    @property
+    def hears(self) -> Any:
+        """The same for scorings that listen to the same: one listener serves them."""
+        return id(self)
+
     def answers(self, model: Model, alphas: Any) -> Answers:
         """What a model has to say; runs in any thread."""
+        return answers_of([self], model, alphas)[0]
+
+    @abstractmethod
+    def at_once(self, model: Model, alphas: Any) -> Answers | None:
+        """What a model says without predictions of the splits; None if it must be listened to."""
+
+    def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
+        """What takes its predictions; `hold` lets it keep them for the chosen μ."""
+        raise TypeError(f"{type(self).__name__} listens to no predictions")
+
+    def from_heard(self, heard: Any) -> Answers:
+        """The answers, once its listener has all predictions."""
+        raise TypeError(f"{type(self).__name__} listens to no predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
         """Held-out predictions in the user's units at one of the blocks' μ.

@@ -28,6 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 from onefold.approximations import Model, Problem, SmoothingModel
 from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
 from onefold.criteria.heldout import SquaredError
+from onefold.criteria.sums import SumCriterion
 from onefold.heldout import Splits
 from onefold.linalg import is_foreign, namespace, to_numpy
 from onefold.smoothers import Smoother
@@ -43,10 +44,18 @@ def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
     return to_numpy(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
 
 
+def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
+    """The same, NaN where nothing but rounding is left of it; 0 where the intercept fits exactly."""
+    Y = problem.scaled_targets()
+    fit, size = _quadratic(smoother, Y, alphas), np.sum(to_numpy(Y) ** 2, axis=0)
+    lost = (fit <= problem.n * _EPS * size) & (size > 0)
+    return np.where(lost, np.nan, np.where(size > 0, fit, 0.0))
+
+
 class ModelCriterion(Criterion):
     """A score of the model as a whole, which needs no splits."""
 
-    needs: ClassVar[Literal["model", "smoother"]] = "model"
+    needs: ClassVar[Literal["model", "smoother", "matrix"]] = "model"
 
     @abstractmethod
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
@@ -63,22 +72,30 @@ class _ModelScoring(Scoring):
     def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
         self.problem, self.criterion = problem, criterion
 
-    def answers(self, model: Model, alphas: Any) -> Answers:
+    def at_once(self, model: Model, alphas: Any) -> Answers:
         scores = self.criterion.score(model, self.problem, alphas)[:, None]
         return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
 
 
-class Press(ModelCriterion):
-    """−weighted mean of the squared leave-one-out residuals, in closed form."""
+class LeaveOneOutMean(ModelCriterion):
+    """A weighted mean over rows, each predicted from all others, in closed form."""
+
+    of_rows: ClassVar[SumCriterion]
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         rows, root = np.arange(problem.n), problem.root_weight
         alone = Splits(problem.n, [rows], rows[:, None], leave_one_out=True)
         task = Task(None, None, None, None if root is None else to_numpy(root) ** 2)
-        answers = SquaredError().start(problem, task, alone).answers(model, alphas)
+        answers = self.of_rows.start(problem, task, alone).answers(model, alphas)
         scores = np.full(len(alphas), np.nan)
         scores[answers.finite] = answers.scores()[0][:, 0]
         return scores
+
+
+class Press(LeaveOneOutMean):
+    """−weighted mean of the squared leave-one-out residuals."""
+
+    of_rows = SquaredError()
 
 
 class SmootherCriterion(ModelCriterion):
@@ -141,16 +158,12 @@ class Evidence(SmootherCriterion):
     """The profiled log marginal likelihood, summed over targets."""
 
     def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-        Y = problem.scaled_targets()
-        fit = _quadratic(smoother, Y, alphas)
-        fit = fit / np.asarray(alphas, dtype=float)[:, None]
+        # A target that the intercept fits exactly has no likelihood, but there every kernel is as good
+        # as any other.
+        fit = known_quadratic(smoother, problem, alphas)
+        fit = np.where(fit == 0, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
         m = problem.n - int(problem.fit_intercept)
         logdet = smoother.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
-        # What is left of yᵀR_b y after cancellation is no likelihood; nor has a target any that the
-        # intercept fits exactly, but there every kernel is as good as any other.
-        size = np.sum(to_numpy(Y) ** 2, axis=0)
-        lost = fit * np.asarray(alphas, dtype=float)[:, None] <= problem.n * _EPS * size
-        fit = np.where(lost, np.where(size > 0, np.nan, 1.0), fit)
         return np.sum(-0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi))), axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import signature
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
+from onefold.criteria.asking import Listener
 from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
-from onefold.heldout import Splits, heldout_blocks, whole_parts
+from onefold.heldout import HeldoutBlock, Splits, whole_parts
 from onefold.linalg import take_rows
 
 
@@ -70,8 +72,18 @@ class RowScoring(Scoring):
             pairs = zip(splits.left_out, splits.tests)
             self._places = [(s, np.searchsorted(*pair)) for s, pair in enumerate(pairs)]
 
-    def answers(self, model: Model, alphas: Any) -> Answers:
-        parts = whole_parts(heldout_blocks(model, self.splits, alphas), self.splits)
+    @property
+    def hears(self) -> Any:
+        return RowScoring, id(self.splits)
+
+    def at_once(self, model: Model, alphas: Any) -> Answers | None:
+        return None
+
+    def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
+        return _Rows(self.splits)
+
+    def from_heard(self, heard: _Rows) -> Answers:
+        parts = heard.parts
         blocks = [(part, place, parts[part][:, place]) for part, place in self._places]
         finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
         return _RowAnswers(finite, blocks, self)
@@ -85,6 +97,21 @@ class RowScoring(Scoring):
             scores[:, split], refusal = self.criterion.judge(values, rows, self.problem, self.task)
             why = refusal or why
         return scores, why
+
+
+class _Rows(Listener):
+    """Keeps every prediction."""
+
+    def __init__(self, splits: Splits) -> None:
+        self._splits, self._blocks = splits, list[HeldoutBlock]()
+
+    def add(self, block: HeldoutBlock) -> None:
+        self._blocks.append(block)
+
+    @cached_property
+    def parts(self) -> list[Any]:
+        """All of them, put together by parts."""
+        return whole_parts(self._blocks, self._splits)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from onefold.approximations import Model, Problem
+from onefold.criteria.asking import Listener
 from onefold.criteria.base import (
     Answers,
     HeldoutCriterion,
@@ -23,7 +24,7 @@ from onefold.criteria.base import (
     Scoring,
     Task,
 )
-from onefold.heldout import HeldoutBlock, Splits, heldout_blocks
+from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
 
@@ -94,35 +95,43 @@ class SumScoring(Scoring):
         self._each_row = splits.leave_one_out and len(splits) > 1
         self._compared: dict[bool, list[_Compared]] = {}
 
-    def answers(self, model: Model, alphas: Any) -> Answers:
+    def at_once(self, model: Model, alphas: Any) -> Answers | None:
         scores = self.criterion.from_model(model, self.splits, alphas)
-        if scores is not None:
-            return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
-        held: list[HeldoutBlock] = []
-        # What a model that is let go has predicted cannot be had again.
-        hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
-        with np.errstate(over="ignore", invalid="ignore"):
-            means, finite = self._means(model, alphas, held if hold else None)
-            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
-        return ScoredAnswers(finite, held, scores, ranks)
+        return None if scores is None else ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
 
-    def _means(self, model: Model, alphas: Any, held: list[HeldoutBlock] | None) -> tuple[Any, Any]:
+    def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
+        # What a model that is let go has predicted cannot be had again.
+        small = 8 * n_alphas * math.prod(self.problem.Y.shape) <= _HELD
+        return _Sums(self, hold=hold and (small or not model.keep))
+
+    def from_heard(self, heard: _Sums) -> Answers:
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, finite = self._means(heard.totals)
+            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
+        return ScoredAnswers(finite, heard.held, scores, ranks)
+
+    def _means(self, totals: list[Any]) -> tuple[Any, Any]:
         """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""
-        totals: list[Any] = [None] * len(self._weights)
-        for block in heldout_blocks(model, self.splits, alphas):
-            part = block[0]
-            if held is not None:
-                held.append(block)
-            for piece, truth, weight in self._pieces(block):
-                check_stop()
-                found = self._piece_sums(piece, truth, weight)
-                totals[part] = found if totals[part] is None else self._joined(totals[part], found)
         xp = namespace(totals[0])
         found = to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1))
         sums, misses = found[..., :-1], found[..., -1]
         if not self._each_row:
             sums = sums / np.array([weight.sum() for weight in self._weights])[None, :, None]
         return sums, np.all(misses == 0, axis=1)
+
+    def added(self, total: Array | None, block: HeldoutBlock) -> Array:
+        """The sums of a part with those of one more block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for piece, truth, weight in self._pieces(block):
+                check_stop()
+                found = self._piece_sums(piece, truth, weight)
+                total = found if total is None else self._joined(total, found)
+        return total
+
+    @property
+    def n_parts(self) -> int:
+        """How many sets of rows are predicted together."""
+        return len(self._weights)
 
     def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
         """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
@@ -172,3 +181,17 @@ class SumScoring(Scoring):
                 for rows, times, weight in parts
             ]
         return self._compared[key]
+
+
+class _Sums(Listener):
+    """The sums of every part so far, and the blocks themselves where they are held."""
+
+    def __init__(self, scoring: SumScoring, *, hold: bool) -> None:
+        self._scoring, self._hold = scoring, hold
+        self.totals: list[Any] = [None] * scoring.n_parts
+        self.held: list[HeldoutBlock] = []
+
+    def add(self, block: HeldoutBlock) -> None:
+        if self._hold:
+            self.held.append(block)
+        self.totals[block[0]] = self._scoring.added(self.totals[block[0]], block)

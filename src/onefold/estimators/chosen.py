@@ -61,6 +61,7 @@ class Chosen(KernelMachine):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        select: str = "min",
         search: Any = "grid",
         refit: str = "auto",
         metric: str | None = None,
@@ -84,6 +85,7 @@ class Chosen(KernelMachine):
         self.approximation = approximation
         self.cv = cv
         self.criterion = criterion
+        self.select = select
         self.search = search
         self.refit = refit
         self.metric = metric

@@ -161,7 +161,7 @@ class Pruned(KernelMachine):
             return kernels[0], self.alpha_
         few = problem.n <= self.max_centres
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
-        load = workload(problem, len(kernels), alphas.size, splits, criterion)
+        load = workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
         found = run_search(Grid(make_candidates(run, kernels, names), alphas), scoring)
@@ -227,7 +227,7 @@ class Pruned(KernelMachine):
             splitter = StratifiedKFold if labels else KFold
             cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=seed)
             folds = make_splits(cv, sub.y, sub.y, n=len(rows))
-            load = workload(part, len(kernels), alphas.size, folds, criterion)
+            load = workload(part, len(kernels), alphas.size, folds, [criterion])
             candidates = make_candidates(run.on(part, load), kernels, names)
             found = run_search(Grid(candidates, alphas), criterion.start(part, sub, folds))
             return found.chosen.kernel, found.alpha

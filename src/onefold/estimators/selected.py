@@ -35,10 +35,17 @@ class LSSVCCV(KernelClassifier, Chosen):
     cv : int, "loo", splitter or iterable of (train, test), default=5
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
         blend needs folds.
-    criterion : str or scorer, default="error"
-        "error" (its negative is the score), "press", "gcv", "evidence", "cost", the name of a
-        scikit-learn scorer, or a scorer. With several kernels or a metric "error" and "accuracy" rank
-        by the squared error of the decision values; the scores are still counts of errors.
+    criterion : str, scorer, or list of these, default="error"
+        "error" (its negative is the score), the name of a scikit-learn scorer, or a scorer; without
+        splits "press", "span", "gcv", "evidence", "cost" and "radius_margin" (docs/criteria.md). With
+        several kernels or a metric "error" and "accuracy" rank by the squared error of the decision
+        values; the scores are still counts of errors. Of a list the first one decides; the others are
+        recorded in ``cv_results_`` under their names, at no further factorisation. With a metric: one.
+    select : {"min", "1se"}, default="min"
+        The best mean score, or of all cells within one standard error of it the largest alpha, and at
+        that alpha the best score. The error is that of the mean difference to the best cell, paired over
+        the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
+        chosen. It needs two splits or more, and goes with neither metric nor blend.
     search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
         How the grid of `gammas` and `alphas` is gone through.
     refit : {"auto", "exact", "same"}, default="auto"
@@ -106,7 +113,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         Score of the blend where each fold is predicted with weights from the others.
     cv_results_ : dict
         As in ``GridSearchCV``, also with param_kernel, param_metric and param_round; of the last part of
-        a search with a metric.
+        a search with a metric. The criteria of a list after the first have columns of their own:
+        mean_test_press, say.
     heldout_prediction_ : array (n,) or (n, classes)
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
         for rows that were not tested. Where folds were set aside these are all the other rows.
@@ -140,6 +148,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         approximation: Any = "auto",
         cv: Any = 5,
         criterion: Any = None,
+        select: str = "min",
         search: Any = "grid",
         refit: str = "auto",
         metric: str | None = None,
@@ -165,6 +174,7 @@ class LSSVCCV(KernelClassifier, Chosen):
             approximation=approximation,
             cv=cv,
             criterion=criterion,
+            select=select,
             search=search,
             refit=refit,
             metric=metric,
@@ -188,12 +198,13 @@ class LSSVRCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, search, refit, metric, max_rounds,
+    kernel, gammas, alphas, degree, coef0, approximation, cv, select, search, refit, metric, max_rounds,
     metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
-    criterion : str or scorer, default="mse"
+    criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
-        scores), "press", "gcv", "evidence", "cost", the name of a scikit-learn scorer, or a scorer.
+        scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
+        lists, those of :class:`LSSVCCV`.
 
     Attributes
     ----------
@@ -215,7 +226,7 @@ class KernelRidgeCV(KernelRegressor, Chosen):
 
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, search, refit, metric,
+    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
     max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs,
     verbose, callback
         As in :class:`LSSVRCV`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, ErrorRate, Task, resolve_criterion
+from onefold.criteria import Criterion, ErrorRate, Task, resolve_criteria
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
     families_of,
@@ -50,12 +50,10 @@ def set_up(
     """
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
-    criterion = resolve_criterion(estimator._criterion_name, classifier=classifier)
+    first, *others = resolve_criteria(estimator._criterion_name, classifier=classifier).items()
+    criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     method = resolve_method(getattr(estimator, "search", "grid"))
-    if estimator.refit not in ("auto", "exact", "same"):
-        raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
-    if not isinstance(estimator.blend, bool | np.bool_):
-        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    check_parameters(estimator, len(criteria))
     seed = seed_of(estimator.random_state)
     approximation = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
@@ -74,17 +72,12 @@ def set_up(
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
-    if criterion.needs in ("model", "smoother"):
-        check_folds(cv, _num_samples(X))
-    else:
+    if any(one.holds_out for one in criteria):
         splits = splits_of(cv, X, y, problem, task, groups)
-    if (learning is not None or estimator.blend) and (splits is None or splits.leave_one_out):
-        what = "metric" if learning is not None else "blend"
-        raise ValueError(
-            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
-            'of held-out rows, such as "mse" or "error".'
-        )
-    load = workload(problem, len(kernels), alphas.size, splits, criterion, estimator.refit)
+    else:
+        check_folds(cv, _num_samples(X))
+    check_splits(estimator, splits if criterion.holds_out else None)
+    load = workload(problem, len(kernels), alphas.size, splits, criteria, estimator.refit)
     if learning is not None:
         n, d, targets = problem.shape
         size = Size(n, d, targets, max(2, len(splits.left_out)), alphas.size)
@@ -94,7 +87,11 @@ def set_up(
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-    setup = Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning)
+        scoring.others = {name: one.start(problem, task, splits) for name, one in others}
+    select = estimator.select
+    setup = Setup(
+        X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning, select
+    )
     method.check(setup)
     return setup
 
@@ -105,6 +102,41 @@ def _approximation(estimator: Any, seed: int | None, decided: Approximation | No
     if decided is not None and isinstance(found, Auto):
         return decided
     return found if seed is None else found.seeded(seed)
+
+
+def check_parameters(estimator: Any, criteria: int) -> None:
+    """Raise for words that mean nothing, and for parameters that do not go together."""
+    if estimator.refit not in ("auto", "exact", "same"):
+        raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
+    if estimator.select not in ("min", "1se"):
+        raise ValueError(f'select must be "min" or "1se"; got {estimator.select!r}.')
+    if not isinstance(estimator.blend, bool | np.bool_):
+        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    if estimator.metric is not None and criteria > 1:
+        raise ValueError(
+            "a search with a learned metric goes by one criterion; give one in place of a list."
+        )
+    if estimator.select == "1se" and (estimator.metric is not None or estimator.blend):
+        raise ValueError(
+            'select="1se" takes one cell of a grid, and a learned metric or a blend is made of several; '
+            'use select="min", or leave metric and blend out.'
+        )
+
+
+def check_splits(estimator: Any, splits: Splits | None) -> None:
+    """Raise unless the splits behind the scores, None where there are none, serve what is asked for."""
+    folds = splits is not None and not splits.leave_one_out
+    if (estimator.metric is not None or estimator.blend) and not folds:
+        what = "metric" if estimator.metric is not None else "blend"
+        raise ValueError(
+            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
+            'of held-out rows, such as "mse" or "error".'
+        )
+    if estimator.select == "1se" and (splits is None or len(splits) < 2):
+        raise ValueError(
+            'select="1se" compares scores over splits, and there are not two of them; use folds (cv=5, '
+            'say) and a criterion of held-out rows, such as "mse" or "error", or select="min".'
+        )
 
 
 def metric_rows(n: int) -> int:
@@ -161,12 +193,14 @@ def workload(
     kernels: int,
     alphas: int,
     splits: Splits | None,
-    criterion: Criterion,
+    criteria: Sequence[Criterion],
     refit: Any = "same",
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
+    needs = {one.needs for one in criteria}
+    smoother, matrix = bool(needs & {"smoother", "matrix"}), "matrix" in needs
     if splits is None:
-        return Workload(kernels, alphas, folds=1, smoother=criterion.needs == "smoother", refit=refit)
+        return Workload(kernels, alphas, folds=1, smoother=smoother, matrix=matrix, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(
@@ -174,8 +208,11 @@ def workload(
         alphas,
         folds=1 if alone else len(splits.left_out),
         groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
-        predictions=alone or criterion.needs != "squares",
-        whole=alone or criterion.needs == "rows",
+        predictions=alone or needs != {"squares"},
+        whole=alone or bool(needs & {"rows", "model"}),
+        smoother=smoother,
+        matrix=matrix,
+        single="model" in needs,
         parts=splits.left_out,
         refit=refit,
     )

@@ -16,22 +16,26 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from onefold.tables import Target
 from onefold.tables.errors import listing
 
+# Criteria that hold out no splits.
+WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
 _OWN = {
-    "classification": ("error", "accuracy", "press", "gcv", "evidence", "cost"),
-    "regression": ("mse", "neg_mean_squared_error", "cov", "mape", "press", "gcv", "evidence", "cost"),
+    "classification": ("error", "accuracy", *WHOLE),
+    "regression": ("mse", "neg_mean_squared_error", "cov", "mape", *WHOLE),
 }
 _INSTEAD = {"classification": "error, balanced_accuracy or f1_macro", "regression": "mse or r2"}
-# Criteria of the whole smoother, and the approximations that have no such thing.
+# Criteria of the whole smoother or matrix, and the approximations that have no such thing.
 _NOT_WITH = {
-    "nystroem": ("gcv", "evidence", "cost"),
-    "grid": ("press", "gcv", "evidence", "cost"),
+    "nystroem": ("gcv", "evidence", "cost", "radius_margin"),
+    "grid": WHOLE,
+    "toeplitz": ("radius_margin",),
+    "circulant": ("radius_margin",),
 }
 # Where scikit-learn keeps the functions behind its scorers.
 _TASK_OF_MODULE = {"_regression": "regression", "_classification": "classification"}
 
 
 # Own criteria that are errors, their score therefore negative; scikit-learn's begin with "neg_".
-_LOSSES = ("press", "gcv", "cost", "cov", "mape")
+_LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onefold.jobs.criterion import WHOLE
 from onefold.jobs.settings import Settings
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.tables.errors import listing
 
 AUTO, PLAIN = "auto", "rbf"
-_OF_THE_SMOOTHER = ("press", "gcv", "evidence", "cost")
 _OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
 
 
@@ -107,7 +107,7 @@ def _obstacle(settings: Settings, on_disk: bool) -> str | None:
         return f"--approximation {settings.approximation} takes kernels as they are"
     if settings.cv == "loo":
         return "--cv loo holds out single rows, not folds"
-    if settings.criterion in _OF_THE_SMOOTHER:
+    if settings.criterion in WHOLE:
         return f"--criterion {settings.criterion} holds out no rows"
     return None
 

@@ -47,6 +47,7 @@ def some_kernels(value: Any, estimator: Any) -> bool:
 
 PARAMETERS: dict[str, Rule] = {
     "metric": maybe(one_of("diagonal", "full", "auto")),
+    "select": one_of("min", "1se"),
     "max_rounds": whole_number(1),
     "metric_rows": maybe(whole_number(1)),
     "blend": is_bool,

@@ -53,6 +53,13 @@ def _check_class_weight(value: Any, estimator: Any) -> bool:
     return value is None or value == "balanced"
 
 
+def _check_criterion(value: Any, estimator: Any) -> bool:
+    several = type(value) in (list, tuple) and len(value) > 0
+    return value is None or all(
+        isinstance(one, str) or callable(one) for one in (value if several else [value])
+    )
+
+
 def _check_settings(value: Any, estimator: Any) -> None:
     """Raise unless the settings of a pruned estimator fit together."""
     settings = [estimator.n_centres, estimator.tolerance, estimator.max_centres, estimator.drop]
@@ -72,7 +79,7 @@ _PARAMETERS: dict[str, Rule] = {
     "approximation": lambda v, e: resolve_approximation(v),
     "class_weight": _check_class_weight,
     "n_jobs": lambda v, e: v is None or (whole_number(-_MOST_JOBS, _MOST_JOBS)(v, e) and v != 0),
-    "criterion": lambda v, e: v is None or isinstance(v, str) or callable(v),
+    "criterion": _check_criterion,
     "callback": lambda v, e: v is None or callable(v),
     "refit": one_of("auto", "exact", "same"),
     "check": is_bool,

@@ -4,10 +4,11 @@ from onefold.search.blend import BlendResult, blend_leaders
 from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
 from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
+from onefold.search.entry import Entry
 from onefold.search.fingerprint import fingerprint
 from onefold.search.keeping import Keeping, kept_in
 from onefold.search.learning import search_with_metric
-from onefold.search.ledger import Entry, Ledger
+from onefold.search.ledger import Ledger
 from onefold.search.methods import FullGrid, Method, resolve_method
 from onefold.search.outcome import Outcome
 from onefold.search.results import (
@@ -17,7 +18,7 @@ from onefold.search.results import (
     edges,
     tie_tolerance,
 )
-from onefold.search.run import SearchResult, run_search
+from onefold.search.run import SearchResult, Select, run_search
 from onefold.search.strategies import Grid, Proposal, Strategy
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Proposal",
     "SearchResult",
     "SearchStoppedWarning",
+    "Select",
     "Strategy",
     "best_cell",
     "blend_leaders",

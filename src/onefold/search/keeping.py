@@ -21,7 +21,7 @@ from onefold.learned_metrics import Fitted, Round, Track
 from onefold.machine.journal import Journal, plain
 from onefold.search.candidates import Candidate
 from onefold.search.choice import Leader
-from onefold.search.ledger import Entry
+from onefold.search.entry import Entry
 
 _LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
@@ -174,7 +174,8 @@ def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[i
     ranks = None if record["ranks"] is None else np.asarray(record["ranks"], dtype=np.float64)[rows]
     seconds, why, report = float(record["seconds"]), record["why"], dict(record["report"])
     share = len(rows) / len(record["alphas"])
-    return Entry(number, np.asarray(columns), scores[rows], share * seconds, why, report, ranks)
+    beside = {name: np.asarray(v, dtype=np.float64)[rows] for name, v in record["others"].items()}
+    return Entry(number, np.asarray(columns), scores[rows], share * seconds, why, report, ranks, beside)
 
 
 def _packed(array: Any) -> dict[str, Any]:

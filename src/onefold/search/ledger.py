@@ -6,53 +6,13 @@ history, GridSearchCV's table. Entries that come back from a journal give the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from onefold.search.results import best_cell, cv_results
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One evaluation.
-
-    Attributes
-    ----------
-    candidate : int
-        Number of the candidate.
-    ridges : int array
-        Numbers of the ridges that were tried, among the ledger's.
-    scores : array (ridges, splits)
-        NaN where there is none.
-    seconds : float
-    why : str or None
-        Why those without a score have none.
-    report : dict
-        What the approximation said of the candidate.
-    ranks : array (ridges,) or None
-        What the ridges are compared by, where not by their mean scores; greater is better.
-    """
-
-    candidate: int
-    ridges: Any
-    scores: Any
-    seconds: float
-    why: str | None
-    report: dict[str, Any]
-    ranks: Any = None
-
-    @property
-    def means(self) -> Any:
-        """Mean score of each ridge."""
-        return self.scores.mean(axis=1)
-
-    @property
-    def unsolved(self) -> int:
-        """How many ridges have no score."""
-        return int(np.count_nonzero(np.isnan(self.means)))
+from onefold.search.entry import Entry
+from onefold.search.results import best_cell, cv_results, score_columns, within_error
 
 
 class Ledger:
@@ -70,6 +30,9 @@ class Ledger:
         Scores per cell.
     per_split : bool, default=True
         Whether they are those of splits; False for criteria of the model as a whole.
+    others : dict from str to int, optional
+        The criteria that are recorded only, with their numbers of splits; 0 for those of the model as a
+        whole, which have one score.
     """
 
     def __init__(
@@ -79,10 +42,12 @@ class Ledger:
         n_scores: int,
         *,
         per_split: bool = True,
+        others: Mapping[str, int] | None = None,
     ) -> None:
         self.params: list[dict[str, Any]] = []
         self.alphas = np.asarray(alphas, dtype=np.float64)
         self.n_scores, self.per_split = n_scores, per_split
+        self.others = dict(others or {})
         self.entries: list[Entry] = []
         self._means = np.empty((0, self.alphas.size))
         self._ranks = np.empty((0, self.alphas.size))
@@ -119,6 +84,20 @@ class Ledger:
         rows = np.arange(len(self.params)) if among is None else np.asarray(among, dtype=np.intp)
         widths = [self.params[row].get("gamma", 1.0) for row in rows]
         row, ridge = best_cell(self._ranks[rows], widths, self.alphas)
+        return int(rows[row]), ridge
+
+    def simplest(self, best: tuple[int, int], among: Sequence[int]) -> tuple[int, int]:
+        """Of the cells within one standard error of the best one, that of the largest alpha.
+
+        At that alpha the one with the best score. `among` are the numbers of the candidates to look at.
+        """
+        rows = np.asarray(among, dtype=np.intp)
+        place = int(np.flatnonzero(rows == best[0])[0]), best[1]
+        inside = within_error(self._scores()[rows], place)
+        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
+        scores = np.where(inside & largest[None, :], self._means[rows], np.nan)
+        widths = [self.params[row].get("gamma", 1.0) for row in rows]
+        row, ridge = best_cell(scores, widths, self.alphas)
         return int(rows[row]), ridge
 
     def score(self, candidate: int, ridge: int) -> float:
@@ -190,11 +169,21 @@ class Ledger:
 
     def cv_results(self) -> dict[str, Any]:
         """GridSearchCV's ``cv_results_``."""
-        scores = np.full((*self._means.shape, self.n_scores), np.nan)
         seconds = np.zeros(len(self.params))
         for entry in self.entries:
-            scores[entry.candidate, entry.ridges] = entry.scores
             seconds[entry.candidate] += entry.seconds
         tried = self._tried
         shares = seconds / np.maximum(tried.sum(axis=1), 1)
-        return cv_results(self.params, self.alphas, scores, shares, tried, self.per_split)
+        table = cv_results(self.params, self.alphas, self._scores(), shares, tried, self.per_split)
+        for name, splits in self.others.items():
+            table |= score_columns(name, self._scores(name), tried, splits > 0)
+        return table
+
+    def _scores(self, other: str | None = None) -> Any:
+        """Scores (candidates, ridges, scores) of the criterion that decides, or of another."""
+        count = self.n_scores if other is None else max(1, self.others[other])
+        scores = np.full((*self._means.shape, count), np.nan)
+        for entry in self.entries:
+            found = entry.scores if other is None else entry.others[other]
+            scores[entry.candidate, entry.ridges] = found
+        return scores

@@ -37,7 +37,8 @@ class FullGrid:
 
     def run(self, setup: Setup, conduct: Conduct) -> Outcome:
         candidates = make_candidates(setup.run, setup.kernels, setup.names)
-        return Outcome(run_search(Grid(candidates, setup.alphas), setup.scoring, conduct), setup.scoring)
+        grid = Grid(candidates, setup.alphas)
+        return Outcome(run_search(grid, setup.scoring, conduct, select=setup.select), setup.scoring)
 
 
 METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid}

@@ -41,6 +41,22 @@ def tie_tolerance(scores: Any) -> float:
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
+def within_error(scores: Any, best: tuple[int, int]) -> Any:
+    r"""Which cells of a table (widths, ridges, splits) cannot be told from the best one, a mask.
+
+        d_s = score_s(best) − score_s(cell),    mean d ≤ √( Σ_s (d_s − mean d)² / (k (k − 1)) )
+
+    over k splits. The difference is paired: what makes a split hard for all cells cancels.
+    """
+    with np.errstate(invalid="ignore"):
+        difference = scores[best] - scores
+        size = np.max(np.abs(difference), axis=2)
+        unit = np.where(np.isfinite(size) & (size > 0), size, 1.0)  # squares stay in float64's range
+        difference = difference / unit[..., None]
+        error = difference.std(axis=2, ddof=1) / np.sqrt(scores.shape[2])
+        return unit * difference.mean(axis=2) <= unit * error + tie_tolerance(scores.mean(axis=2))
+
+
 def deviation(scores: Any, axis: int) -> Any:
     """Their standard deviation, also where its square would leave the range of float64."""
     size = np.max(np.abs(scores), axis=axis, keepdims=True)
@@ -94,7 +110,6 @@ def cv_results(
     cells = [(alpha, number) for alpha in alphas for number in range(len(models))]
     cells = [cell for cell, there in zip(cells, flat_tried) if there]
     params = [{"alpha": float(alpha), **models[number]} for alpha, number in cells]
-    flat = scores.transpose(1, 0, 2).reshape(-1, n_splits)[flat_tried]
     share = np.array([seconds[number] / n_splits for _, number in cells])
     zeros = np.zeros(len(params))
     table: dict[str, Any] = {
@@ -106,14 +121,21 @@ def cv_results(
     for name in dict.fromkeys(name for one in params for name in one):
         table[f"param_{name}"] = _column([one.get(name) for one in params])
     table["params"] = params
+    return table | score_columns("score", scores, tried, splits)
+
+
+def score_columns(name: str, scores: Any, tried: Any, splits: bool) -> dict[str, Any]:
+    """The columns of one criterion, from its scores of shape (models, ridges, splits)."""
+    flat = scores.transpose(1, 0, 2).reshape(-1, scores.shape[2])[tried.T.reshape(-1)]
+    table: dict[str, Any] = {}
     if splits:
-        table |= {f"split{i}_test_score": flat[:, i].copy() for i in range(n_splits)}
+        table |= {f"split{i}_test_{name}": flat[:, i].copy() for i in range(flat.shape[1])}
     means = flat.mean(axis=1)
-    table["mean_test_score"] = means
-    table["std_test_score"] = deviation(flat, axis=1)
+    table[f"mean_test_{name}"] = means
+    table[f"std_test_{name}"] = deviation(flat, axis=1)
     # As in GridSearchCV: ties share the smaller rank, undefined scores come last.
     order = np.where(np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means)
-    table["rank_test_score"] = rankdata(-order, method="min").astype(np.int32)
+    table[f"rank_test_{name}"] = rankdata(-order, method="min").astype(np.int32)
     return table
 
 

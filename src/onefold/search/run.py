@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
 from onefold.search.conduct import Conduct
 from onefold.search.constant import beats_constant
+from onefold.search.entry import Entry
 from onefold.search.evaluate import Evaluation, Solved, evaluate, solve
 from onefold.search.keeping import KeptPart
-from onefold.search.ledger import Entry, Ledger
+from onefold.search.ledger import Ledger
 from onefold.search.strategies import Proposal, Strategy
+
+Select = Literal["min", "1se"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class _Leaders:
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         report = dict(found.report)
         scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
-        entry = Entry(*proposal, scores, found.seconds, why, report, ranks)
+        entry = Entry(*proposal, scores, found.seconds, why, report, ranks, evaluation.others)
         self.ledger.append(entry)
         leader = self._leader(proposal, evaluation) if evaluation.has_score else None
         candidate = self.strategy.candidates[proposal.candidate]
@@ -136,6 +139,12 @@ class _Leaders:
         candidate = self.strategy.candidates[index]
         return Leader(candidate, index, ridge, *heldout, found.model, found.expansion)
 
+    def simplest(self, best: Leader) -> Leader:
+        """Of a leader's group the cell of the largest ridge within one standard error of it."""
+        group = best.candidate.group
+        cell = self.ledger.simplest((best.index, best.ridge), self._members()[group])
+        return self._finished(group, *cell)
+
     def _finished(self, group: tuple[Any, ...], index: int, ridge: int) -> Leader:
         candidate, scoring = self.strategy.candidates[index], self._scoring
         leader = self._held.get(group)
@@ -154,17 +163,25 @@ class _Leaders:
 
 
 def run_search(
-    strategy: Strategy, scoring: Scoring, conduct: Conduct | None = None, part: str = "grid"
+    strategy: Strategy,
+    scoring: Scoring,
+    conduct: Conduct | None = None,
+    part: str = "grid",
+    *,
+    select: Select = "min",
 ) -> SearchResult:
     """Evaluate what the strategy proposes until it proposes nothing more, and choose.
 
     Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
     after the other with all threads inside each. What is known of this `part` of the search is not
-    evaluated again. A search that ends early chooses among what it has tried.
+    evaluated again. A search that ends early chooses among what it has tried. `select` takes the best
+    cell of the chosen group, or the most regularised within a standard error.
     """
     conduct = Conduct() if conduct is None else conduct
     names = [candidate.params for candidate in strategy.candidates]
-    ledger = Ledger(names, strategy.alphas, scoring.n_scores, per_split=scoring.splits is not None)
+    others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
+    per_split = scoring.splits is not None
+    ledger = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split, others=others)
     kept = KeptPart(conduct.keeping, part, ledger.alphas)
     leaders = _Leaders(strategy, scoring, ledger, kept)
     proposals: list[Proposal] = []
@@ -184,6 +201,8 @@ def run_search(
     leader = choose(best, scoring, ledger)
     if not beats_constant(leader.heldout, scoring):
         leader = leaders.flattest()
+    elif select == "1se":
+        leader = leaders.simplest(leader)
     report = ledger.report(leader.index) | leader.candidate.diagnose()
     return SearchResult(ledger, best, leader, report)
 

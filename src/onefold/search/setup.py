@@ -15,6 +15,7 @@ from onefold.linalg import take_rows
 
 if TYPE_CHECKING:
     from onefold.search.methods import Method
+    from onefold.search.run import Select
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Setup:
         How a metric is learned; None where none is.
     method : Method
         How the grid is gone through.
+    select : {"min", "1se"}
+        Which cell of the table is chosen.
     """
 
     table: Any
@@ -79,6 +82,7 @@ class Setup:
     seed: int | None
     method: Method
     learning: Learning | None = None
+    select: Select = "min"
 
     @property
     def problem(self) -> Problem:

@@ -162,6 +162,6 @@ def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
 def _tolerance(results: dict[str, Any], best: int) -> float:
     """One standard error of the best score, or 5 % of the way there from the median score."""
     scores = results["mean_test_score"]
-    n_splits = sum(key.startswith("split") for key in results)
+    n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
     noise = float(results["std_test_score"][best]) / np.sqrt(n_splits - 1) if n_splits > 1 else 0.0
     return float(max(noise, _SHARE * (scores[best] - np.median(scores[np.isfinite(scores)]))))

@@ -35,7 +35,8 @@ def same_splits(setup: Setup, rows: Any) -> Any:
     Splits given as row numbers are those of all rows: what they have of the subsample is taken.
     """
     cv, task = setup.cv, setup.task
-    if setup.scoring.splits is None or isinstance(cv, str | LeaveOneOut):
+    scorings = [setup.scoring, *setup.scoring.others.values()]
+    if all(one.splits is None for one in scorings) or isinstance(cv, str | LeaveOneOut):
         return cv
     kept = setup.problem.kept  # the user's numbering counts rows of weight 0
     given = rows if kept is None else kept[rows]

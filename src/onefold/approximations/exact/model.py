@@ -90,6 +90,10 @@ class ExactModel(SmoothingModel):
             once = n_alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
+    @property
+    def one_by_one(self) -> bool:
+        return isinstance(self.smoother, CholeskySmoother)
+
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
         if below:
@@ -173,6 +177,10 @@ class ExactModel(SmoothingModel):
                 f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
             found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
+
+    def kernel_matrix(self) -> Array:
+        """K without weights, made again: the factorisation took its place."""
+        return gram(self._kernel, self.problem.X)
 
     def _times_kernel(self, coef: Array) -> Array:
         if isinstance(self._kernel, Precomputed):
