@@ -65,7 +65,7 @@ class Ledger:
     params : list of dict
         What to call each candidate; `admit` adds more.
     alphas : sequence of float
-        The ridges, in the user's units.
+        The ridges, in the user's units; `ridge` adds more.
     n_scores : int
         Scores per cell.
     per_split : bool, default=True
@@ -94,6 +94,16 @@ class Ledger:
         rows = np.full((len(params), self.alphas.size), np.nan)
         self._means = np.concatenate([self._means, rows])
         self._ranks = np.concatenate([self._ranks, rows])
+
+    def ridge(self, alpha: float) -> int:
+        """The number of a ridge, which is added after the others if it is new."""
+        known = np.flatnonzero(self.alphas == alpha)
+        if known.size:
+            return int(known[0])
+        self.alphas = np.append(self.alphas, alpha)
+        column = np.full((len(self.params), 1), np.nan)
+        self._means, self._ranks = (np.hstack([old, column]) for old in (self._means, self._ranks))
+        return self.alphas.size - 1
 
     def append(self, entry: Entry) -> None:
         """Record an evaluation."""
