@@ -1,12 +1,12 @@
 r"""Gradients of press, gcv and the evidence in the kernel matrix and in the ridge.
 
-With G = K̃ + μI, K̃ = SKS, and R_b = μ (G⁻¹ − G⁻¹ssᵀG⁻¹ / sᵀG⁻¹s), which is μ times the inverse of G on the
-complement of the border s,
+With G = K̃ + μI, K̃ = SKS, and R_b = μ (G⁻¹ − G⁻¹ssᵀG⁻¹ / sᵀG⁻¹s), which is μ times the inverse of G on
+the complement of the border s,
 
     d(R_b/μ) = −(R_b/μ) dG (R_b/μ)
 
-Let r = R_b ỹ, h = diag R_b, e = r/h row by row, T = tr R_b, t targets, m = n − 1 with an intercept. Every
-score is a function of R_b/μ, so that its differential is tr(M dG)/μ for a symmetric M:
+Let r = R_b ỹ, h = diag R_b, e = r/h row by row, T = tr R_b, t targets, m = n − 1 with an intercept.
+Every score is a function of R_b/μ, so that its differential is tr(M dG)/μ for a symmetric M:
 
     press     −(1/nt) Σ e²              M = (2/nt) [ sym(r (R_b (e/h))ᵀ) − R_b diag(Σ_t e²/h) R_b ]
     gcv       −(n/t) ‖r‖²/T²            M = (2n/tT²) [ sym(r (R_b r)ᵀ) − (‖r‖²/T) R_b² ]
@@ -52,7 +52,9 @@ def has_slopes(criterion: Criterion) -> bool:
     return type(criterion) in _OF_CRITERION
 
 
-def score_slopes(criterion: Criterion, model: SmoothingModel, problem: Problem, mu: float) -> ScoreSlopes:
+def score_slopes(
+    criterion: Criterion, model: SmoothingModel, problem: Problem, mu: float
+) -> ScoreSlopes:
     """The gradient of a criterion's score at one μ, for a model with a dense smoother."""
     smoother, Y = cast(DenseSmoother, model.smoother), problem.scaled_targets()
     residuals, R = smoother.matrix(Y, mu)

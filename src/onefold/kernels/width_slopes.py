@@ -4,8 +4,8 @@ r"""Derivatives of a sum over a kernel matrix in the widths of the kernel.
 
 for a symmetric W and a kernel in which feature j is multiplied by γ_j^p (`width_power`: 1/2 for squared
 distances and inner products, 1 for absolute differences). A stationary kernel is a function of the
-γ_j^p (x_j − z_j), so that ∂k/∂ log γ_j = p (x_j − z_j) ∂k/∂x_j, and for a symmetric W both rows of a pair
-give the same half of it. A polynomial kernel is one of Σ_j γ_j x_j z_j: ∂k/∂ log γ_j = x_j ∂k/∂x_j.
+γ_j^p (x_j − z_j), so that ∂k/∂ log γ_j = p (x_j − z_j) ∂k/∂x_j, and for a symmetric W both rows of a
+pair give the same half of it. A polynomial kernel is one of Σ_j γ_j x_j z_j: ∂k/∂ log γ_j = x_j ∂k/∂x_j.
 The sum over j is the derivative in the logarithm of one γ, whatever the metric.
 
 At a kink, where ∇ₓ k is left out, the pair has x_j = z_j and adds nothing.
@@ -41,7 +41,7 @@ def width_slopes(kernel: Kernel, X: Array, W: Array) -> Array:
         slopes = [width_slopes(one, X, W * gram(other, X)) for one, other in pairs if one.has_width]
         return np.sum(slopes, axis=0)
     if not isinstance(kernel, WidthKernel):
-        raise ValueError(f"{kernel!r:.80} has no derivative in its width here; use RBF, Matern, Laplacian.")
+        raise ValueError(f"{kernel!r:.80} has no derivative in its width; use one of onefold.kernels.")
     gradients = gradient_product(kernel, X, X, ones(X.shape[0], W[:, 0])[:, None], W)[:, :, 0]
     if is_sparse(X):
         products = np.asarray(double(X).multiply(gradients).sum(axis=0)).reshape(-1)
