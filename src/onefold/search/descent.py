@@ -1,7 +1,7 @@
 r"""Descent from a cell of a grid: L-BFGS-B on a criterion in the logarithms of widths and ridge.
 
-What is minimised is log(−score) for press and gcv, and −score/(nt) for the evidence: up to a constant the
-same for targets times any number. Every evaluation goes into the ledger of the grid and, with its
+What is minimised is log(−score) for press and gcv, and −score/(nt) for the evidence: up to a constant
+the same for targets times any number. Every evaluation goes into the ledger of the grid and, with its
 gradient, into the journal: L-BFGS-B takes the same steps again where it finds them there.
 """
 
@@ -48,12 +48,19 @@ class Evaluations:
         Its candidates; grows too.
     scoring : Scoring
     conduct : Conduct
+
+    Attributes
+    ----------
+    on_grid : int
+        How many of the candidates are the grid's.
+    unsolved : int
+        How many points had no score or no gradient.
     """
 
     def __init__(
         self, ledger: Ledger, candidates: list[Candidate], scoring: Scoring, conduct: Conduct
     ) -> None:
-        self.ledger, self.candidates = ledger, candidates
+        self.ledger, self.candidates, self.on_grid = ledger, candidates, len(candidates)
         self._scoring, self._conduct = scoring, conduct
         self._known: dict[tuple[int, bytes], tuple[float, Any]] = {}
         self._worst = -np.inf  # of the losses, which stands for those that are not defined
@@ -89,6 +96,7 @@ class Evaluations:
         number, ridge = len(self.candidates), ledger.ridge(float(np.exp(point[-1])))
         known = keeping.recall(PART, candidate, number, [ridge], ledger.alphas)
         entry = known[0] if known and len(known[0].report.get("slopes", ())) == point.size else None
+        new = entry is None
         if entry is None:
             if not self._conduct.goes_on():
                 raise EndedError
@@ -99,7 +107,8 @@ class Evaluations:
         # The slopes are the journal's alone.
         report = {name: value for name, value in entry.report.items() if name != "slopes"}
         ledger.append(replace(entry, report=report))
-        self._conduct.tell(ledger, PART)
+        if new:
+            self._conduct.tell(ledger, PART)
         return float(entry.means[0]), np.asarray(entry.report["slopes"], dtype=np.float64)
 
     def _computed(

@@ -73,8 +73,8 @@ class Gradient:
             )
         if not isinstance(setup.run.approximation, Exact):
             raise ValueError(
-                'search="gradient" needs the kernel matrix itself, and it is '
-                f'{setup.run.approximation!r} that would run; use approximation="exact", or search="grid".'
+                f'search="gradient" needs the kernel matrix itself, not {setup.run.approximation!r}; use '
+                'approximation="exact", or search="grid".'
             )
         for kernel in setup.kernels:
             if not has_width_slopes(kernel):
@@ -126,11 +126,11 @@ class Gradient:
     def _outcome(
         self, grid: SearchResult, evaluations: Evaluations, descents: list[Descent], setup: Setup
     ) -> Outcome:
-        ledger, coarse = evaluations.ledger, len(evaluations.candidates) - evaluations.count
+        ledger = evaluations.ledger
         number, ridge = ledger.best()
         candidate = evaluations.candidates[number]
         leader, edges = Leader(candidate, number, ridge), None
-        if number >= coarse:
+        if number >= evaluations.on_grid:
             edges = min(descents, key=lambda descent: descent.loss).edges
         elif grid.leader.index == number:
             leader = grid.leader
