@@ -73,8 +73,8 @@ class Gradient:
             )
         if not isinstance(setup.run.approximation, Exact):
             raise ValueError(
-                f'search="gradient" needs the kernel matrix itself, not {setup.run.approximation!r}; use '
-                'approximation="exact", or search="grid".'
+                'search="gradient" needs the kernel matrix itself; use approximation="exact" instead of '
+                f'{setup.run.approximation!r}, or search="grid".'
             )
         for kernel in setup.kernels:
             if not has_width_slopes(kernel):
