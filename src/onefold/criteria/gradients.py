@@ -89,9 +89,9 @@ def _of_gcv(R: Array, r: Array, Y: Array, problem: Problem) -> Array:
 
 def _of_evidence(R: Array, r: Array, Y: Array, problem: Problem) -> Array:
     xp, m = namespace(R), problem.n - int(problem.fit_intercept)
-    fits = xp.sum(Y * r, axis=0)
     # A target that is 0 has a likelihood that no kernel changes but by its determinant.
-    shares = xp.where(xp.sum(Y**2, axis=0) > 0, m / fits, xp.zeros_like(fits))
+    fits = xp.sum(Y * r, axis=0)
+    shares = m / xp.where(xp.sum(Y**2, axis=0) > 0, fits, xp.ones_like(fits))
     M = (r * shares[None, :]) @ r.T
     M -= Y.shape[1] * R
     M *= 0.5

@@ -37,11 +37,14 @@ class Coordinates:
     ----------
     cell : Candidate
         A candidate of the grid.
+    alpha : float
+        Its ridge, in the user's units.
     per_feature : bool
         Whether every feature has a width of its own.
     """
 
     cell: Candidate
+    alpha: float
     per_feature: bool
 
     @property
@@ -53,18 +56,23 @@ class Coordinates:
             return ["gamma", "alpha"]
         return [f"gamma of feature {j}" for j in range(self._features)] + ["alpha"]
 
-    def start(self, alpha: float) -> Any:
+    @property
+    def start(self) -> Any:
         """The point of the cell itself."""
-        widths = [] if self.cell.width is None else [self.cell.width] * (len(self.labels) - 1)
-        return np.log([*widths, alpha])
+        return np.log([*[self._width] * (len(self.labels) - 1), self.alpha])
+
+    def ridge(self, point: Any) -> float:
+        """The ridge at a point; that of the cell to the last digit where it has not moved."""
+        return float(self.alpha * np.exp(point[-1] - np.log(self.alpha)))
 
     def candidate(self, point: Any) -> Candidate:
         """The candidate at a point, whatever its ridge."""
         cell, kernel = self.cell, self.cell.kernel
         if not kernel.has_width:
             return cell
-        widths = np.exp(self._order * (point[:-1] - np.log(self._width)))
-        params = cell.params | {"gamma": float(np.exp(point[:-1].max()))}
+        moved = point[:-1] - np.log(self._width)
+        widths = np.exp(self._order * moved)
+        params = cell.params | {"gamma": float(self._width * np.exp(moved.max()))}
         if not self.per_feature:
             return replace(cell, kernel=kernel.scaled(float(widths[0])), params=params)
         # The narrowest feature has the weight that the metric gave it, 1 where there was none.

@@ -51,8 +51,6 @@ class Evaluations:
 
     Attributes
     ----------
-    on_grid : int
-        How many of the candidates are the grid's.
     unsolved : int
         How many points had no score or no gradient.
     """
@@ -60,8 +58,9 @@ class Evaluations:
     def __init__(
         self, ledger: Ledger, candidates: list[Candidate], scoring: Scoring, conduct: Conduct
     ) -> None:
-        self.ledger, self.candidates, self.on_grid = ledger, candidates, len(candidates)
+        self.ledger, self.candidates = ledger, candidates
         self._scoring, self._conduct = scoring, conduct
+        self._numbers = {_key(candidate): number for number, candidate in enumerate(candidates)}
         self._known: dict[tuple[int, bytes], tuple[float, Any]] = {}
         self._worst = -np.inf  # of the losses, which stands for those that are not defined
         self.unsolved = 0
@@ -93,7 +92,8 @@ class Evaluations:
     def _evaluated(self, coordinates: Coordinates, point: Any) -> tuple[float, Any]:
         """Score and gradient, from the journal or computed, as the next entry of the ledger."""
         candidate, ledger, keeping = coordinates.candidate(point), self.ledger, self._conduct.keeping
-        number, ridge = len(self.candidates), ledger.ridge(float(np.exp(point[-1])))
+        number = self._numbers.get(_key(candidate), len(self.candidates))
+        ridge = ledger.ridge(coordinates.ridge(point))
         known = keeping.recall(PART, candidate, number, [ridge], ledger.alphas)
         entry = known[0] if known and len(known[0].report.get("slopes", ())) == point.size else None
         new = entry is None
@@ -102,8 +102,10 @@ class Evaluations:
                 raise EndedError
             entry = self._computed(coordinates, candidate, number, ridge)
             keeping.remember(PART, candidate, entry, ledger.alphas)
-        self.candidates.append(candidate)
-        ledger.admit([candidate.params])
+        if number == len(self.candidates):
+            self._numbers[_key(candidate)] = number
+            self.candidates.append(candidate)
+            ledger.admit([candidate.params])
         # The slopes are the journal's alone.
         report = {name: value for name, value in entry.report.items() if name != "slopes"}
         ledger.append(replace(entry, report=report))
@@ -157,9 +159,9 @@ class Descent:
     notes: list[str] = field(default_factory=list)
     edges: list[str] = field(default_factory=list)
 
-    def run(self, evaluations: Evaluations, start: Any) -> None:
-        """Go down from a point, and beyond a bound where the way leads there."""
-        point = start
+    def run(self, evaluations: Evaluations) -> None:
+        """Go down from the cell, and beyond a bound where the way leads there."""
+        point = self.coordinates.start
         for extension in range(_EXTENSIONS + 1):
             found = minimize(
                 lambda x: evaluations.loss(self.coordinates, x),
@@ -204,6 +206,11 @@ class Descent:
     def _named(self, end: str, which: Any) -> list[str]:
         names = [self.coordinates.labels[place].split()[0] for place in np.flatnonzero(which)]
         return [f"{end} {name}" for name in dict.fromkeys(names)]
+
+
+def _key(candidate: Candidate) -> tuple[Any, ...]:
+    """What names a candidate."""
+    return tuple(sorted(candidate.params.items())), candidate.lineage
 
 
 def _features(which: Any) -> str:

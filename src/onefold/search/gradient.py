@@ -100,9 +100,8 @@ class Gradient:
         descents = []
         try:
             for number, ridge in starts:
-                descents.append(self._descent(setup, candidates[number]))
-                alpha = float(setup.alphas[ridge])
-                descents[-1].run(evaluations, descents[-1].coordinates.start(alpha))
+                descents.append(self._descent(setup, candidates[number], float(setup.alphas[ridge])))
+                descents[-1].run(evaluations)
         except EndedError:
             pass  # the best so far is in the ledger
         except KeyboardInterrupt as error:
@@ -110,11 +109,11 @@ class Gradient:
         conduct.end_part([], grid.ledger)
         return self._outcome(grid, evaluations, descents, setup)
 
-    def _descent(self, setup: Setup, cell: Candidate) -> Descent:
+    def _descent(self, setup: Setup, cell: Candidate, alpha: float) -> Descent:
         """A descent about a cell, within the range of the grid."""
         kernel, given = cell.kernel, self.per_feature
         single = has_one_per_feature(kernel) if given is None else bool(given)
-        coordinates = Coordinates(cell, single and kernel.has_width)
+        coordinates = Coordinates(cell, alpha, single and kernel.has_width)
         alphas, widths = np.log(setup.alphas), []
         if kernel.has_width:
             gammas = np.log([name["gamma"] for name in setup.names if "gamma" in name])
@@ -128,12 +127,10 @@ class Gradient:
     ) -> Outcome:
         ledger = evaluations.ledger
         number, ridge = ledger.best()
-        candidate = evaluations.candidates[number]
-        leader, edges = Leader(candidate, number, ridge), None
-        if number >= evaluations.on_grid:
+        candidate, leader, edges = evaluations.candidates[number], grid.leader, None
+        if (number, ridge) != (leader.index, leader.ridge):
+            leader = Leader(candidate, number, ridge)
             edges = min(descents, key=lambda descent: descent.loss).edges
-        elif grid.leader.index == number:
-            leader = grid.leader
         report = ledger.report(number) | candidate.diagnose()
         notes = list(dict.fromkeys(note for descent in descents for note in descent.notes))
         if evaluations.unsolved:
