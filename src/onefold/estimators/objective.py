@@ -53,7 +53,8 @@ class Objective:
     cv_results_ : dict
         Everything asked so far, as in ``GridSearchCV``.
     best_params_, best_score_, best_index_
-        The best of it; ties go to the largest gamma, then the largest alpha.
+        The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
+        rates are ranked by the squared error of the decision values, as in a fit.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -81,7 +82,11 @@ class Objective:
         asked = {**({} if params is None else params), **named}
         if "alpha" not in asked:
             raise ValueError(f"alpha is missing among the parameters {sorted(asked)}; give a number.")
-        return float(self.scores({"alphas": [asked.pop("alpha")], **asked})[0])
+        if np.size(asked["alpha"]) != 1:
+            raise ValueError(
+                f"alpha must be one number; got {asked['alpha']!r}. Use scores for several."
+            )
+        return float(self.scores({"alphas": asked.pop("alpha"), **asked})[0])
 
     def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""

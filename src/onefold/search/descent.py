@@ -25,7 +25,7 @@ from onefold.search.evaluate import evaluate, solve
 from onefold.search.ledger import Entry, Ledger
 
 PART = "gradient"
-_OPTIONS = {"ftol": 1e-7, "gtol": 1e-4, "maxiter": 100}  # a score has no more digits that matter
+_OPTIONS = {"ftol": 1e-6, "gtol": 1e-4, "maxiter": 100}  # a score has no more digits that matter
 _RISING = 1e-4  # of the loss per factor e: less is no reason to go beyond a bound
 _STEP = np.log(2.0**6)  # by which a bound is moved
 _EXTENSIONS = 4  # of the bounds, at most

@@ -40,14 +40,14 @@ class Gradient:
 
     Parameters
     ----------
-    restarts : int, default=2
+    restarts : int, default=1
         Descents after the first at most, from the next best cells that no neighbour exceeds.
     per_feature : bool or None, default=None
         Whether every feature gets a width of its own, all alike at first. None is True where the kernel
         was given one width per feature.
     """
 
-    restarts: int = 2
+    restarts: int = 1
     per_feature: bool | None = None
 
     name: ClassVar[str] = "gradient"
