@@ -1,7 +1,7 @@
 """search="gradient" beside the full grid: test error and time, with one width and with one per feature.
 
 python -m benchmarks.gradient tables    real tables, up to 700 training rows
-python -m benchmarks.gradient small     50 to 400 rows of some of them, where many widths overfit
+python -m benchmarks.gradient small     50 and 200 rows of some of them, where many widths overfit
 
 Errors are test RMSE in deviations of the training targets, or shares of wrong labels, means over splits.
 Times are those of a fit over that of the full grid by press in the same process.
@@ -20,7 +20,7 @@ from benchmarks.tables_data import Table, load, present
 from onefold import LSSVCCV, LSSVRCV
 from onefold.search import Gradient
 
-TABLES = ["boston", "uci_energy", "uci_concrete", "uci_airfoil", "uci_wine", "ida_diabetis", "ida_image"]
+TABLES = ["boston", "uci_energy", "uci_concrete", "uci_airfoil", "uci_wine", "ida_diabetis"]
 SMALL = ["boston", "uci_concrete", "uci_wine"]
 ROWS, SPLITS = 700, 2
 
@@ -77,7 +77,7 @@ def tables(quick: bool) -> list[Row]:
 
 def small(quick: bool) -> list[Row]:
     """Few rows."""
-    sizes = (50, 100) if quick else (50, 100, 200, 400)
+    sizes = (50, 100) if quick else (50, 200)
     return compared(SMALL[:1] if quick else SMALL, sizes, 1 if quick else SPLITS + 1)
 
 

@@ -1,8 +1,8 @@
 r"""Descent from a cell of a grid: L-BFGS-B on a criterion in the logarithms of widths and ridge.
 
-What is minimised is log(−score) for press and gcv, and −score/(nt) for the evidence: up to a constant
-the same for targets times any number. Every evaluation goes into the ledger of the grid and, with its
-gradient, into the journal: L-BFGS-B takes the same steps again where it finds them there.
+What is minimised is log(score/best) for press and gcv, and (best − score)/(nt) for the evidence, with
+the best of the grid: the same for targets times any number. Every evaluation goes into the ledger of the
+grid and, with its gradient, into the journal: L-BFGS-B takes the same steps again where it finds them.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Evaluations:
         self._scoring, self._conduct = scoring, conduct
         self._numbers = {_key(candidate): number for number, candidate in enumerate(candidates)}
         self._known: dict[tuple[int, bytes], tuple[float, Any]] = {}
+        self._best = ledger.score(*ledger.best())
         self._worst = -np.inf  # of the losses, which stands for those that are not defined
         self.unsolved = 0
 
@@ -80,9 +81,10 @@ class Evaluations:
     def _loss(self, score: float, slopes: Any) -> tuple[float, Any]:
         size = self._scoring.problem.n * self._scoring.problem.Y.shape[1]
         if isinstance(self._scoring.criterion, Evidence):
-            value, rate = -score / size, -1.0 / size
-        else:  # 0 is the best that there is
-            value, rate = float(np.log(max(-score, 5e-324))), 1.0 / score if score < 0 else 0.0
+            value, rate = (self._best - score) / size, -1.0 / size
+        else:
+            value = float(np.log(max(score / self._best, 5e-324)))  # of 0, which nothing exceeds
+            rate = 1.0 / score if score else 0.0
         if not (np.isfinite(value) and np.isfinite(rate) and np.all(np.isfinite(slopes))):
             self.unsolved += 1
             return max(self._worst, 0.0) + 1.0, np.zeros_like(slopes)

@@ -97,6 +97,8 @@ class Gradient:
         grid = run_search(Grid(candidates, setup.alphas), setup.scoring, conduct, part="coarse grid")
         evaluations = Evaluations(grid.ledger, list(candidates), setup.scoring, conduct)
         starts = _starts(candidates, grid.ledger)[: 1 + self.restarts]
+        if grid.ledger.score(*grid.ledger.best()) == 0.0:  # no error is left
+            starts = []
         descents = []
         try:
             for number, ridge in starts:
