@@ -139,7 +139,7 @@ def test_scipy_drives_it_below_the_grid():
         [(-8, 2), (-9, 2)],
         maxiter=8,
         popsize=6,
-        rng=0,
+        seed=0,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
