@@ -16,7 +16,7 @@ where sym(A) = (A + Aᵀ)/2. Hence, whatever parameter the kernel has,
 
     ∂score/∂ log μ = tr M,     ∂score/∂θ = Σ_ij W_ij ∂K_ij/∂θ,     W = S M S / μ
 
-One factorisation, R_b and one symmetric product at most: about 2 n³ multiply-adds, and four arrays of
+One factorisation, R_b and one symmetric product at most: about 2 n³ multiply-adds, and five arrays of
 n × n. Every parameter of the kernel comes on top at O(n²).
 """
 

@@ -26,7 +26,7 @@ from onefold.search.strategies import Grid
 
 _STRIDE = 3  # of the widths of the grid, one in so many is on the coarse one
 _ALL = 4  # widths up to which all are
-_ARRAYS = 5  # of n × n that an evaluation holds
+_ARRAYS = 5.5  # of n × n that an evaluation holds
 _FEATURE_RANGE = np.log(2.0**10)  # beyond the grid on either side, for the width of a single feature
 
 
@@ -88,7 +88,7 @@ class Gradient:
                     "without a matrix as its metric, or per_feature=False."
                 )
         if not setup.problem.on_device:
-            needed = _ARRAYS * 8 * setup.problem.n**2
+            needed = int(_ARRAYS * 8 * setup.problem.n**2)
             what = f'search="gradient" on {setup.problem.n} rows'
             require_memory(needed, what, "use fewer rows, or a machine with more memory")
 
