@@ -1,6 +1,7 @@
 """Estimators: the scikit-learn interface."""
 
 from onefold.estimators.fixed import LSSVC, LSSVR, KernelRidge
+from onefold.estimators.objective import Objective
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.sparse import SparseLSSVC, SparseLSSVR
 
@@ -11,6 +12,7 @@ __all__ = [
     "LSSVRCV",
     "KernelRidge",
     "KernelRidgeCV",
+    "Objective",
     "SparseLSSVC",
     "SparseLSSVR",
 ]

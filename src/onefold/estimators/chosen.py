@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
+from onefold.estimators.objective import Objective
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_budget, check_rows
 from onefold.machine.warning import warn_user
@@ -149,8 +150,26 @@ class Chosen(KernelMachine):
             self.approximation_["trust"] = trust
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if setup.learning is None and conduct.stopped is None:
-            self._warn_of_edges()
+            self._warn_of_edges(searched.edges)
         return self
+
+    def objective(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Objective:
+        """The held-out score as a function of the parameters, for drivers from elsewhere.
+
+        The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` is a number, greater is
+        better; ``objective.fit()`` the estimator fitted with the best that was asked.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from onefold import LSSVCCV
+        >>> objective = LSSVCCV().objective(*load_iris(return_X_y=True))
+        >>> objective(gamma=0.1, alpha=0.01) > -0.05
+        True
+        >>> objective.fit().best_params_
+        {'alpha': 0.01, 'gamma': 0.1}
+        """
+        return Objective(self, X, y, sample_weight, groups)
 
     def _decisive(self) -> dict[str, Any]:
         """The settings that a single evaluation may depend on, beside the data and the splits."""
@@ -200,9 +219,9 @@ class Chosen(KernelMachine):
         self.metric_ = metric_of(chosen.kernel)
         self.blend_, self.blend_score_ = final.members(found.ledger), final.score
 
-    def _warn_of_edges(self) -> None:
+    def _warn_of_edges(self, known: list[str] | None) -> None:
         """The grid ends where the scores still rise: say so."""
-        at_edge = edges(self.cv_results_, self.best_index_)
+        at_edge = edges(self.cv_results_, self.best_index_) if known is None else known
         if at_edge:
             names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
             warn_user(

@@ -47,7 +47,9 @@ class LSSVCCV(KernelClassifier, Chosen):
         the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
         chosen. It needs two splits or more, and goes with neither metric nor blend.
     search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
-        How the grid of `gammas` and `alphas` is gone through.
+        How the grid of `gammas` and `alphas` is gone through. "gradient" descends from the best cells of
+        a coarse grid to optima between its cells, for the criteria "press", "gcv" and "evidence" and the
+        exact machine, with one width or one per feature (:class:`onefold.search.Gradient`).
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -100,7 +102,9 @@ class LSSVCCV(KernelClassifier, Chosen):
     kernel_ : str or None
         Name of the chosen kernel; None for a single object without a learned metric.
     metric_ : array (d,), (d, d) or None
-        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen.
+        S of the chosen kernel, or its diagonal; None where the kernel without a metric was chosen. With
+        one width γ_j per feature it is √(γ_j / γ), γ_j / γ for the Laplacian kernel, γ the largest of
+        them, which is ``gamma_``.
     feature_importances_ : array (d,) or None
         Share of each feature in what moves the prediction: mean squared slope of the fitted function, a
         blend's too, times the variance of the feature. None where no metric is learned.
@@ -122,7 +126,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         Scores and time of each kernel, in the order they finished.
     search_ : dict
         How the search went: its method, why it "stopped" early (None, "time_budget" or "interrupted"),
-        and what was "untried" then.
+        and what was "untried" then; of "gradient" also its "starts", "evaluations", and "notes" on
+        how the grid was extended.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 

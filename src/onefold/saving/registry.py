@@ -24,6 +24,7 @@ _KERNELS = (
 )  # fmt: skip
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
+    "onefold.search": {"Gradient": State()},
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,

@@ -6,6 +6,7 @@ from onefold.search.choice import Leader
 from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
 from onefold.search.entry import Entry
 from onefold.search.fingerprint import fingerprint
+from onefold.search.gradient import Gradient
 from onefold.search.keeping import Keeping, kept_in
 from onefold.search.learning import search_with_metric
 from onefold.search.ledger import Ledger
@@ -28,6 +29,7 @@ __all__ = [
     "Conduct",
     "Entry",
     "FullGrid",
+    "Gradient",
     "Grid",
     "GridEdgeWarning",
     "Keeping",

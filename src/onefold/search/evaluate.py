@@ -11,6 +11,7 @@ import numpy as np
 
 from onefold.approximations import Model
 from onefold.criteria import Answers, Scoring, answers_of
+from onefold.search.entry import Entry
 from onefold.smoothers.base import UnsolvableError
 
 _NOT_FINITE = (
@@ -148,6 +149,12 @@ class Evaluation:
     def has_score(self) -> bool:
         """Whether any ridge has one."""
         return bool(np.isfinite(self.scores.mean(axis=1)).any())
+
+    def entry(self, candidate: int, **more: Any) -> Entry:
+        """The same for a ledger; `more` is added to the report."""
+        solved, report = self.solved, self.solved.report | more
+        numbers = self.scores, solved.seconds, self.why, report, self.ranks, self.others
+        return Entry(candidate, self.ridges, *numbers)
 
     def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
         """Held-out predictions of rows and of splits at a ridge, where they were made and held."""

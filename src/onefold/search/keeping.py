@@ -130,7 +130,7 @@ class KeptPart:
                 missing -= set(columns)
         return entries
 
-    def remember(self, candidate: Candidate, entry: Entry, leader: Leader | None) -> None:
+    def remember(self, candidate: Candidate, entry: Entry, leader: Leader | None = None) -> None:
         """Keep an evaluation; of what leads its group, the held-out predictions too.
 
         Not where a model or an expansion comes with them: these are made anew, all together.

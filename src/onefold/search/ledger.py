@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.criteria import Scoring
 from onefold.search.entry import Entry
 from onefold.search.results import best_cell, cv_results, score_columns, within_error
 
@@ -25,7 +26,7 @@ class Ledger:
     params : list of dict
         What to call each candidate; `admit` adds more.
     alphas : sequence of float
-        The ridges, in the user's units.
+        The ridges, in the user's units; `ridge` adds more.
     n_scores : int
         Scores per cell.
     per_split : bool, default=True
@@ -53,12 +54,29 @@ class Ledger:
         self._ranks = np.empty((0, self.alphas.size))
         self.admit(params)
 
+    @classmethod
+    def of(cls, scoring: Scoring, params: Sequence[dict[str, Any]] = (), alphas: Any = ()) -> Ledger:
+        """An empty one for the scores of a search."""
+        others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
+        per_split = scoring.splits is not None
+        return cls(params, alphas, scoring.n_scores, per_split=per_split, others=others)
+
     def admit(self, params: Sequence[dict[str, Any]]) -> None:
         """Candidates to come; their numbers go on from those known."""
         self.params.extend(dict(names) for names in params)
         rows = np.full((len(params), self.alphas.size), np.nan)
         self._means = np.concatenate([self._means, rows])
         self._ranks = np.concatenate([self._ranks, rows])
+
+    def ridge(self, alpha: float) -> int:
+        """The number of a ridge, which is added after the others if it is new."""
+        known = np.flatnonzero(self.alphas == alpha)
+        if known.size:
+            return int(known[0])
+        self.alphas = np.append(self.alphas, alpha)
+        column = np.full((len(self.params), 1), np.nan)
+        self._means, self._ranks = (np.hstack([old, column]) for old in (self._means, self._ranks))
+        return self.alphas.size - 1
 
     def append(self, entry: Entry) -> None:
         """Record an evaluation."""

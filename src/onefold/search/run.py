@@ -14,7 +14,6 @@ from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
 from onefold.search.conduct import Conduct
 from onefold.search.constant import beats_constant
-from onefold.search.entry import Entry
 from onefold.search.evaluate import Evaluation, Solved, evaluate, solve
 from onefold.search.keeping import KeptPart
 from onefold.search.ledger import Ledger
@@ -78,9 +77,7 @@ class _Leaders:
     def record(self, proposal: Proposal, found: Solved) -> None:
         """Score what a model gave and put it into the ledger; hold on to what leads its group."""
         evaluation = evaluate(found, self._scoring, proposal.ridges)
-        report = dict(found.report)
-        scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
-        entry = Entry(*proposal, scores, found.seconds, why, report, ranks, evaluation.others)
+        entry = evaluation.entry(proposal.candidate)
         self.ledger.append(entry)
         leader = self._leader(proposal, evaluation) if evaluation.has_score else None
         candidate = self.strategy.candidates[proposal.candidate]
@@ -179,9 +176,7 @@ def run_search(
     """
     conduct = Conduct() if conduct is None else conduct
     names = [candidate.params for candidate in strategy.candidates]
-    others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
-    per_split = scoring.splits is not None
-    ledger = Ledger(names, strategy.alphas, scoring.n_scores, per_split=per_split, others=others)
+    ledger = Ledger.of(scoring, names, strategy.alphas)
     kept = KeptPart(conduct.keeping, part, ledger.alphas)
     leaders = _Leaders(strategy, scoring, ledger, kept)
     proposals: list[Proposal] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array, like, namespace, solve_positive, to_numpy
+from onefold.linalg import Array, like, like_index, namespace, solve_positive, to_numpy
 from onefold.machine.threads import check_stop
 from onefold.smoothers.base import BorderCorrection, Smoother
 from onefold.smoothers.left_out import LeftOut
@@ -154,6 +154,14 @@ class DenseSmoother(Smoother):
             duals /= float(alpha)
             pieces.append(sets.zeroed(duals))
         return namespace(Y).stack(pieces)
+
+    def matrix(self, Y: Array, alpha: float) -> tuple[Array, Array]:
+        """R_b Y, and R_b itself (n, n), at one μ; O(n³)."""
+        operator = next(iter(self.operators([alpha])))
+        residuals, border = self._first(operator, Y)
+        rows = like_index(np.arange(self.n), Y)
+        block = operator.block(rows)
+        return residuals, block if border is None else border.block(block, rows)
 
     def trace(self, alphas: Any) -> Any:
         traces = []

@@ -1,0 +1,217 @@
+"""A search that somebody else drives: parameters in, held-out score out, the ledger kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from onefold.estimators.families import Family, families_of, family_kernels, names_families
+from onefold.estimators.setting_up import candidate_kernels, set_up
+from onefold.estimators.validation import check_alphas
+from onefold.search import (
+    Candidate,
+    Conduct,
+    Keeping,
+    Ledger,
+    Outcome,
+    SearchResult,
+    fingerprint,
+    kept_in,
+    make_candidates,
+    run_search,
+)
+from onefold.search.evaluate import evaluate, solve
+from onefold.search.keeping import KeptPart
+from onefold.search.strategies import Cells
+
+_PART = "grid"  # a journal serves grids and drivers alike
+
+
+class Objective:
+    r"""The held-out score as a function of the parameters, for SciPy, Optuna or any other driver.
+
+    ``objective(gamma=0.1, alpha=1e-3)``, or ``objective({"gamma": 0.1, "alpha": 1e-3})``, is the mean
+    score by the estimator's criterion and splits: greater is better, NaN where the system cannot be
+    solved or the score is undefined. It is what ``cross_val_score`` has for the estimator with these
+    parameters, from one factorisation. What was asked before is not computed again; with a `checkpoint`
+    also not what another process, or a grid, has left there.
+
+    Parameters are `alpha`, `gamma` where the kernel has a width (as `gammas` count: a factor of the
+    widths of a Kernel object, relative to the mean distance with several kernels), and `kernel` where
+    there are several. Threads may call it at once; they take turns, each with the threads of `n_jobs`.
+
+    Made by the `objective` method of the estimators that choose.
+
+    Attributes
+    ----------
+    cv_results_ : dict
+        Everything asked so far, as in ``GridSearchCV``.
+    best_params_, best_score_, best_index_
+        The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
+        rates are ranked by the squared error of the decision values, as in a fit.
+    """
+
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        # A copy, whose parameters stay as they are now; a callback may hold what cannot be cloned.
+        self._estimator = own = type(estimator)(**estimator.get_params(deep=False))
+        if own.metric is not None or own.blend:
+            raise ValueError(
+                "an objective scores one model at a time, without a learned metric or a blend; use "
+                "metric=None and blend=False, or fit."
+            )
+        with kept_in(own.checkpoint) as keeping:
+            self._setup = set_up(own, X, y, sample_weight, groups, decided=keeping.decided)
+            self._whose = {} if own.checkpoint is None else fingerprint(self._setup, own._decisive())
+            keeping.begin(lambda: self._whose)
+        self._trust = own._trust(self._setup) if own.check else None
+        scoring = self._setup.scoring
+        self._ledger = Ledger.of(scoring)
+        self._candidates: list[Candidate] = []
+        self._numbers: dict[tuple[Any, ...], list[int]] = {}
+        self._conduct = Conduct(own._tell)
+        self._lock = RLock()
+
+    def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
+        """The mean held-out score of the parameters; NaN where there is none."""
+        asked = {**({} if params is None else params), **named}
+        if "alpha" not in asked:
+            raise ValueError(f"alpha is missing among the parameters {sorted(asked)}; give a number.")
+        if np.size(asked["alpha"]) != 1:
+            raise ValueError(
+                f"alpha must be one number; got {asked['alpha']!r}. Use scores for several."
+            )
+        return float(self.scores({"alphas": asked.pop("alpha"), **asked})[0])
+
+    def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""
+        asked = {**({} if params is None else params), **named}
+        alphas = check_alphas(asked.pop("alphas", []), "alphas")
+        with self._lock, self._estimator._threads(self._setup.problem):
+            numbers = self._numbered(asked)
+            ridges = np.array([self._ledger.ridge(float(alpha)) for alpha in alphas])
+            for number in numbers:
+                self._evaluate(number, np.unique(ridges))
+            found = [[self._ledger.score(number, ridge) for ridge in ridges] for number in numbers]
+            return np.fmax.reduce(np.array(found), axis=0)  # of variants the best
+
+    def _numbered(self, params: dict[str, Any]) -> list[int]:
+        """The numbers of the candidates behind a kernel's parameters: one, but for variants."""
+        family, width = self._checked(params)
+        key = family[0], width
+        if key not in self._numbers:
+            first, found = len(self._candidates), self._made(family, width)
+            self._candidates += found
+            self._ledger.admit([candidate.params for candidate in found])
+            self._numbers[key] = list(range(first, len(self._candidates)))
+        return self._numbers[key]
+
+    def _checked(self, params: dict[str, Any]) -> tuple[Family, float | None]:
+        """The kernel with its name and its width; raise unless exactly its parameters are there."""
+        families = dict(families_of(self._estimator, self._setup.problem.X))
+        several = names_families(self._estimator.kernel)
+        name = params.get("kernel") if several else next(iter(families))
+        if not isinstance(name, str) or name not in families:
+            raise ValueError(f"kernel must be one of {list(families)}; got {name!r}.")
+        known = ["alpha"] + ["gamma"] * families[name].has_width + ["kernel"] * several
+        if {"alpha", *params} != set(known):
+            given = ", ".join(sorted({"alpha", *params}))
+            raise ValueError(f"the parameters are {', '.join(known)}; got {given}.")
+        if "gamma" not in params:
+            return (name, families[name]), None
+        widths = check_alphas(params["gamma"], "gamma")
+        if widths.size != 1:
+            raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
+        return (name, families[name]), float(widths[0])
+
+    def _made(self, family: Family, width: float | None) -> list[Candidate]:
+        """The candidates of a kernel, made as those of a grid of one."""
+        own, problem = self._estimator, self._setup.problem
+        widths = None if width is None else [width]
+        if names_families(own.kernel):
+            kernels, names = family_kernels([family], widths or [], problem, self._setup.seed or 0)
+        else:
+            asked = type(own)(**own.get_params(deep=False) | {"gammas": widths})
+            kernels, names = candidate_kernels(asked, problem.X)
+        return make_candidates(self._setup.run, kernels, names)
+
+    def _evaluate(self, number: int, ridges: Any) -> None:
+        """Bring what is not known of a candidate into the ledger."""
+        ledger, candidate = self._ledger, self._candidates[number]
+        if not np.intersect1d(ledger.untried(number), ridges).size:
+            return
+        with self._kept() as keeping:
+            missing = np.intersect1d(ledger.untried(number), ridges)
+            kept = KeptPart(keeping, _PART, ledger.alphas)
+            for entry in kept.recall(candidate, number, missing):
+                ledger.append(entry)
+            missing = np.intersect1d(ledger.untried(number), ridges)
+            if not missing.size:
+                return
+            scoring, mu = self._setup.scoring, self._setup.problem.ridge(ledger.alphas[missing])
+            solved = solve(lambda: candidate.model(len(missing)), scoring, mu)
+            found = evaluate(solved, scoring, missing)
+            entry = found.entry(number)
+            ledger.append(entry)
+            kept.remember(candidate, entry)
+        self._conduct.tell(ledger, "objective")
+
+    @contextmanager
+    def _kept(self) -> Iterator[Keeping]:
+        """The journal, open for one evaluation: others may use it in between."""
+        with kept_in(self._estimator.checkpoint) as keeping:
+            keeping.begin(lambda: self._whose)
+            yield keeping
+
+    def _best(self) -> tuple[int, int]:
+        if not self._ledger.entries:
+            raise ValueError("nothing has been asked of this objective yet; call it with parameters.")
+        return self._ledger.best()
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Everything asked so far, in GridSearchCV's layout."""
+        with self._lock:
+            if not self._ledger.entries:
+                self._best()  # raises
+            return self._ledger.cv_results()
+
+    @property
+    def best_index_(self) -> int:
+        """The place of the best in `cv_results_`."""
+        with self._lock:
+            return self._ledger.index_of(*self._best())
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The best parameters so far."""
+        with self._lock:
+            number, ridge = self._best()
+            return {"alpha": float(self._ledger.alphas[ridge]), **self._ledger.params[number]}
+
+    @property
+    def best_score_(self) -> float:
+        """Their mean held-out score."""
+        with self._lock:
+            return self._ledger.score(*self._best())
+
+    def fit(self) -> Any:
+        """The estimator, fitted on all rows with the best parameters so far."""
+        with self._lock, self._estimator._threads(self._setup.problem):
+            number, ridge = self._best()
+            cell = Cells([self._candidates[number]], self._ledger.alphas[[ridge]], [[0]])
+            again = run_search(cell, self._setup.scoring)  # for its held-out predictions
+            leader = replace(again.leader, index=number, ridge=ridge)
+            found = SearchResult(self._ledger, [leader], leader, again.report)
+            fitted = copy(self._estimator)
+            fitted._finish(Outcome(found, self._setup.scoring), self._setup)
+        evaluations = len(self._ledger.entries)
+        fitted.search_ = {"method": "objective", "evaluations": evaluations} | self._conduct.summary()
+        if self._trust is not None:
+            fitted.approximation_["trust"] = self._trust
+        return fitted

@@ -1,0 +1,199 @@
+"""The objective: literal scores for any driver, the ledger kept, a fitted estimator in the end."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import differential_evolution
+from sklearn.datasets import make_friedman1
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Nystroem
+from onefold.kernels import RBF, Laplacian
+
+X, y = make_friedman1(80, n_features=5, noise=1.0, random_state=0)
+LABELS = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+GRID = [(0.1, 1e-3), (0.5, 1e-2), (3.0, 1.0)]
+
+
+@pytest.mark.parametrize(("kind", "given"), [(LSSVRCV, LSSVR), (KernelRidgeCV, KernelRidge)])
+@pytest.mark.parametrize("criterion", ["mse", "r2"])
+def test_scores_of_regressors_are_those_of_refits(kind, given, criterion):
+    folds = KFold(4, shuffle=True, random_state=1)
+    objective = kind(criterion=criterion, cv=folds).objective(X, y)
+    scoring = "neg_mean_squared_error" if criterion == "mse" else criterion
+    for gamma, alpha in GRID:
+        literal = cross_val_score(given(gamma=gamma, alpha=alpha), X, y, cv=folds, scoring=scoring)
+        assert_allclose(objective({"gamma": gamma, "alpha": alpha}), literal.mean(), rtol=1e-8)
+
+
+def test_scores_of_classifiers_with_groups_and_weights():
+    groups = np.arange(80) % 7
+    objective = LSSVCCV(criterion="accuracy", cv=GroupKFold(3)).objective(X, LABELS, groups=groups)
+    grid = GridSearchCV(
+        LSSVC(), {"alpha": [1e-2, 1.0], "gamma": [0.1, 2.0]}, cv=GroupKFold(3), scoring="accuracy"
+    ).fit(X, LABELS, groups=groups)
+    for params, mean in zip(grid.cv_results_["params"], grid.cv_results_["mean_test_score"]):
+        assert_allclose(objective(params), mean, rtol=1e-12)
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, 80)
+    objective, errors = LSSVRCV(cv=KFold(3)).objective(X, y, sample_weight=weights), []
+    for train, test in KFold(3).split(X):
+        model = LSSVR(gamma=0.3, alpha=0.1).fit(X[train], y[train], sample_weight=weights[train])
+        errors.append(mean_squared_error(y[test], model.predict(X[test]), sample_weight=weights[test]))
+    assert_allclose(objective(gamma=0.3, alpha=0.1), -np.mean(errors), rtol=1e-8)
+
+
+def test_many_ridges_at_once_and_nothing_twice():
+    told = []
+    objective = LSSVRCV(callback=told.append).objective(X, y)
+    alphas = [1.0, 1e-3, 0.1, 0.1]
+    scores = objective.scores(gamma=0.3, alphas=alphas)
+    assert scores.shape == (4,)
+    assert len(told) == 1
+    assert_allclose([objective(gamma=0.3, alpha=a) for a in alphas], scores, rtol=0)
+    assert len(told) == 1
+    fresh = LSSVRCV().objective(X, y)
+    assert_allclose([fresh(gamma=0.3, alpha=a) for a in alphas], scores, rtol=1e-9)
+    objective.scores({"gamma": np.float64(0.3), "alphas": np.array([0.1, 7.0])})
+    assert len(told) == 2
+    assert told[-1]["part"] == "objective"
+    assert len(objective.cv_results_["params"]) == 4
+
+
+def test_the_ledger_and_the_fitted_estimator(tmp_path):
+    estimator = LSSVRCV(RBF(2.0), cv=KFold(4))
+    objective = estimator.objective(X, y)
+    for gamma, alpha in GRID:
+        objective(gamma=gamma, alpha=alpha)
+    results = objective.cv_results_
+    best = int(np.argmax(results["mean_test_score"]))
+    assert objective.best_index_ == best
+    assert objective.best_params_ == results["params"][best]
+    assert objective.best_score_ == results["mean_test_score"][best]
+    model = objective.fit()
+    assert type(model) is LSSVRCV
+    assert not hasattr(estimator, "expansion_")
+    assert model.best_params_ == objective.best_params_
+    assert model.best_score_ == objective.best_score_
+    assert list(model.cv_results_) == list(results)
+    assert model.search_ == {"method": "objective", "evaluations": 3, "stopped": None, "untried": []}
+    same = LSSVR(RBF(2.0 * model.gamma_), alpha=model.alpha_).fit(X, y)
+    assert_allclose(model.predict(X), same.predict(X), rtol=1e-10)
+    grid = LSSVRCV(RBF(2.0), cv=KFold(4), gammas=[model.gamma_], alphas=[model.alpha_]).fit(X, y)
+    assert_allclose(model.heldout_prediction_, grid.heldout_prediction_, rtol=1e-9)
+    model.save(tmp_path / "m.onefold")
+    assert onefold.load(tmp_path / "m.onefold").best_params_ == model.best_params_
+    objective(gamma=0.02, alpha=1e-3)
+    assert len(model.cv_results_["params"]) == 3  # what was fitted stays as it was
+
+
+def test_several_kernels():
+    kernels = ["rbf", Laplacian(0.5)]
+    objective = LSSVRCV(kernels).objective(X, y)
+    grid = LSSVRCV(kernels, gammas=[0.5, 2.0], alphas=[0.01]).fit(X, y)
+    for params, mean in zip(grid.cv_results_["params"], grid.cv_results_["mean_test_score"]):
+        assert_allclose(objective(params), mean, rtol=1e-8)
+    labels = LSSVCCV("auto").objective(X, LABELS)
+    scores = [labels(kernel=k, gamma=1.0, alpha=0.01) for k in ("rbf", "matern12", "laplacian")]
+    assert labels.best_score_ in scores  # ranked by squared errors, as in a fit
+    assert labels.fit().kernel_ == labels.best_params_["kernel"]
+
+
+def test_a_checkpoint_is_shared_with_other_objectives_and_with_a_grid(tmp_path):
+    path, told = tmp_path / "journal", []
+    first = LSSVRCV(checkpoint=path).objective(X, y)
+    expected = first.scores(gamma=0.3, alphas=[0.01, 0.1])
+    second = LSSVRCV(checkpoint=path, callback=told.append).objective(X, y)
+    assert_allclose(second.scores(gamma=0.3, alphas=[0.1, 0.01]), expected[::-1], rtol=0)
+    assert second.fit().best_score_ == expected.max()
+    assert not told
+    LSSVRCV(checkpoint=path, gammas=[0.3], alphas=[0.01, 0.1], callback=told.append).fit(X, y)
+    assert not told
+    with pytest.raises(ValueError, match="another search"):
+        LSSVRCV(checkpoint=path).objective(X, y + 1.0)
+
+
+def test_threads_take_turns():
+    told = []
+    objective = LSSVRCV(callback=told.append).objective(X, y)
+    points = [(g, a) for g in np.geomspace(0.01, 1, 8) for a in (1e-3, 1e-1)] * 2
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda p: objective(gamma=p[0], alpha=p[1]), points))
+    assert found[:16] == found[16:]
+    assert len(told) == 16
+    alone = LSSVRCV().objective(X, y)
+    assert_allclose(found[:16], [alone(gamma=g, alpha=a) for g, a in points[:16]], rtol=1e-12)
+
+
+def test_scipy_drives_it_below_the_grid():
+    objective = LSSVRCV().objective(X, y)
+    differential_evolution(
+        lambda x: -objective(gamma=np.exp(x[0]), alpha=np.exp(x[1])),
+        [(-8, 2), (-9, 2)],
+        maxiter=8,
+        popsize=6,
+        seed=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grid = LSSVRCV(gammas=np.exp(np.arange(-8, 3, 2.0)), alphas=np.exp(np.arange(-9, 3, 2.0))).fit(
+            X, y
+        )
+    assert objective.best_score_ >= grid.best_score_
+    assert objective.fit().score(X, y) > 0.8
+
+
+def test_other_criteria_approximations_and_kernels():
+    assert LSSVRCV(criterion="evidence").objective(X, y)(gamma=0.3, alpha=0.1) < 0
+    assert LSSVRCV(approximation=Nystroem(20)).objective(X, y)(gamma=0.3, alpha=0.1) < 0
+    linear = LSSVRCV("linear").objective(X, y)
+    literal = cross_val_score(
+        LSSVR("linear", alpha=0.1), X, y, cv=5, scoring="neg_mean_squared_error"
+    ).mean()
+    assert_allclose(linear(alpha=0.1), literal, rtol=1e-8)
+    assert linear.fit().gamma_ is None
+    weights = np.where(np.arange(80) % 4, 1.0, 0.0)
+    model = LSSVRCV().objective(X, y, sample_weight=weights)
+    assert np.isfinite(model(gamma=0.3, alpha=0.1))
+    assert np.isfinite(model.fit().heldout_prediction_).all()
+
+
+def test_nan_where_there_is_no_score():
+    indefinite = np.diag(np.r_[-5.0, np.ones(79)])
+    objective = LSSVRCV("precomputed").objective(indefinite, y)
+    assert np.isnan(objective(alpha=0.1))
+    with pytest.raises(ValueError, match="undefined score"):
+        _ = objective.best_params_
+
+
+def test_what_is_refused():
+    objective = LSSVRCV().objective(X, y)
+    with pytest.raises(ValueError, match="nothing has been asked"):
+        _ = objective.cv_results_
+    with pytest.raises(ValueError, match="nothing has been asked"):
+        objective.fit()
+    for params, match in [
+        ({"gamma": 1.0}, "alpha is missing"),
+        ({"alpha": 1.0}, "parameters are alpha, gamma"),
+        ({"alpha": 1.0, "gamma": 1.0, "degree": 2}, "degree"),
+        ({"alpha": 1.0, "gamma": [1.0, 2.0]}, "one number"),
+        ({"alpha": -1.0, "gamma": 1.0}, "greater than 0"),
+        ({"alpha": 1.0, "gamma": np.nan}, "greater than 0"),
+        ({"alpha": [1.0, 2.0], "gamma": 1.0}, "one number"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            objective(params)
+    with pytest.raises(ValueError, match="alphas"):
+        objective.scores(gamma=1.0)
+    with pytest.raises(ValueError, match="kernel must be one of"):
+        LSSVRCV("auto").objective(X, y)(gamma=1.0, alpha=1.0, kernel="poly")
+    for settings in ({"metric": "diagonal"}, {"blend": True}):
+        with pytest.raises(ValueError, match="one model at a time"):
+            LSSVRCV(**settings).objective(X, y)
