@@ -217,18 +217,3 @@ def test_a_handful_of_columns():
     assert len(lines) == 7
     assert importance_lines({"importances": {"a": 1.0}}) == [("a", "100.00%")]
     assert importance_lines({"importances": None}) == importance_lines({}) == []
-
-
-def test_progress_of_a_metric_names_the_leader_and_no_score():
-    """Rows that teach a metric are scored by squared errors, whatever the criterion."""
-
-    class Terminal(list):
-        isatty = staticmethod(lambda: True)
-        flush = staticmethod(lambda: None)
-        write = list.append
-
-    stream = Terminal()
-    with Progress(stream, lambda score: "accuracy") as progress:
-        best = {"kernel": "rbf", "metric": "full", "round": 2, "gamma": 1.0, "alpha": 1.0}
-        progress({"done": 1, "total": 4, "best_score": -0.5, "best_params": best})
-    assert stream[0].endswith("1/4 kernels, best so far rbf, full metric, round 2")
