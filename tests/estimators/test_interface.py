@@ -26,6 +26,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.kernels import RBF, Laplacian, Linear, Matern
+from onefold.search import SearchStoppedWarning
 
 RNG = np.random.default_rng(13)
 X = RNG.standard_normal((50, 3))
@@ -161,10 +162,16 @@ def test_verbose_writes_a_line_per_width(capsys) -> None:
 
 def test_an_interrupt_in_the_callback_stops_the_search() -> None:
     def stop(event):
-        raise KeyboardInterrupt
+        if event["done"] == 3:
+            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        LSSVRCV(callback=stop).fit(X, NUMBERS)
+    with pytest.warns(
+        SearchStoppedWarning, match="interrupted; the best so far is used, and 1[01] cand"
+    ):
+        model = LSSVRCV(callback=stop, n_jobs=1).fit(X, NUMBERS)
+    assert model.search_["stopped"] == "interrupted"
+    assert len(model.search_["untried"]) == 10
+    assert len(model.history_) == 3
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, -1, None])

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV
 from onefold.approximations import ConjugateGradients, Nystroem
 from onefold.kernels import RBF
+from onefold.search import SearchStoppedWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -97,8 +98,10 @@ def test_a_callback_may_stop_the_rounds() -> None:
     def stop(event):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        LSSVRCV(**ALL, callback=stop).fit(X, Y)
+    with pytest.warns(SearchStoppedWarning, match="the search was interrupted; the best so far is used"):
+        model = LSSVRCV(**ALL, callback=stop).fit(X, Y)
+    assert model.search_["stopped"] == "interrupted"
+    assert np.isfinite(model.predict(NEW)).all()
 
 
 @pytest.mark.parametrize("rows", [None, 30])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 from onefold.kernels import RBF
-from onefold.search import Candidate, Entry, Grid, Ledger, Proposal, make_candidates, run_search
+from onefold.machine.journal import Journal
+from onefold.search import (
+    Candidate,
+    Conduct,
+    Grid,
+    Keeping,
+    Ledger,
+    Proposal,
+    make_candidates,
+    run_search,
+)
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((60, 2))
@@ -60,7 +71,7 @@ class Around:
 
 def test_a_strategy_of_two_rounds() -> None:
     strategy, events = Around(), []
-    found = run_search(strategy, scoring(), events.append)
+    found = run_search(strategy, scoring(), Conduct(events.append))
     assert strategy.seen[0]["done"] == 3
     assert [event["done"] for event in events] == [1, 2, 3, 4, 5]
     assert [event["total"] for event in events] == [3, 3, 3, 5, 5]
@@ -83,19 +94,24 @@ def test_a_strategy_of_two_rounds() -> None:
 
 @pytest.mark.parametrize("approximation", [Exact(), Nystroem(20)], ids=["exact", "nystroem"])
 @pytest.mark.parametrize("criterion", ["mse", "r2", "mape"])
-def test_a_ledger_is_gone_on_with(approximation: Any, criterion: str) -> None:
+def test_a_journal_is_gone_on_with(approximation: Any, criterion: str, tmp_path: Path) -> None:
     candidates = [candidate(g, approximation) for g in (0.1, 0.5, 2.0, 8.0)]
     whole = run_search(Grid(candidates, ALPHAS), scoring(criterion))
     for done in (1, 3, 4):
-        ledger = Ledger([c.params for c in candidates], ALPHAS, 4)
-        for entry in whole.ledger.entries[:done]:
-            ledger.append(entry)
+        path = tmp_path / f"after {done}"
+        with Journal(path) as journal:
+            journal.append({"version": "this"})
+            run_search(
+                Grid(candidates[:done], ALPHAS), scoring(criterion), Conduct(keeping=Keeping(journal))
+            )
         events: list[Any] = []
-        again = run_search(Grid(candidates, ALPHAS), scoring(criterion), events.append, ledger)
+        with Journal(path) as journal:
+            conduct = Conduct(events.append, keeping=Keeping(journal))
+            again = run_search(Grid(candidates, ALPHAS), scoring(criterion), conduct)
         assert len(events) == 4 - done
         assert (again.leader.index, again.leader.ridge) == (whole.leader.index, whole.leader.ridge)
         assert again.report == whole.report
-        assert_allclose(again.heldout, whole.heldout, rtol=1e-9, atol=1e-12)
+        assert_array_equal(again.heldout, whole.heldout)
         table, expected = again.ledger.cv_results(), whole.ledger.cv_results()
         assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
 
@@ -132,38 +148,26 @@ def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
         run_search(Grid([candidate(1.0)], [0.1, 1.0]), scoring(sometimes))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"alphas": ALPHAS * 2},
-        {"alphas": ALPHAS[:2]},
-        {"gammas": [0.1, 0.6]},
-        {"gammas": [0.1]},
-        {"criterion": "gcv"},
-        {"folds": 5},
-    ],
-)
-def test_the_ledger_of_another_search_is_refused_before_any_work(change: Any) -> None:
-    first = {"alphas": ALPHAS, "gammas": [0.1, 0.5], "criterion": "mse", "folds": 4}
-    whole = run_search(Grid([candidate(g) for g in (0.1, 0.5)], ALPHAS), scoring())
-    now = first | change
-    score = scoring(now["criterion"], now["folds"])
-    grid = Grid([candidate(g) for g in now["gammas"]], now["alphas"])
-    events: list[Any] = []
-    with pytest.raises(ValueError, match="the ledger is that of another search"):
-        run_search(grid, score, events.append, whole.ledger)
-    assert not events
-
-
-def test_a_grid_fills_in_the_cells_that_a_ledger_lacks() -> None:
+def test_a_larger_grid_fills_in_the_cells_that_a_journal_lacks(tmp_path: Path) -> None:
     candidates = [candidate(g) for g in (0.1, 0.5)]
     whole = run_search(Grid(candidates, ALPHAS), scoring())
-    ledger = Ledger([c.params for c in candidates], ALPHAS, 4)
-    known = next(entry for entry in whole.ledger.entries if entry.candidate == 1)
-    ledger.append(Entry(1, np.array([1]), known.scores[1:2], 0.0, None, {}))
-    again = run_search(Grid(candidates, ALPHAS), scoring(), None, ledger)
-    tried = {entry.candidate: entry.ridges.tolist() for entry in again.ledger.entries[1:]}
-    assert tried == {0: [0, 1, 2], 1: [0, 2]}
+    with Journal(tmp_path / "search") as journal:
+        journal.append({"version": "this"})
+        small = Grid([candidate(0.5)], ALPHAS[1:2])
+        run_search(small, scoring(), Conduct(keeping=Keeping(journal)))
+        again = run_search(Grid(candidates, ALPHAS), scoring(), Conduct(keeping=Keeping(journal)))
+    tried = [(entry.candidate, entry.ridges.tolist()) for entry in again.ledger.entries]
+    assert sorted(tried) == [(0, [0, 1, 2]), (1, [0, 2]), (1, [1])]
     expected = whole.ledger.cv_results()["mean_test_score"]
     assert_allclose(again.ledger.cv_results()["mean_test_score"], expected, rtol=1e-10)
     assert again.leader.index == whole.leader.index
+
+
+def test_parts_of_a_search_do_not_take_each_others_evaluations(tmp_path: Path) -> None:
+    with Journal(tmp_path / "search") as journal:
+        journal.append({"version": "this"})
+        events: list[Any] = []
+        for part in ("grid", "another", "grid"):
+            conduct = Conduct(events.append, keeping=Keeping(journal))
+            run_search(Grid([candidate(0.5)], ALPHAS), scoring(), conduct, part)
+    assert [event["part"] for event in events] == ["grid", "another"]

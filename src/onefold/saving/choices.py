@@ -6,6 +6,7 @@ None of the fitted attributes must be there: they came with later versions, and 
 from __future__ import annotations
 
 from numbers import Real
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from onefold.saving.rules import (
     is_text,
     maybe,
     number,
+    of_type,
     one_of,
     whole_number,
 )
@@ -50,7 +52,7 @@ PARAMETERS: dict[str, Rule] = {
     "blend": is_bool,
     "search": lambda v, e: resolve_method(v),
     "time_budget": maybe(number(above=0.0)),
-    "checkpoint": maybe(is_text),
+    "checkpoint": maybe(either(is_text, of_type(PurePath))),
 }
 
 _MEMBER: dict[str, Rule] = {

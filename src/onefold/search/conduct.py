@@ -97,10 +97,9 @@ class Conduct:
         """Warn of an early end."""
         if self.stopped is None:
             return
-        why = {
-            TIME_IS_UP: f"the search ended with its time_budget of {self._seconds:g} s",
-            INTERRUPTED: "the search was interrupted",
-        }[self.stopped]
+        why = "the search was interrupted"
+        if self.stopped == TIME_IS_UP:
+            why = f"the search ended with its time_budget of {self._seconds:g} s"
         names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]
         listed = f": {'; '.join(names)}" if 0 < len(names) <= _NAMED else ""
         many = (

@@ -44,7 +44,7 @@ def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
         "version": __version__,
         "shape": [n, d, targets],
         "rows": rows_checksum(problem.source, d),
-        "targets": _digest(to_numpy(problem.Y), task.y),
+        "targets": _digest(task.y),
         "weights": _digest(task.sample_weight, problem.root_weight, problem.alpha_unit),
         "splits": _of_splits(setup.scoring.splits),
         "approximation": described(setup.run.approximation),
@@ -70,7 +70,7 @@ def _block_checksum(block: Block, constants: Any) -> int:
         before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
         sums = np.diff(before[X.indptr])
     else:
-        bits = np.ascontiguousarray(X).view(np.uint32 if X.dtype == np.float32 else np.uint64)
+        bits = np.ascontiguousarray(X).view(f"u{X.dtype.itemsize}")
         sums = bits.astype(np.uint64, copy=False) @ constants
     return int(np.sum(_mixed(sums + numbers.astype(np.uint64) * _GOLDEN), dtype=np.uint64))
 

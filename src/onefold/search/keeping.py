@@ -20,7 +20,10 @@ from onefold.approximations import Approximation, registered
 from onefold.learned_metrics import Fitted, Round, Track
 from onefold.machine.journal import Journal, plain
 from onefold.search.candidates import Candidate
+from onefold.search.choice import Leader
 from onefold.search.ledger import Entry
+
+_LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
 
 class Keeping:
@@ -59,34 +62,25 @@ class Keeping:
                 f"{', '.join(differ)}; delete it, or use another name."
             )
 
-    # -- evaluations -----------------------------------------------------------------------------
+    def find(self, key: str) -> list[dict[str, Any]]:
+        """The records of a key, the last one first."""
+        return list(reversed(self._found.get(key, [])))
 
-    def recall(
-        self, part: str, candidate: Candidate, number: int, ridges: Any, alphas: Any
-    ) -> list[Entry]:
-        """The evaluations of a candidate, by its number, with some of the ridges, as far as known."""
-        entries, missing = [], set(np.asarray(ridges).tolist())
-        for record in reversed(self._found.get(_key(part, candidate.params, candidate.lineage), [])):
-            with _damage(self._journal):
-                places = {float(alpha): place for place, alpha in enumerate(record["alphas"])}
-                columns = [ridge for ridge in sorted(missing) if float(alphas[ridge]) in places]
-                if columns:
-                    rows = [places[float(alphas[ridge])] for ridge in columns]
-                    entries.append(_entry(record, number, columns, rows))
-                missing -= set(columns)
-        return entries
+    def append(self, record: dict[str, Any]) -> None:
+        """Keep a record, if there is a journal."""
+        if self._journal is not None:
+            self._journal.append(record)
 
-    def remember(self, part: str, candidate: Candidate, entry: Entry, alphas: Any) -> None:
-        """Keep an evaluation."""
-        if self._journal is None:
-            return
-        fields = {
-            name: value for name, value in vars(entry).items() if name not in ("candidate", "ridges")
-        }
-        key = _key(part, candidate.params, candidate.lineage)
-        self._journal.append({"key": key, "alphas": alphas[entry.ridges], **fields})
-
-    # -- learned metrics -------------------------------------------------------------------------
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Whatever goes wrong with a record becomes one sentence that says where."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            path = "the journal" if self._journal is None else self._journal.path
+            raise ValueError(
+                f"{path} is damaged ({type(error).__name__} in a record); delete it to search anew."
+            ) from error
 
     def learned(
         self, part: str, track: Track, lineage: Sequence[Any], learn: Callable[[], Round]
@@ -95,14 +89,69 @@ class Keeping:
         if self._journal is None:
             return learn()
         key = _key(f"metric of {part}", {"kernel": track.name, "metric": track.kind}, lineage)
-        for record in self._found.get(key, []):
-            with _damage(self._journal):
+        for record in self.find(key):
+            with self.reading():
                 whole, *parts = (_fitted(track, one) for one in record["metrics"])
                 return Round(track, len(lineage), whole, parts, tuple(lineage))
         found = learn()
-        metrics = [_packed(one) for one in (found.whole, *(found.parts or []))]
-        self._journal.append({"key": key, "metrics": metrics})
+        metrics = [_noted(one) for one in (found.whole, *(found.parts or []))]
+        self.append({"key": key, "metrics": metrics})
         return found
+
+
+class KeptPart:
+    """The evaluations of one part of a search.
+
+    Parameters
+    ----------
+    keeping : Keeping
+    part : str
+        Its name.
+    alphas : array
+        The ridges that its evaluations number, in the user's units.
+    """
+
+    def __init__(self, keeping: Keeping, part: str, alphas: Any) -> None:
+        self._keeping, self._part, self._alphas = keeping, part, alphas
+
+    def _key(self, candidate: Candidate) -> str:
+        return _key(self._part, candidate.params, candidate.lineage)
+
+    def recall(self, candidate: Candidate, number: int, ridges: Any) -> list[Entry]:
+        """The evaluations of a candidate, by its number, with some of the ridges, as far as known."""
+        entries, missing = [], set(np.asarray(ridges).tolist())
+        for record in self._keeping.find(self._key(candidate)):
+            with self._keeping.reading():
+                places = {float(alpha): place for place, alpha in enumerate(record["alphas"])}
+                columns = [ridge for ridge in sorted(missing) if float(self._alphas[ridge]) in places]
+                if columns:
+                    rows = [places[float(self._alphas[ridge])] for ridge in columns]
+                    entries.append(_entry(record, number, columns, rows))
+                missing -= set(columns)
+        return entries
+
+    def remember(self, candidate: Candidate, entry: Entry, leader: Leader | None) -> None:
+        """Keep an evaluation; of what leads its group, the held-out predictions too.
+
+        Not where a model or an expansion comes with them: these are made anew, all together.
+        """
+        fields = {
+            name: value for name, value in vars(entry).items() if name not in ("candidate", "ridges")
+        }
+        record = {"key": self._key(candidate), "alphas": self._alphas[entry.ridges], **fields}
+        if leader is not None and leader.heldout is not None and leader.heldout.size <= _LARGEST:
+            alone = leader.model is None and leader.expansion is None and leader.of_splits is None
+            if alone:
+                record |= {"leads": self._alphas[leader.ridge], "heldout": _packed(leader.heldout)}
+        self._keeping.append(record)
+
+    def predictions(self, candidate: Candidate, ridge: int) -> Any | None:
+        """The held-out predictions of a cell that led its group when it was evaluated."""
+        for record in self._keeping.find(self._key(candidate)):
+            if record.get("leads") == self._alphas[ridge]:
+                with self._keeping.reading():
+                    return _unpacked(record["heldout"])
+        return None
 
 
 @contextmanager
@@ -113,18 +162,6 @@ def kept_in(path: str | os.PathLike[str] | None) -> Iterator[Keeping]:
         return
     with Journal(path) as journal:
         yield Keeping(journal)
-
-
-@contextmanager
-def _damage(journal: Journal | None) -> Iterator[None]:
-    """Whatever goes wrong with a record becomes one sentence that says where."""
-    try:
-        yield
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        path = "the journal" if journal is None else journal.path
-        raise ValueError(
-            f"{path} is damaged ({type(error).__name__} in a record); delete it to search anew."
-        ) from error
 
 
 def _key(part: str, params: dict[str, Any], lineage: Sequence[Any]) -> str:
@@ -140,15 +177,22 @@ def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[i
     return Entry(number, np.asarray(columns), scores[rows], share * seconds, why, report, ranks)
 
 
-def _packed(fitted: Fitted) -> dict[str, Any]:
-    """The metric of a kernel, to the last bit."""
+def _packed(array: Any) -> dict[str, Any]:
+    """An array of float64, to the last bit."""
+    values = np.ascontiguousarray(array, dtype="<f8")
+    return {"shape": values.shape, "base64": base64.b64encode(values.tobytes()).decode("ascii")}
+
+
+def _unpacked(noted: dict[str, Any]) -> Any:
+    values = np.frombuffer(base64.b64decode(noted["base64"]), dtype="<f8")
+    return values.reshape(noted["shape"]).astype(np.float64)
+
+
+def _noted(fitted: Fitted) -> dict[str, Any]:
     kernel: Any = fitted.kernel
-    values = np.ascontiguousarray(kernel.metric.values, dtype="<f8")
-    text = base64.b64encode(values.tobytes()).decode("ascii")
-    return {"shape": values.shape, "values": text, "mean_exponent": fitted.mean_exponent}
+    return {"values": _packed(kernel.metric.values), "mean_exponent": fitted.mean_exponent}
 
 
 def _fitted(track: Track, noted: dict[str, Any]) -> Fitted:
-    values = np.frombuffer(base64.b64decode(noted["values"]), dtype="<f8").reshape(noted["shape"])
-    kernel = track.kernel.with_metric(np.array(values, dtype=np.float64))
+    kernel = track.kernel.with_metric(_unpacked(noted["values"]))
     return Fitted(kernel, float(noted["mean_exponent"]))

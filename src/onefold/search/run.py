@@ -15,6 +15,7 @@ from onefold.search.choice import Leader, choose
 from onefold.search.conduct import Conduct
 from onefold.search.constant import beats_constant
 from onefold.search.evaluate import Evaluation, Solved, evaluate, solve
+from onefold.search.keeping import KeptPart
 from onefold.search.ledger import Entry, Ledger
 from onefold.search.strategies import Proposal, Strategy
 
@@ -59,8 +60,8 @@ class SearchResult:
 class _Leaders:
     """The best cell of every group so far, with what would have to be made again if it stays so."""
 
-    def __init__(self, strategy: Strategy, scoring: Scoring, ledger: Ledger) -> None:
-        self.strategy, self._scoring, self.ledger = strategy, scoring, ledger
+    def __init__(self, strategy: Strategy, scoring: Scoring, ledger: Ledger, kept: KeptPart) -> None:
+        self.strategy, self._scoring, self.ledger, self.kept = strategy, scoring, ledger, kept
         self._ridges = scoring.problem.ridge(strategy.alphas)
         self._held: dict[tuple[Any, ...], Leader] = {}
 
@@ -71,28 +72,30 @@ class _Leaders:
         found = solve(lambda: candidate.model(len(tried)), self._scoring, tried, finish=finish)
         return proposal, found
 
-    def record(self, proposal: Proposal, found: Solved) -> Entry:
+    def record(self, proposal: Proposal, found: Solved) -> None:
         """Score what a model gave and put it into the ledger; hold on to what leads its group."""
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         report = dict(found.report)
         scores, why, ranks = evaluation.scores, evaluation.why, evaluation.ranks
         entry = Entry(*proposal, scores, found.seconds, why, report, ranks)
         self.ledger.append(entry)
-        if evaluation.has_score:
-            self._hold(proposal, evaluation)
-        return entry
+        leader = self._leader(proposal, evaluation) if evaluation.has_score else None
+        candidate = self.strategy.candidates[proposal.candidate]
+        if leader is not None:
+            self._held[candidate.group] = leader
+        self.kept.remember(candidate, entry, leader)
 
-    def _hold(self, proposal: Proposal, evaluation: Evaluation) -> None:
-        """Keep what the evaluation of a candidate has beyond its scores, if it leads its group."""
+    def _leader(self, proposal: Proposal, evaluation: Evaluation) -> Leader | None:
+        """What the evaluation of a candidate has beyond its scores, if it leads its group."""
         found = evaluation.solved
         candidate = self.strategy.candidates[proposal.candidate]
         index, ridge = self.ledger.best(self._members()[candidate.group])
-        if index != proposal.candidate:
-            return
+        if index != proposal.candidate or ridge not in proposal.ridges:
+            return None
         heldout = evaluation.heldout(self._scoring, ridge)
         # A model is kept for the final fit; of several groups' models only one would be used.
         model = found.model if len(self._members()) == 1 else None
-        self._held[candidate.group] = Leader(candidate, index, ridge, *heldout, model, found.expansion)
+        return Leader(candidate, index, ridge, *heldout, model, found.expansion)
 
     def _members(self) -> dict[tuple[Any, ...], list[int]]:
         """The numbers of each group's candidates."""
@@ -137,7 +140,10 @@ class _Leaders:
         candidate, scoring = self.strategy.candidates[index], self._scoring
         leader = self._held.get(group)
         if leader is None or leader.index != index:
-            leader = self._again(index, ridge)
+            known = self.kept.predictions(candidate, ridge)
+            leader = (
+                self._again(index, ridge) if known is None else Leader(candidate, index, ridge, known)
+            )
         elif leader.ridge != ridge:
             leader = Leader(candidate, index, ridge, model=leader.model)
         if leader.heldout is None and scoring.splits is not None:
@@ -159,7 +165,8 @@ def run_search(
     conduct = Conduct() if conduct is None else conduct
     names = [candidate.params for candidate in strategy.candidates]
     ledger = Ledger(names, strategy.alphas, scoring.n_scores, per_split=scoring.splits is not None)
-    leaders = _Leaders(strategy, scoring, ledger)
+    kept = KeptPart(conduct.keeping, part, ledger.alphas)
+    leaders = _Leaders(strategy, scoring, ledger, kept)
     proposals: list[Proposal] = []
     try:
         while proposals := strategy.propose(ledger):
@@ -183,11 +190,10 @@ def run_search(
 
 def _evaluate(proposals: list[Proposal], leaders: _Leaders, conduct: Conduct, part: str) -> None:
     """Evaluate proposals, or find them in the journal; each is known to it before the next is begun."""
-    ledger, strategy, keeping = leaders.ledger, leaders.strategy, conduct.keeping
+    ledger, strategy = leaders.ledger, leaders.strategy
     rest = []
     for number, ridges in proposals:
-        candidate = strategy.candidates[number]
-        known = keeping.recall(part, candidate, number, ridges, ledger.alphas)
+        known = leaders.kept.recall(strategy.candidates[number], number, ridges)
         for entry in known:
             ledger.append(entry)
         missing = np.setdiff1d(ridges, np.concatenate([[], *(entry.ridges for entry in known)]))
@@ -195,9 +201,8 @@ def _evaluate(proposals: list[Proposal], leaders: _Leaders, conduct: Conduct, pa
             rest.append(Proposal(number, missing))
     at_most = min(len(rest), models_side_by_side(strategy.candidates))
     for proposal, found in map_threads(leaders.solved, conduct.handed_out(rest, ledger), at_most):
-        entry = leaders.record(proposal, found)
+        leaders.record(proposal, found)
         del found  # and its predictions, before the next model makes its own
-        keeping.remember(part, strategy.candidates[proposal.candidate], entry, ledger.alphas)
         conduct.tell(ledger, part)
 
 

@@ -1,0 +1,148 @@
+"""A time budget and Ctrl-C end a search with the best so far, and say what was not tried."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onefold import LSSVCCV, LSSVRCV
+from onefold.search import SearchStoppedWarning
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((120, 3))
+Y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * RNG.standard_normal(120)
+METRIC = {"kernel": "auto", "metric": "auto", "blend": True, "cv": 3, "n_jobs": 1}
+
+
+def stopped_after(count: int, **settings: Any) -> tuple[Any, str]:
+    """A fit that is interrupted in its `count`-th evaluation, and the warning."""
+    seen: list[Any] = []
+
+    def stop(event: dict[str, Any]) -> None:
+        seen.append(event)
+        if len(seen) == count:
+            raise KeyboardInterrupt
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LSSVRCV(**settings, callback=stop).fit(X, Y)
+    told = [str(one.message) for one in caught if one.category is SearchStoppedWarning]
+    assert len(told) == 1
+    return model, told[0]
+
+
+def test_the_best_of_what_was_tried_is_used() -> None:
+    model, told = stopped_after(3, gammas=[0.01, 0.1, 1.0, 4.0, 9.0], n_jobs=1)
+    best = LSSVRCV(gammas=[0.01, 0.1, 1.0], n_jobs=1).fit(X, Y)
+    assert model.best_params_ == best.best_params_
+    assert np.array_equal(model.predict(X), best.predict(X))
+    assert np.array_equal(model.heldout_prediction_, best.heldout_prediction_)
+    assert told == (
+        "the search was interrupted; the best so far is used, and 2 candidates were not tried: "
+        "gamma=4.0; gamma=9.0."
+    )
+    assert model.search_ == {
+        "method": "grid",
+        "stopped": "interrupted",
+        "untried": [{"gamma": 4.0}, {"gamma": 9.0}],
+    }
+
+
+def test_a_time_budget_of_nothing_tries_something() -> None:
+    with pytest.warns(SearchStoppedWarning, match="ended with its time_budget of 1e-09 s"):
+        model = LSSVRCV(time_budget=1e-9, n_jobs=1).fit(X, Y)
+    assert model.search_["stopped"] == "time_budget"
+    assert len(model.history_) == 1
+    assert len(model.search_["untried"]) == 12
+
+
+def test_a_time_budget_that_is_enough_changes_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SearchStoppedWarning)
+        model = LSSVCCV(time_budget=1e6).fit(X, Y > 0)
+    assert model.search_ == {"method": "grid", "stopped": None, "untried": []}
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, "1", True, float("nan")])
+def test_what_is_no_budget(budget: Any) -> None:
+    with pytest.raises(ValueError, match="time_budget must be a number of seconds greater than 0"):
+        LSSVRCV(time_budget=budget).fit(X, Y)
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+@pytest.mark.parametrize("count", [1, 12, 20, 25, 31])
+def test_rounds_of_a_metric_are_stopped_anywhere(count: int, rows: int | None) -> None:
+    """In round 0, in later rounds, in the paths gone again and in the fits of all rows."""
+    model, told = stopped_after(count, **METRIC, metric_rows=rows)
+    assert told.startswith("the search was interrupted; the best so far is used, and ")
+    assert np.isfinite(model.predict(X)).all()
+    whole = LSSVRCV(**METRIC, metric_rows=rows).fit(X, Y)
+    assert len(model.cv_results_["params"]) <= len(whole.cv_results_["params"])
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+def test_a_budget_ends_the_rounds_of_a_metric(rows: int | None) -> None:
+    with pytest.warns(SearchStoppedWarning):
+        model = LSSVCCV(**METRIC, metric_rows=rows, time_budget=1e-9).fit(X, Y > 0)
+    assert model.score(X, Y > 0) > 0.5
+
+
+def test_a_second_interruption_ends_the_fit() -> None:
+    def always(event: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # the second part of the search hears the second one
+        LSSVRCV(**METRIC, metric_rows=50, callback=always).fit(X, Y)
+
+
+def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
+    import onefold.search.run as run
+
+    def pressed(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "solve", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        LSSVRCV(n_jobs=1).fit(X, Y)
+
+
+PROCESS = """
+import sys, time, warnings
+import numpy as np
+from onefold import LSSVRCV
+rng = np.random.default_rng(0)
+X = rng.standard_normal((600, 3))
+y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(600)
+
+def slow(event):
+    print(event["done"], flush=True)
+    time.sleep(0.05)
+
+model = LSSVRCV(gammas=np.geomspace(1e-3, 1e3, 400), callback=slow, n_jobs=int(sys.argv[1])).fit(X, y)
+print("fitted", model.search_["stopped"], len(model.history_) + len(model.search_["untried"]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_control_c_in_a_real_process(n_jobs: int) -> None:
+    call = [sys.executable, "-c", PROCESS, str(n_jobs)]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line == "4\n":
+                break
+        time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert output.splitlines()[-1] == "fitted interrupted 400"
+    assert "SearchStoppedWarning: the search was interrupted" in errors
+    assert process.returncode == 0
