@@ -3,9 +3,9 @@
 python -m benchmarks.kills            fifty kills
 python -m benchmarks.kills --quick    two of each search
 
-Every search runs in a process of its own with ``checkpoint=``, which gets SIGKILL, again and again, until
-it comes to its end. Its answer is compared with that of a search that nobody disturbed, and the journal
-is looked through for evaluations that were made twice.
+Every search runs with ``checkpoint=`` in a process of its own, which is killed (SIGKILL) again and again
+until it comes to its end. Its answer is compared with that of a search that nobody disturbed, and the
+journal is looked through for evaluations that were made twice.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
 from onefold.cli.choice import blend_lines, group_words, importance_lines
-from onefold.cli.progress import Progress
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
 from onefold.jobs import ondisk, tune_table
@@ -55,7 +54,7 @@ def test_choice_blend_and_importances_are_said_and_kept(frame, capsys):
     model = load_table_model("t-onefold/model.onefold")
     estimator = model.estimator
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
-    assert found["search"] == asked
+    assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
     assert found["best_params"] == estimator.best_params_
     assert found["kernel"] == estimator.best_params_["kernel"]
     assert f"kernel  {group_words(found['best_params'])}\n" in text.replace("   ", "  ")
@@ -151,7 +150,8 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
     model = load_table_model("t-onefold/model.onefold")
     searched = model.report["search"]
     assert note in searched.pop("note")
-    assert searched == {"kernels": [drawn], "metric": "none", "blend": False}
+    expected = {"kernels": [drawn], "metric": "none", "blend": False}
+    assert searched == {**expected, "method": "grid", "stopped": None, "untried": []}
     assert model.report["importances"] is None
     assert Path("t-onefold/search.png").exists()
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace

@@ -21,7 +21,9 @@ _KERNELS = (
 )
 _METRIC = "learned for every kernel: a weight per feature, or also how they mix (default: auto)"
 _TIME = "Ctrl-C ends the search and keeps the best so far; a second one stops at once"
-_SEARCH = "how the grid is gone through (default: grid); others than grid go with --simple or --metric none"
+_SEARCH = (
+    "how the grid is gone through (default: grid); others than grid go with --simple or --metric none"
+)
 _BUDGET = "begin nothing new after so long (90, 90s, 5m, 2h); the best so far is fitted and saved"
 _RESUME = (
     "go on where a run of the same command with --resume was stopped or killed; its journal DIR.journal "
@@ -118,7 +120,12 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add("--gammas", type=values.grid, metavar="GRID", help=gammas)
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
     add("--search", choices=values.Names(values.search_methods), default="grid", help=_SEARCH)
-    add("--approximation", choices=values.Names(values.approximations), default="auto", help=_APPROXIMATION)
+    add(
+        "--approximation",
+        choices=values.Names(values.approximations),
+        default="auto",
+        help=_APPROXIMATION,
+    )
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
@@ -174,7 +181,12 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     budget = "time budget of the automatic choice (default: 300)"
     add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)
-    add("--approximation", choices=values.Names(values.approximations), default="auto", help=_APPROXIMATION)
+    add(
+        "--approximation",
+        choices=values.Names(values.approximations),
+        default="auto",
+        help=_APPROXIMATION,
+    )
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
 

@@ -71,7 +71,7 @@ class Progress:
             self._redraw("")
 
     def _with_bar(self, text: str, done: float) -> str:
-        """The text after a bar, both within the terminal: the bar gives way first, then the text's end."""
+        """The text after a bar, within the terminal: the bar gives way first, then the text's end."""
         columns = self._columns() - 1  # the last one makes some terminals wrap
         width = min(_WIDEST, columns - len(text) - 3)
         if width < _NARROWEST:

@@ -14,7 +14,9 @@ def journal_beside(directory: Path) -> Path:
     """The journal of the results in a directory: beside it, as it is written before they are."""
     named = directory if directory.name not in ("", "..") else Path(os.path.abspath(directory))
     if not named.name:
-        raise ValueError(f"--resume keeps a journal beside the results, and {directory} has no place for it")
+        raise ValueError(
+            f"--resume keeps a journal beside the results, and {directory} has no place for it"
+        )
     return named.with_name(f"{named.name}.journal")
 
 

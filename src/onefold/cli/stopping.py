@@ -33,7 +33,7 @@ class Interrupted(BaseException):
 
 @contextmanager
 def orderly_stopping() -> Iterator[None]:
-    """Raise Interrupted on Ctrl-C, or ask a search to end, and SystemExit on SIGTERM; say so on Ctrl-C."""
+    """Ctrl-C asks a search to end or raises Interrupted, and says so; SIGTERM raises SystemExit."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
@@ -100,7 +100,7 @@ class _CtrlC:
     """What Ctrl-C does, the first time and again.
 
     Whichever of the two hears of it first, the listening thread or the main one, decides; the main
-    thread may hear only once of several. After the one that stops, others must not disturb the tidying up.
+    thread may hear only once of several. After the one that stops, no other disturbs the tidying up.
     """
 
     def __init__(self) -> None:

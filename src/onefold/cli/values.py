@@ -10,7 +10,6 @@ from typing import Literal
 
 import numpy as np
 
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -1,8 +1,8 @@
 """scikit-learn's callbacks, which came with version 1.9: the one place that knows their interface.
 
 `CallbackSupportMixin`, `with_callbacks` and the contexts are public there; `_init_callback_context` is
-private by its name, and documented for estimators of others. Older versions have none of it: then there is
-no ``set_callbacks``, and nothing is told.
+private by its name, and documented for estimators of others. Older versions have none of it: there is no
+``set_callbacks`` then, and nothing is told.
 """
 
 from __future__ import annotations

@@ -42,11 +42,11 @@ def set_up(
     sample_weight: Any = None,
     groups: Any = None,
     *,
-    decided: Approximation | None = None,
+    decided: tuple[Approximation, str] | None = None,
 ) -> Setup:
     """Check everything, split the rows and start the run of an estimator's approximation.
 
-    `decided` is what "auto" has chosen for this search before.
+    `decided` is what "auto" has chosen for this search before, and why.
     """
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
@@ -57,7 +57,7 @@ def set_up(
     if not isinstance(estimator.blend, bool | np.bool_):
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
     seed = seed_of(estimator.random_state)
-    approximation = _approximation(estimator, seed, decided)
+    approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
     if isinstance(criterion, ErrorRate) and (metric is not None or names_families(estimator.kernel)):
         criterion = criterion.smoothed()
@@ -92,19 +92,21 @@ def set_up(
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem):
-        run = approximation.start(problem, kernels, load)
+        run = approximation.start(problem, kernels, load).because(reason)
         scoring = criterion.start(problem, task, splits)
     setup = Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning)
     method.check(setup)
     return setup
 
 
-def _approximation(estimator: Any, seed: int | None, decided: Approximation | None) -> Approximation:
-    """The estimator's approximation, its random choices seeded; or what "auto" has come to before."""
+def _approximation(
+    estimator: Any, seed: int | None, decided: tuple[Approximation, str] | None
+) -> tuple[Approximation, str | None]:
+    """The estimator's approximation, its random choices seeded; or what "auto" has come to, and why."""
     found = resolve_approximation(estimator.approximation)
     if decided is not None and isinstance(found, Auto):
         return decided
-    return found if seed is None else found.seeded(seed)
+    return (found if seed is None else found.seeded(seed)), None
 
 
 def metric_rows(n: int) -> int:

@@ -1,4 +1,4 @@
-"""Who is told of a search's progress: the standard error stream, a function, scikit-learn's callbacks."""
+"""Who is told of a search's progress: the screen, a function, scikit-learn's callbacks."""
 
 from __future__ import annotations
 

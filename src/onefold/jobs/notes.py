@@ -24,7 +24,9 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     if search["stopped"] is None:
         return None
     why = {"time_budget": "ended with its time budget"}.get(search["stopped"], "was interrupted")
-    untried = [", ".join(f"{name} {_short(value)}" for name, value in one.items()) for one in search["untried"]]
+    untried = [
+        ", ".join(f"{name} {_short(value)}" for name, value in one.items()) for one in search["untried"]
+    ]
     if not untried:
         return f"the search {why}; what would have followed was not tried"
     count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"

@@ -2,7 +2,7 @@ r"""How long a part of a search will still take, from its own pace:
 
     left = (seconds since the part began) / (evaluations since) · (evaluations to come)
 
-What a journal knew costs nothing and is not counted. Rounds that nobody has proposed yet are not, either.
+What a journal knew costs nothing and is not counted; nor are rounds that nobody has proposed yet.
 """
 
 from __future__ import annotations
