@@ -14,7 +14,6 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
 from onefold.cli.choice import blend_lines, group_words, importance_lines
-from onefold.cli.progress import Progress
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
 from onefold.jobs import ondisk, tune_table
@@ -55,7 +54,7 @@ def test_choice_blend_and_importances_are_said_and_kept(frame, capsys):
     model = load_table_model("t-onefold/model.onefold")
     estimator = model.estimator
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
-    assert found["search"] == asked
+    assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
     assert found["best_params"] == estimator.best_params_
     assert found["kernel"] == estimator.best_params_["kernel"]
     assert f"kernel  {group_words(found['best_params'])}\n" in text.replace("   ", "  ")
@@ -151,7 +150,8 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
     model = load_table_model("t-onefold/model.onefold")
     searched = model.report["search"]
     assert note in searched.pop("note")
-    assert searched == {"kernels": [drawn], "metric": "none", "blend": False}
+    expected = {"kernels": [drawn], "metric": "none", "blend": False}
+    assert searched == {**expected, "method": "grid", "stopped": None, "untried": []}
     assert model.report["importances"] is None
     assert Path("t-onefold/search.png").exists()
 
@@ -217,18 +217,3 @@ def test_a_handful_of_columns():
     assert len(lines) == 7
     assert importance_lines({"importances": {"a": 1.0}}) == [("a", "100.00%")]
     assert importance_lines({"importances": None}) == importance_lines({}) == []
-
-
-def test_progress_of_a_metric_names_the_leader_and_no_score():
-    """Rows that teach a metric are scored by squared errors, whatever the criterion."""
-
-    class Terminal(list):
-        isatty = staticmethod(lambda: True)
-        flush = staticmethod(lambda: None)
-        write = list.append
-
-    stream = Terminal()
-    with Progress(stream, lambda score: "accuracy") as progress:
-        best = {"kernel": "rbf", "metric": "full", "round": 2, "gamma": 1.0, "alpha": 1.0}
-        progress({"done": 1, "total": 4, "best_score": -0.5, "best_params": best})
-    assert stream[0].endswith("1/4 kernels, best so far rbf, full metric, round 2")

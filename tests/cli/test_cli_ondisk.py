@@ -100,3 +100,17 @@ def test_json_stays_one_line(frame, little_memory, capsys):
     out, err = capsys.readouterr()
     assert err == ""
     assert json.loads(out)
+
+
+def test_rows_on_disk_can_be_gone_on_with(frame, little_memory, capsys):
+    command = ["tune", "t.csv", "--target", "y", "--drop", "label", "--id", "id", *SMALL, "--json"]
+    assert main([*command, "--resume", "--time-budget", "1e-6"]) == 0
+    assert json.loads(capsys.readouterr().out)["search"]["stopped"] == "time_budget"
+    assert Path("t-onefold.journal").exists()
+    assert main([*command, "--resume", "--force"]) == 0
+    on = json.loads(capsys.readouterr().out)
+    assert main([*command, "--force"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert on["search"]["stopped"] is None
+    for name in ("best_params", "best_score", "heldout", "approximation"):
+        assert on[name] == whole[name]

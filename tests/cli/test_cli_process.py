@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,40 +42,6 @@ def test_help(capsys):
     for argv in (["--help"], ["tune", "--help"], ["predict", "--help"], ["demo", "--help"]):
         assert main(argv) == 0
         assert "usage: onefold" in capsys.readouterr().out
-
-
-STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize(
-    ("number", "code", "last"), [(signal.SIGINT, 130, STOPPED), (signal.SIGTERM, 143, "")]
-)
-def test_interruption_leaves_nothing_behind(tmp_path, number, code, last, jobs):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1200, 3))
-    np.savez(tmp_path / "t.npz", X=X, y=X[:, 0] * X[:, 1])
-    process = subprocess.Popen(
-        [*ONEFOLD, "tune", "t.npz", "--gammas", "2^-15:2^9:5000", "--jobs", jobs],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    assert "1200 rows" in process.stderr.readline()  # it has begun
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "t-onefold").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.5)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == code
-    assert out == ""
-    assert err.endswith(last)
-    assert "Traceback" not in err
-    assert [p.name for p in tmp_path.iterdir()] == ["t.npz"]
 
 
 def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
@@ -170,13 +135,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal_is_redrawn_and_wiped():
+def test_progress_on_a_terminal_is_redrawn_and_wiped(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
     with Progress(stream, lambda score: f"{score:.1f}!") as progress:
-        progress({"done": 1, "total": 4, "best_score": 0.5})
-        progress({"done": 4, "total": 4, "best_score": 0.7})
+        progress({"done": 1, "total": 4, "best_score": 0.5, "part": "grid", "seconds": 2.0})
+        progress({"done": 4, "total": 4, "best_score": 0.7, "part": "grid", "seconds": 9.0})
     first, last, wiped = stream.getvalue().split("\r")[1:4]
-    assert first == "[███████·····················] 1/4 kernels, best so far 0.5!"
+    assert first == "[███████·····················] 1/4 kernels, 6 s left, best so far 0.5!"
     assert last.startswith("[" + "█" * 28 + "] 4/4 kernels, best so far 0.7!")
     assert wiped.strip() == ""
     assert "\n" not in stream.getvalue()
@@ -188,8 +154,38 @@ def test_progress_in_a_log_is_sparse(monkeypatch):
     stream = io.StringIO()
     with Progress(stream, str) as progress:
         for done in (1, 2, 3):
-            progress({"done": done, "total": 3, "best_score": 1.0})
-    assert stream.getvalue() == "onefold: 2/3 kernels, best so far 1.0\n"
+            progress({"done": done, "total": 3, "best_score": 1.0, "part": "rounds", "seconds": done})
+    assert stream.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far 1.0\n"
+
+
+@pytest.mark.parametrize("columns", [1, 5, 20, 40, 70, 80, 200])
+def test_progress_never_wraps(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Terminal()
+    event = {"total": 433, "best_score": 0.5, "part": "paths gone again", "seconds": 100.0}
+    event["best_params"] = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
+    with Progress(stream, lambda score: f"accuracy {score}") as progress:
+        for done in (1, 300, 433):
+            progress({**event, "done": done})
+    lines = stream.getvalue().split("\r")
+    assert max(map(len, lines)) < max(columns, 2)
+    assert any("█" in line for line in lines) == (columns >= 200)
+
+
+def test_progress_names_the_score_only_where_it_is_that_of_the_criterion():
+    event = {"done": 1, "total": 2, "best_score": 0.5, "seconds": 1.0, "best_params": {}}
+    rounds = {"kernel": "rbf", "metric": "full", "round": 1}
+    for part, params, ours, words in [
+        ("rounds", rounds, False, "best so far rbf, full metric, round 1"),
+        ("rounds", rounds, True, "best so far rbf, full metric, round 1, 0.5!"),
+        ("all rows", rounds, False, "best so far rbf, full metric, round 1, 0.5!"),
+        ("433 rows", {"gamma": 1.0}, False, "433 rows: 1/2 kernels, 1 s left, best so far 0.5!"),
+    ]:
+        stream = Terminal()
+        Progress(stream, lambda score: f"{score}!", rounds_score=ours)(
+            {**event, "part": part, "best_params": params}
+        )
+        assert stream.getvalue().endswith(words)
 
 
 def test_grids():
@@ -199,6 +195,15 @@ def test_grids():
     for bad in ("", "0", "-1", "x", "1:2", "1:2:0", "1:2:3:4", "nan", "inf", "2^x", "-2^0.5"):
         with pytest.raises(argparse.ArgumentTypeError):
             values.grid(bad)
+
+
+def test_durations():
+    assert [values.duration(text) for text in ("90", "90s", "5m", "2h", " 0.5h")] == [
+        90.0, 90.0, 300.0, 7200.0, 1800.0,
+    ]  # fmt: skip
+    for bad in ("", "s", "0", "-1", "nan", "inf", "1e400", "5d", "5 minutes"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            values.duration(bad)
 
 
 def test_powers_of_two_are_shown_as_such():

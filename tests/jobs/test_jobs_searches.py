@@ -12,6 +12,7 @@ from onefold.jobs import Settings
 from onefold.jobs.importances import column_importances
 from onefold.jobs.measures import heldout_measures
 from onefold.jobs.searches import Search, search_of
+from onefold.search.methods import METHODS, FullGrid
 from onefold.tables import Preparation
 
 
@@ -139,3 +140,15 @@ def test_indicators_count_for_their_column():
     assert column_importances(None, preparation) is None
     sparse = Preparation(sparse_kept=np.array([3, 8]), sparse_scale=np.ones(2))
     assert column_importances(np.array([0.25, 0.75]), sparse) == {"feature 8": 0.75, "feature 3": 0.25}
+
+
+def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
+    """Refused in the words of the command line; what they can do is for them to say."""
+    monkeypatch.setitem(METHODS, "elsewhere", FullGrid)
+    for given in ({}, {"metric": "full"}, {"kernel": "rbf"}):
+        with pytest.raises(ValueError, match=r"--search elsewhere .* add --simple or --metric none"):
+            searched(search="elsewhere", **given)
+    assert searched(search="elsewhere", simple=True).plain
+    assert searched(search="elsewhere", metric="none").metric is None
+    assert searched(search="elsewhere", cv="loo").metric is None
+    assert searched(search="elsewhere", on_disk=True).plain

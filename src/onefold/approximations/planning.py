@@ -199,8 +199,7 @@ class Auto(Approximation):
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         chosen, reason = self._choice(problem, kernels, load)
-        run = chosen.start(problem, kernels, load)
-        return replace(run, reason=reason, report={"chosen": reason})
+        return chosen.start(problem, kernels, load).because(reason)
 
     def _choice(
         self, problem: Problem, kernels: Sequence[Kernel], load: Workload

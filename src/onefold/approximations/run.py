@@ -78,6 +78,12 @@ class Run:
             return [replace(self, approximation=found[0])]
         return [replace(self, approximation=variant, params=variant.variant_params) for variant in found]
 
+    def because(self, reason: str | None) -> Run:
+        """The same, and its reports say why it was chosen; None changes nothing."""
+        if reason is None:
+            return self
+        return replace(self, reason=reason, report={"chosen": reason})
+
     def with_ridges(self, count: int) -> Run:
         """The same where so many μ are asked of each model."""
         return replace(self, load=replace(self.load, alphas=count))

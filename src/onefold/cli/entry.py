@@ -1,12 +1,12 @@
 """The entry point: run a command, and turn whatever goes wrong into one line and an exit code.
 
-====  =======================================================
-0     done
+====  ==============================================================
+0     done, also where the first Ctrl-C ended the search of ``tune``
 1     internal error (a traceback) or not enough memory
 2     wrong usage or unusable input (one line on stderr)
 130   interrupted with Ctrl-C; no file is left half-written
 143   stopped with SIGTERM; likewise
-====  =======================================================
+====  ==============================================================
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from onefold.cli.parser import build_parser
-from onefold.cli.stopping import orderly_stopping
+from onefold.cli.stopping import Interrupted, orderly_stopping
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except SystemExit as finished:  # --help, --version, SIGTERM
         return int(finished.code or 0)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         return _fail("interrupted; no file is left half-written", 130)
     except BrokenPipeError:
         # Whoever read our output has enough of it. Python flushes once more when it exits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +12,8 @@ from pathlib import Path
 from onefold.machine.replacing import replacing
 
 MODEL_NAME = "model.onefold"
+# A process of another machine is not known here, by its number or at all.
+_STAGE = f".onefold-{platform.node() or 'here'}-"
 
 
 def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
@@ -55,9 +58,10 @@ def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
         _refuse_directory(directory / name)
     made = [place for place in (directory, *directory.parents) if not place.exists()]
-    stage = directory / f".onefold-{os.getpid()}"
+    stage = directory / f"{_STAGE}{os.getpid()}"
     try:
         _make(directory, stage)
+        _tidy_up_after_the_killed(directory)
         yield stage
         for name in names:
             if (stage / name).exists():
@@ -91,6 +95,26 @@ def _make(directory: Path, stage: Path) -> None:
         raise ValueError(
             f"can't write to {directory} ({error.strerror}); choose another --out"
         ) from error
+
+
+def _tidy_up_after_the_killed(directory: Path) -> None:
+    """Remove the stages of processes of this machine that did not live to do it themselves."""
+    for stage in directory.glob(f"{_STAGE}*"):
+        number = stage.name.removeprefix(_STAGE)
+        if number.isascii() and number.isdigit() and not _lives(int(number)):
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    if os.name != "posix":  # where to ask would be to interrupt it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _refuse_directory(path: Path) -> None:

@@ -20,6 +20,15 @@ _KERNELS = (
     "matern52, polynomial, linear (default: auto)"
 )
 _METRIC = "learned for every kernel: a weight per feature, or also how they mix (default: auto)"
+_TIME = "Ctrl-C ends the search and keeps the best so far; a second one stops at once"
+_SEARCH = (
+    "how the grid is gone through (default: grid); others than grid go with --simple or --metric none"
+)
+_BUDGET = "begin nothing new after so long (90, 90s, 5m, 2h); the best so far is fitted and saved"
+_RESUME = (
+    "go on where a run of the same command with --resume was stopped or killed; its journal DIR.journal "
+    "is removed once the whole search is done and saved"
+)
 _EXAMPLES = """\
 examples:
   onefold demo
@@ -72,6 +81,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_tune_columns(parser.add_argument_group("columns"))
     add_table_options(parser)
     _add_tune_search(parser.add_argument_group("search"))
+    _add_tune_time(parser.add_argument_group("time", _TIME))
     add = parser.add_argument_group("output").add_argument
     files = "gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)"
     add("--out", metavar="DIR", type=values.path, help=files)
@@ -109,10 +119,22 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     gammas = "as 0.1,1,10 or 2^-15:2^9:13; relative to the mean distance of the rows unless --simple"
     add("--gammas", type=values.grid, metavar="GRID", help=gammas)
     add("--alphas", type=values.grid, metavar="GRID", help="as 0.1,1,10 or 2^-15:2^5:11")
-    add("--approximation", choices=values.Approximations(), default="auto", help=_APPROXIMATION)
+    add("--search", choices=values.Names(values.search_methods), default="grid", help=_SEARCH)
+    add(
+        "--approximation",
+        choices=values.Names(values.approximations),
+        default="auto",
+        help=_APPROXIMATION,
+    )
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
+
+
+def _add_tune_time(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--time-budget", type=values.duration, metavar="SECONDS", help=_BUDGET)
+    add("--resume", action="store_true", help=_RESUME)
 
 
 def _add_choices(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -159,7 +181,12 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--targets", type=values.positive_int, metavar="N", help="classes (default: counted)")
     budget = "time budget of the automatic choice (default: 300)"
     add("--seconds", type=values.positive_int, default=300, metavar="N", help=budget)
-    add("--approximation", choices=values.Approximations(), default="auto", help=_APPROXIMATION)
+    add(
+        "--approximation",
+        choices=values.Names(values.approximations),
+        default="auto",
+        help=_APPROXIMATION,
+    )
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
 

@@ -7,18 +7,22 @@ import sys
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.report import result_json, result_text
+from onefold.cli.resuming import journal_beside, useful_journal
+from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Job, Settings, prepared, run_job
 from onefold.jobs.folds import few_rows_note
-from onefold.tables import TableError, TableSource
+from onefold.search.learning import FIRST_ROWS
+from onefold.tables import TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
@@ -28,18 +32,19 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     quiet = arguments.quiet or arguments.json
     source = open_asked(arguments)
-    settings = _settings(arguments, source)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
+    journal = journal_beside(directory) if arguments.resume else None
+    settings = _settings(arguments, source, journal)
     outputs = [directory / name for name in OUTPUT_NAMES]
     refuse_existing(outputs, arguments.force, inputs=[arguments.table])
-    with staged_directory(directory, RESULT_NAMES) as stage:
+    with useful_journal(journal), staged_directory(directory, RESULT_NAMES) as stage:
         with prepared(source, settings, stage) as job:
             for note in [] if quiet else _notes(job, arguments.table.name):
                 print(f"onefold: {note}", file=sys.stderr)
-            words = partial(score_words, job.criterion)
-            with Progress(None if quiet else sys.stderr, words) as progress:
-                model = run_job(job, progress)
+            model = _followed(job, None if quiet else sys.stderr)
         write_results(model, stage)
+    if journal is not None:
+        _close_journal(journal, model, quiet)
     no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
@@ -56,14 +61,32 @@ def default_directory(table: Path) -> str:
     return f"{Path(name).stem}-onefold"
 
 
-def _settings(arguments: argparse.Namespace, source: TableSource) -> Settings:
+def _followed(job: Job, stream: TextIO | None) -> TableModel:
+    """Run the job; progress goes to a stream, and Ctrl-C keeps the best so far."""
+    words = partial(score_words, job.criterion)
+    every_row = job.X.shape[0] <= FIRST_ROWS
+    with Progress(stream, words, rounds_score=every_row) as progress, best_kept(progress) as callback:
+        return run_job(job, callback)
+
+
+def _close_journal(journal: Path, model: TableModel, quiet: bool) -> None:
+    """Remove the journal of a whole search; that of one that ended early can be gone on with."""
+    if model.report["search"]["stopped"] is None:
+        journal.unlink(missing_ok=True)
+    elif not quiet:
+        kept = f"{journal} is kept: the same command with --force goes on from here"
+        print(f"onefold: {kept}", file=sys.stderr)
+
+
+def _settings(arguments: argparse.Namespace, source: TableSource, journal: Path | None) -> Settings:
     target = arguments.target or source.default_target
     if target is None:
         raise TableError(
             f"name the column to predict with --target COL; the columns are {listing(source.names)}"
         )
-    options = {item.name: getattr(arguments, item.name) for item in fields(Settings)}
-    settings = Settings(**{**options, "target": target})
+    names = {item.name for item in fields(Settings)} - {"checkpoint"}
+    options = {name: getattr(arguments, name) for name in names}
+    settings = Settings(**{**options, "target": target, "checkpoint": journal})
     settings.check_columns(source)
     return settings
 

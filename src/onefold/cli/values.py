@@ -10,17 +10,34 @@ from typing import Literal
 
 import numpy as np
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
-class Approximations:
-    """The names of the approximations that can choose a model, looked up when they are asked for."""
+
+class Names:
+    """Names to choose from, looked up when they are asked for."""
+
+    def __init__(self, look_up: Callable[[], list[str]]) -> None:
+        self._look_up = look_up
 
     def __iter__(self) -> Iterator[str]:
-        from onefold.approximations import registered
-
-        return (name for name, kind in registered().items() if kind.selects)
+        return iter(self._look_up())
 
     def __contains__(self, name: object) -> bool:
-        return name in list(self)
+        return name in self._look_up()
+
+
+def approximations() -> list[str]:
+    """The approximations that can choose a model."""
+    from onefold.approximations import registered
+
+    return [name for name, kind in registered().items() if kind.selects]
+
+
+def search_methods() -> list[str]:
+    """The ways to go through a grid."""
+    from onefold.search.methods import METHODS
+
+    return list(METHODS)
 
 
 def grid(text: str) -> list[float]:
@@ -69,6 +86,20 @@ def seed(text: str) -> int:
     value = whole_number(text)
     if value >= 2**32:
         raise argparse.ArgumentTypeError(f"'{text}' is too large for a seed (below 2^32)")
+    return value
+
+
+def duration(text: str) -> float:
+    """Seconds: ``90``, ``90s``, ``5m`` or ``2h``."""
+    number, unit = text.strip(), 1.0
+    if number[-1:] in _UNITS:
+        number, unit = number[:-1], _UNITS[number[-1:]]
+    try:
+        value = float(number) * unit
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no duration: give seconds, or as in 90s, 5m, 2h")
     return value
 
 

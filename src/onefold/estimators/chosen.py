@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, ClassVar, Self
 
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.objective import Objective
 from onefold.estimators.setting_up import set_up
+from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_budget, check_rows
 from onefold.machine.warning import warn_user
 from onefold.search import (
@@ -46,7 +47,7 @@ _FREE = {
 }
 
 
-class Chosen(KernelMachine):
+class Chosen(CallbackSupportMixin, KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
@@ -118,6 +119,7 @@ class Chosen(KernelMachine):
         """The criterion as it was given, or the default."""
         return self._default_criterion if self.criterion is None else self.criterion
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
 
@@ -137,10 +139,13 @@ class Chosen(KernelMachine):
             For grouped splitters.
         """
         with kept_in(self.checkpoint) as keeping:
-            conduct = Conduct(self._tell, seconds=check_budget(self.time_budget), keeping=keeping)
+            telling = Telling(self)
+            conduct = Conduct(telling, seconds=check_budget(self.time_budget), keeping=keeping)
             setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
-            keeping.begin(lambda: fingerprint(setup, self._decisive()))
+            keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.reason)
             trust = self._trust(setup) if self.check else None
+            tasks = Tasks(self, X, y, sample_weight, evaluations=setup.evaluations)
+            telling.tasks = tasks
             with self._threads(setup.problem):
                 searched = self._search(setup, conduct)
                 conduct.report()
@@ -151,6 +156,7 @@ class Chosen(KernelMachine):
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if setup.learning is None and conduct.stopped is None:
             self._warn_of_edges(searched.edges)
+        tasks.end()
         return self
 
     def objective(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Objective:
@@ -253,12 +259,3 @@ class Chosen(KernelMachine):
                 "approximation, or select exactly on a subsample."
             )
         return found.as_dict()
-
-    def _tell(self, event: dict[str, Any]) -> None:
-        """Progress, to whoever wants it."""
-        if self.verbose:
-            best = "none yet" if event["best_score"] is None else f"{event['best_score']:.6g}"
-            line = f"{event['done']}/{event['total']} kernels, best score {best} {event['best_params']}"
-            sys.stderr.write(f"[{type(self).__name__}] {line}\n")
-        if self.callback is not None:
-            self.callback(event)

@@ -13,6 +13,7 @@ import numpy as np
 
 from onefold.estimators.families import Family, families_of, family_kernels, names_families
 from onefold.estimators.setting_up import candidate_kernels, set_up
+from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_alphas
 from onefold.search import (
     Candidate,
@@ -68,13 +69,13 @@ class Objective:
         with kept_in(own.checkpoint) as keeping:
             self._setup = set_up(own, X, y, sample_weight, groups, decided=keeping.decided)
             self._whose = {} if own.checkpoint is None else fingerprint(self._setup, own._decisive())
-            keeping.begin(lambda: self._whose)
+            keeping.begin(lambda: self._whose, self._setup.run.reason)
         self._trust = own._trust(self._setup) if own.check else None
         scoring = self._setup.scoring
         self._ledger = Ledger.of(scoring)
         self._candidates: list[Candidate] = []
         self._numbers: dict[tuple[Any, ...], list[int]] = {}
-        self._conduct = Conduct(own._tell)
+        self._conduct = Conduct(Telling(own))
         self._lock = RLock()
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
@@ -165,7 +166,7 @@ class Objective:
     def _kept(self) -> Iterator[Keeping]:
         """The journal, open for one evaluation: others may use it in between."""
         with kept_in(self._estimator.checkpoint) as keeping:
-            keeping.begin(lambda: self._whose)
+            keeping.begin(lambda: self._whose, self._setup.run.reason)
             yield keeping
 
     def _best(self) -> tuple[int, int]:

@@ -42,11 +42,11 @@ def set_up(
     sample_weight: Any = None,
     groups: Any = None,
     *,
-    decided: Approximation | None = None,
+    decided: tuple[Approximation, str] | None = None,
 ) -> Setup:
     """Check everything, split the rows and start the run of an estimator's approximation.
 
-    `decided` is what "auto" has chosen for this search before.
+    `decided` is what "auto" has chosen for this search before, and why.
     """
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
@@ -55,7 +55,7 @@ def set_up(
     method = resolve_method(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))
     seed = seed_of(estimator.random_state)
-    approximation = _approximation(estimator, seed, decided)
+    approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
     if isinstance(criterion, ErrorRate) and (metric is not None or names_families(estimator.kernel)):
         criterion = criterion.smoothed()
@@ -85,7 +85,7 @@ def set_up(
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem):
-        run = approximation.start(problem, kernels, load)
+        run = approximation.start(problem, kernels, load).because(reason)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: one.start(problem, task, splits) for name, one in others}
     select = estimator.select
@@ -96,12 +96,14 @@ def set_up(
     return setup
 
 
-def _approximation(estimator: Any, seed: int | None, decided: Approximation | None) -> Approximation:
-    """The estimator's approximation, its random choices seeded; or what "auto" has come to before."""
+def _approximation(
+    estimator: Any, seed: int | None, decided: tuple[Approximation, str] | None
+) -> tuple[Approximation, str | None]:
+    """The estimator's approximation, its random choices seeded; or what "auto" has come to, and why."""
     found = resolve_approximation(estimator.approximation)
     if decided is not None and isinstance(found, Auto):
         return decided
-    return found if seed is None else found.seeded(seed)
+    return (found if seed is None else found.seeded(seed)), None
 
 
 def check_parameters(estimator: Any, criteria: int) -> None:

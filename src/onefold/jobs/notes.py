@@ -8,13 +8,34 @@ from onefold.jobs.criterion import shown
 from onefold.jobs.leaks import leak_note
 from onefold.search import edges
 
+_NAMED = 6  # candidates that were not tried are named, if they are no more
+
 
 def notes_of(report: dict[str, Any], estimator: Any, target: str) -> list[str]:
     """Sentences about the held-out score, the columns and the grid; empty if all is well."""
-    notes = [constant_note(report), edge_note(estimator)]
+    notes = [stopped_note(report["search"]), constant_note(report), edge_note(estimator)]
     if report["suspicious_columns"]:
         notes.append(leak_note(report["suspicious_columns"], target))
     return [note for note in notes if note is not None]
+
+
+def stopped_note(search: dict[str, Any]) -> str | None:
+    """Why a search ended early, and what it has not tried."""
+    if search["stopped"] is None:
+        return None
+    why = {"time_budget": "ended with its time budget"}.get(search["stopped"], "was interrupted")
+    untried = [
+        ", ".join(f"{name} {_short(value)}" for name, value in one.items()) for one in search["untried"]
+    ]
+    if not untried:
+        return f"the search {why}; what would have followed was not tried"
+    count = f"{len(untried)} candidate{'s were' if len(untried) > 1 else ' was'} not tried"
+    listed = f" ({'; '.join(untried)})" if all(untried) and len(untried) <= _NAMED else ""
+    return f"the search {why}, and {count}{listed}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def constant_note(report: dict[str, Any]) -> str | None:
@@ -38,7 +59,8 @@ def constant_note(report: dict[str, Any]) -> str | None:
 
 def edge_note(estimator: Any) -> str | None:
     """A warning if the best value lies at the end of a grid, beyond which there may be better."""
-    if estimator.metric is not None:  # rounds try a few cells each: their ends are no ends of a grid
+    # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
+    if estimator.metric is not None or estimator.search_["stopped"] is not None:
         return None
     at_edge = [edge.split()[1] for edge in edges(estimator.cv_results_, estimator.best_index_)]
     if not at_edge:

@@ -19,7 +19,7 @@ from onefold.jobs.measures import heldout_measures, kept_score
 from onefold.jobs.notes import notes_of
 from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
 from onefold.jobs.settings import Settings
-from onefold.search import GridEdgeWarning
+from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.tables import TableModel, TableSource, open_table, rows_of_frame
 
 Callback = Callable[[Mapping[str, Any]], None]
@@ -84,6 +84,9 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         "check": settings.check,
         "cv": job.cv,
         "criterion": job.criterion,
+        "search": settings.search,
+        "time_budget": settings.time_budget,
+        "checkpoint": settings.checkpoint,
         "n_jobs": settings.jobs,
         "callback": callback,
     }
@@ -96,11 +99,12 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
     with warnings.catch_warnings():
         # Folds that lack a class are spoken of once, in words, before the search.
         warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
-        warnings.simplefilter("ignore", GridEdgeWarning)  # a note in the report says so
+        warnings.simplefilter("ignore", GridEdgeWarning)  # notes in the report say so
+        warnings.simplefilter("ignore", SearchStoppedWarning)
         estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
         seconds = time.perf_counter() - begin
-        # The callback has done its work and a model file has no room for code.
-        estimator.set_params(callback=None)
+        # Both have done their work, and a model file has no room for code.
+        estimator.set_params(callback=None, checkpoint=None)
         report = _report(job, estimator, suspicious, seconds)
     target, task = settings.target, job.target.task
     return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
@@ -113,7 +117,7 @@ def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> 
         "task_reason": job.target.reason,
         "rows": int(job.X.shape[0]),
         "features": int(job.X.shape[1]),
-        "search": job.search.as_plain(),
+        "search": job.search.as_plain() | estimator.search_,
         "kernel": estimator.kernel_,
         "cv": job.cv_words,
         "criterion": job.criterion,

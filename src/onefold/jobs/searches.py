@@ -56,6 +56,16 @@ class Search:
 
 def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False) -> Search:
     """What the settings mean for such rows; refuse what does not go together."""
+    found = _search_of(settings, sparse, on_disk)
+    if settings.search != "grid" and found.metric is not None:
+        raise ValueError(
+            f"--search {settings.search} goes through a grid of kernels as they are, and a metric is "
+            "learned in rounds of its own; add --simple or --metric none, or leave --search out"
+        )
+    return found
+
+
+def _search_of(settings: Settings, sparse: bool, on_disk: bool) -> Search:
     named = settings.kernel_names()
     kernels = {name: _kernel(name) for name in named if name != AUTO}
     _check_widths(settings, kernels)

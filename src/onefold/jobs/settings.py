@@ -5,8 +5,11 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from onefold.estimators.validation import check_budget
+from onefold.search import resolve_method
 from onefold.tables import TableRows, TableSource
 from onefold.tables.target import TargetKind
 
@@ -29,7 +32,8 @@ class Settings:
     `kernel`, `metric` and `blend` are None where nothing is said: a blend of the automatic kernels in
     learned metrics, as far as the other settings allow (:mod:`onefold.jobs.searches`). `kernel` is
     "auto", a name, or several as a list or with commas. `simple` is the plain search of one kernel;
-    `gammas` are absolute there and relative to the mean distance of the rows everywhere else.
+    `gammas` are absolute there and relative to the mean distance of the rows everywhere else. `search`,
+    `time_budget` and `checkpoint` are those of the estimators.
     """
 
     target: str
@@ -51,8 +55,11 @@ class Settings:
     class_weight: Literal["balanced"] | None = None
     gammas: list[float] | None = None
     alphas: list[float] | None = None
+    search: str = "grid"
     approximation: str = "auto"
     check: bool = False
+    time_budget: float | None = None
+    checkpoint: str | Path | None = None
     jobs: int | None = None
     seed: int = 0
 
@@ -80,6 +87,8 @@ class Settings:
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if not isinstance(self.kernel, str | list | tuple | None):
             raise ValueError(f"kernel must be a name or a list of names; got {self.kernel!r}")
+        resolve_method(self.search)
+        check_budget(self.time_budget)
         names = self.kernel_names()
         for name in names:
             if name not in KERNELS and names != ["auto"]:

@@ -25,6 +25,8 @@ from onefold.search.entry import Entry
 
 _LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
+_WHY = "reason"
+
 
 class Keeping:
     """A search's view of its journal; without one, nothing is kept and nothing is found."""
@@ -36,26 +38,30 @@ class Keeping:
             self._found.setdefault(str(record.get("key")), []).append(record)
 
     @property
-    def decided(self) -> Approximation | None:
-        """The approximation that the journal's search runs with; None where it has not begun."""
+    def decided(self) -> tuple[Approximation, str] | None:
+        """The approximation of the journal's search, and why that one; None where it has not begun."""
         if self._journal is None or not self._journal.records:
             return None
-        noted: Any = self._journal.records[0].get("approximation")
+        first = self._journal.records[0]
+        noted: Any = first.get("approximation")
         try:
-            return registered()[noted["name"]](**noted["settings"])
+            return registered()[noted["name"]](**noted["settings"]), str(first.get(_WHY, ""))
         except (TypeError, ValueError, LookupError):  # one with arrays; `begin` will compare
             return None
 
-    def begin(self, fingerprint: Callable[[], dict[str, Any]]) -> None:
-        """Note whose search this is, or raise if it is not the one that the journal was begun with."""
+    def begin(self, fingerprint: Callable[[], dict[str, Any]], reason: str = "") -> None:
+        """Note whose search this is, or raise if it is not the one that the journal was begun with.
+
+        `reason` is why its approximation was chosen, which makes no difference.
+        """
         if self._journal is None:
             return
         own = {name: plain(value) for name, value in fingerprint().items()}
         if not self._journal.records:
-            self._journal.append(own)
+            self._journal.append(own | {_WHY: reason})
             return
-        noted = self._journal.records[0]
-        differ = sorted(name for name in own.keys() | noted.keys() if own.get(name) != noted.get(name))
+        noted, names = self._journal.records[0], own.keys() | self._journal.records[0].keys()
+        differ = sorted(name for name in names - {_WHY} if own.get(name) != noted.get(name))
         if differ:
             raise ValueError(
                 f"{self._journal.path} is the journal of another search, which differs in "
