@@ -65,8 +65,8 @@ class Run:
 
     @property
     def at_once(self) -> int:
-        """How many of its models may run side by side: one on a device, which has its own threads."""
-        if self.problem.on_device:
+        """How many of its models may run side by side: one on a device or on Dask's workers."""
+        if self.problem.on_device or self.problem.remote:
             return 1
         n, d, targets = self.problem.shape
         return self.approximation.at_once(n, d, targets, self.load)

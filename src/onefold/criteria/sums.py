@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from onefold.criteria.base import (
 from onefold.heldout import HeldoutBlock, Splits, heldout_blocks
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
+from onefold.rows import Rows, rows_of
 
 _PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
 _HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
@@ -77,6 +79,24 @@ class _Compared(NamedTuple):
     tested: Array | None
 
 
+def _sums_and_misses(criterion: SumCriterion, values: Array, truth: Array, weight: Array) -> Array:
+    """The sums of some rows and the count of μ without finite predictions: (μ, terms + 1)."""
+    xp, sums = namespace(values), criterion.sums(values, truth, weight)
+    missing = ~xp.all(xp.isfinite(values), axis=(1, 2))
+    return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
+
+
+@dataclass(frozen=True)
+class TermSums:
+    """Predictions (μ, rows, targets) and the columns beside them, truth and weight, to their sums."""
+
+    criterion: SumCriterion
+
+    def __call__(self, predictions: Array, beside: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _sums_and_misses(self.criterion, predictions, beside[:, :-1], beside[:, -1])
+
+
 class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
@@ -93,6 +113,7 @@ class SumScoring(Scoring):
         ]
         self._each_row = splits.leave_one_out and len(splits) > 1
         self._compared: dict[bool, list[_Compared]] = {}
+        self._carrier: Rows | None = None
 
     def answers(self, model: Model, alphas: Any) -> Answers:
         scores = self.criterion.from_model(model, self.splits, alphas)
@@ -102,7 +123,8 @@ class SumScoring(Scoring):
         # What a model that is let go has predicted cannot be had again.
         hold = not model.keep or 8 * len(alphas) * math.prod(self.problem.Y.shape) <= _HELD
         with np.errstate(over="ignore", invalid="ignore"):
-            means, finite = self._means(model, alphas, held if hold else None)
+            apart = None if hold or not self.problem.remote else self._sums_apart(model, alphas)
+            means, finite = apart or self._means(model, alphas, held if hold else None)
             scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
         return ScoredAnswers(finite, held, scores, ranks)
 
@@ -118,7 +140,22 @@ class SumScoring(Scoring):
                 found = self._piece_sums(piece, truth, weight)
                 totals[part] = found if totals[part] is None else self._joined(totals[part], found)
         xp = namespace(totals[0])
-        found = to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1))
+        return self._divided(to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1)))
+
+    def _sums_apart(self, model: Model, alphas: Any) -> tuple[Any, Any] | None:
+        """The same from sums that are made where the rows are; None where the model has none."""
+        if self._carrier is None:
+            weight = self.task.sample_weight
+            given = np.ones(self.problem.n) if weight is None else weight
+            truth = to_numpy(self.criterion.truth(self.problem, self.task))
+            beside = np.concatenate([truth, given[:, None]], axis=1)
+            self._carrier = rows_of(self.problem.X, beside, None, self.problem.device)
+        parts = self.splits.left_out, self.splits.tests
+        totals = model.heldout_sums(*parts, alphas, TermSums(self.criterion), self._carrier)
+        return None if totals is None else self._divided(np.stack(totals, axis=1))
+
+    def _divided(self, found: Any) -> tuple[Any, Any]:
+        """Means and finiteness from sums (μ, scores, terms + 1)."""
         sums, misses = found[..., :-1], found[..., -1]
         if not self._each_row:
             sums = sums / np.array([weight.sum() for weight in self._weights])[None, :, None]
@@ -126,12 +163,10 @@ class SumScoring(Scoring):
 
     def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
         """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
-        xp = namespace(values)
-        finite = xp.isfinite(values)
-        if self._each_row:  # the mean over one row is its term
-            sums, missing = self.criterion.terms(values, truth), ~xp.all(finite, axis=2)
-        else:
-            sums, missing = self.criterion.sums(values, truth, weight), ~xp.all(finite, axis=(1, 2))
+        if not self._each_row:
+            return _sums_and_misses(self.criterion, values, truth, weight)
+        xp, sums = namespace(values), self.criterion.terms(values, truth)  # of one row: its mean
+        missing = ~xp.all(xp.isfinite(values), axis=2)
         return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
 
     def _joined(self, one: Array, two: Array) -> Array:

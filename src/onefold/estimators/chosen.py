@@ -49,6 +49,7 @@ class Chosen(KernelMachine):
         blend: bool = False,
         check: bool = False,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -69,6 +70,7 @@ class Chosen(KernelMachine):
         self.blend = blend
         self.check = check
         self.device = device
+        self.client = client
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

@@ -13,10 +13,12 @@ from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegre
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
+from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.validation import check_alphas, check_kernel_matrix, check_rows
 from onefold.kernels import resolve_gamma, resolve_kernel
+from onefold.rows import opened
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
@@ -36,6 +38,7 @@ class _Given(KernelMachine):
         metric: str | None = None,
         max_rounds: int = 3,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -48,6 +51,7 @@ class _Given(KernelMachine):
         self.metric = metric
         self.max_rounds = max_rounds
         self.device = device
+        self.client = client
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -69,6 +73,9 @@ class _Given(KernelMachine):
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
             approximation = approximation.seeded(seed)
+        refuse_approximation(self, X, approximation)
+        y, sample_weight = self._in_memory(y, sample_weight)
+        X = opened(X, self.client)
         problem, _ = self._problem(X, y, sample_weight)
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
@@ -151,7 +158,10 @@ class LSSVC(KernelClassifier, _Given):
         Multiplies the weight of each row by that of its class.
     device : str, torch device or None, default=None
         Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
-        as NumPy arrays. None computes where X is.
+        as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
+    client : dask.distributed.Client or None, default=None
+        Whose workers work on rows of a Dask array or dataframe, which then stay there; None is the
+        current client, or else threads. It needs a basis model: ``approximation="nystroem"``.
     random_state : int, RandomState, Generator or None, default=None
         Of landmarks and other random choices of the approximation; None leaves them to its own settings,
         which are fixed too.
@@ -195,6 +205,7 @@ class LSSVC(KernelClassifier, _Given):
         max_rounds: int = 3,
         class_weight: Any = None,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -208,6 +219,7 @@ class LSSVC(KernelClassifier, _Given):
             metric=metric,
             max_rounds=max_rounds,
             device=device,
+            client=client,
             random_state=random_state,
             n_jobs=n_jobs,
         )
@@ -221,7 +233,7 @@ class LSSVR(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -240,7 +252,7 @@ class KernelRidge(KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.

@@ -62,6 +62,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         in all rows. A class of weight 0 is neither trained on nor scored.
     device : str, torch device or None, default=None
         Move the rows there, as in :class:`LSSVC`.
+    client : dask.distributed.Client or None, default=None
+        As in :class:`LSSVC`.
     random_state : int, RandomState, Generator or None, default=None
         Of the landmarks, of other random choices of the approximation, of the rows that metrics are
         learned from, and of the subsample that `check` looks at; None leaves them to fixed settings.
@@ -135,6 +137,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         check: bool = False,
         class_weight: Any = None,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -156,6 +159,7 @@ class LSSVCCV(KernelClassifier, Chosen):
             blend=blend,
             check=check,
             device=device,
+            client=client,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -170,7 +174,7 @@ class LSSVRCV(KernelRegressor, Chosen):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, approximation, cv, refit, metric, max_rounds, metric_rows,
-    blend, check, device, random_state, n_jobs, verbose, callback
+    blend, check, device, client, random_state, n_jobs, verbose, callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str or scorer, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -197,7 +201,7 @@ class KernelRidgeCV(KernelRegressor, Chosen):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, refit, metric, max_rounds,
-    metric_rows, blend, check, device, random_state, n_jobs, verbose, callback
+    metric_rows, blend, check, device, client, random_state, n_jobs, verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes

@@ -20,11 +20,13 @@ from onefold.estimators.families import (
     names_families,
     relative_widths,
 )
+from onefold.estimators.lazy import refuse_approximation, refuse_search
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
+from onefold.rows import opened
 from onefold.search.planning import Size, learned_load
 from onefold.search.setup import Learning, Setup
 
@@ -44,6 +46,10 @@ def set_up(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: An
         raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
     if not isinstance(estimator.blend, bool | np.bool_):
         raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    refuse_approximation(estimator, X, approximation)
+    refuse_search(X, criterion, estimator.cv, estimator.refit)
+    y, sample_weight, groups = estimator._in_memory(y, sample_weight, groups)
+    X = opened(X, getattr(estimator, "client", None))
     seed = seed_of(estimator.random_state)
     if seed is not None:
         approximation = approximation.seeded(seed)

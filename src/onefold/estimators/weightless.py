@@ -20,7 +20,7 @@ def without_weightless(
 ) -> tuple[Problem, Task, Any]:
     """The problem, its task and its weights without the rows of weight 0."""
     rows = np.flatnonzero(weight > 0)
-    left = problem.rows(rows, precomputed=precomputed)
+    left = problem.within(rows, precomputed=precomputed)
     given = None if task.sample_weight is None else task.sample_weight[rows]
     X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
     task = replace(task, X=X, y=task.y[rows], sample_weight=given)
@@ -46,7 +46,7 @@ def heldout_of_weightless(candidate: Candidate, ridge: float, splits: Splits, X:
         aside = [(np.setdiff1d(np.arange(n), problem.kept), np.empty(0, dtype=np.intp))]
     for rows, out in aside:
         train = np.delete(np.arange(problem.n), out)
-        part = problem.rows(train, precomputed=precomputed).about_its_mean()
+        part = problem.within(train, precomputed=precomputed).about_its_mean()
         model = run.on(part).model(candidate.kernel_without(out))
         block = take_rows(X, rows)
         if precomputed:
