@@ -57,7 +57,7 @@ def refuse_search(X: Any, criterion: Criterion, cv: Any, refit: str) -> None:
             "the criterion needs all held-out rows, or the whole smoother, in one place, and rows of "
             'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".'
         )
-    if isinstance(cv, str) or isinstance(cv, LeaveOneOut):
+    if isinstance(cv, str | LeaveOneOut):
         raise ValueError(
             "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5."
         )

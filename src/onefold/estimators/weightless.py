@@ -12,7 +12,10 @@ from onefold.criteria import Task
 from onefold.heldout import Splits
 from onefold.kernels import Precomputed
 from onefold.linalg import take_rows, to_numpy
+from onefold.machine.spans import spans
 from onefold.search import Candidate
+
+_AT_ONCE = 2**17  # rows of weight 0 that are predicted together
 
 
 def without_weightless(
@@ -48,11 +51,12 @@ def heldout_of_weightless(candidate: Candidate, ridge: float, splits: Splits, X:
         train = np.delete(np.arange(problem.n), out)
         part = problem.within(train, precomputed=precomputed).about_its_mean()
         model = run.on(part).model(candidate.kernel_without(out))
-        block = take_rows(X, rows)
-        if precomputed:
-            block = take_rows(block.T, part.kept).T
-        values = part.restore(model.expansion(ridge)).predict(block)
-        np.add.at(total, rows, to_numpy(values))
+        expansion = part.restore(model.expansion(ridge))
+        for some in spans(len(rows), _AT_ONCE):  # rows of Dask are fetched
+            block = take_rows(X, rows[some])
+            if precomputed:
+                block = take_rows(block.T, part.kept).T
+            np.add.at(total, rows[some], to_numpy(expansion.predict(block)))
         np.add.at(count, rows, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / count[:, None]

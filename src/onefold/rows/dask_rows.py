@@ -3,8 +3,8 @@ r"""Rows on Dask's workers: a pass maps partitions to what they leave, and a tre
     partition p  →  Σ over its blocks, group by group          on a worker, in the order of the rows
     ((0 + 1) + (2 + 3)) + …                                     on workers, in the order of partitions
 
-The shape of the tree depends on the number of partitions alone, never on who finished first. Every task is
-a pure function of the partition and of what the graph holds beside it (targets, √weights, groups), so
+The shape of the tree depends on the number of partitions alone, never on who finished first. Every task
+is a pure function of the partition and of what the graph holds beside it (targets, √weights, groups), so
 that Dask makes again whatever is lost with a worker; no task knows where it runs.
 """
 
@@ -56,12 +56,13 @@ class DaskRows(Rows):
 
     def map(
         self,
-        function: BlockFunction,
+        function: Any,
         groups: Groups | None = None,
         *,
         wanted: Collection[int] | None = None,
         at_most: int | None = None,
     ) -> Iterator[tuple[int, Any, Any]]:
+        """As for any rows, of a `BlockFunction`."""
         lazy = self._tasks(_mapped, function, groups, wanted, at_most)
         for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
             check_stop()
@@ -134,7 +135,13 @@ class _Settings:
     def __init__(
         self, dtype: Any, count: int, wanted: frozenset[int] | None, device: Any, alone: bool
     ) -> None:
-        self.dtype, self.count, self.wanted, self.device, self.alone = dtype, count, wanted, device, alone
+        self.dtype, self.count, self.wanted, self.device, self.alone = (
+            dtype,
+            count,
+            wanted,
+            device,
+            alone,
+        )
 
 
 def _moved(local: Any, start: int) -> Any:

@@ -1,7 +1,7 @@
 r"""Where Dask runs the tasks of a fit: on the workers of a client, or on threads of this process.
 
-Only Dask's public interface is used, and it is imported when it is needed. Waiting is bounded: a scheduler
-that is gone for half a minute ends the fit with one sentence.
+Only Dask's public interface is used, and it is imported when it is needed. Waiting is bounded: a
+scheduler that is gone for half a minute ends the fit with one sentence.
 """
 
 from __future__ import annotations
@@ -89,8 +89,9 @@ class Cluster(Runner):
             return list(self.client.compute(list(lazy)))
 
     def _results(self, futures: list[Any]) -> list[Any]:
-        from distributed import CancelledError, KilledWorker, wait
+        import distributed
 
+        wait: Any = distributed.wait
         seen = time.monotonic()
         try:
             while True:
@@ -102,14 +103,14 @@ class Cluster(Runner):
                         seen = time.monotonic()
                     elif time.monotonic() - seen > _PATIENCE:
                         raise _lost() from None
-        except CancelledError as error:
+        except distributed.CancelledError as error:
             if self.client.status != "running":
                 raise _lost() from error
             raise RuntimeError(
                 f"Dask has cancelled or lost rows that it cannot make again ({error!s:.120}); give a "
                 "collection that Dask can compute again, not scattered data."
             ) from error
-        except KilledWorker as error:
+        except distributed.KilledWorker as error:
             raise RuntimeError(
                 f"workers died again and again on the same partition ({error!s:.120}); use smaller "
                 "partitions, fewer landmarks, or workers with more memory."
@@ -126,8 +127,8 @@ class Cluster(Runner):
 
 def _lost() -> ConnectionError:
     return ConnectionError(
-        "the connection to the Dask scheduler is lost, and with it what was under way; start the cluster "
-        "and fit again: with checkpoint=... a search goes on where it stopped."
+        "the connection to the Dask scheduler is lost, and with it what was under way; start the "
+        "cluster and fit again: with checkpoint=... a search goes on where it stopped."
     )
 
 

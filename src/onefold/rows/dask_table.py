@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -81,17 +82,15 @@ class DaskTable:
 
     def pieces(self) -> list[tuple[int, slice, Any | None]]:
         """(partition, the numbers of its rows in this table, which of its rows they are or None)."""
-        ends = np.cumsum(self.lengths)
-        starts = ends - self.lengths
-        cuts = np.concatenate([[0], ends]) if self._kept is None else None
-        if self._kept is not None:
-            cuts = np.searchsorted(self._kept, np.concatenate([starts, ends[-1:]]))
-        found = []
-        for number, (start, stop) in enumerate(zip(cuts[:-1], cuts[1:])):
+        kept, starts = self._kept, np.concatenate([[0], np.cumsum(self.lengths)])
+        cuts = starts if kept is None else np.searchsorted(kept, starts)
+        found: list[tuple[int, slice, Any | None]] = []
+        for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
+            own = None
+            if kept is not None and stop - start < self.lengths[number]:
+                own = kept[start:stop] - starts[number]
             if stop > start:
-                whole = self._kept is None or stop - start == self.lengths[number]
-                kept = None if whole else self._kept[start:stop] - starts[number]
-                found.append((number, slice(int(start), int(stop)), kept))
+                found.append((number, slice(start, stop), own))
         return found
 
     def __getitem__(self, index: Any) -> Any:
@@ -132,7 +131,7 @@ class DaskTable:
         total = Moments(0, 0.0, 0.0)
         for moments in self.runner.each(lazy):
             total = total.joined(Moments(*moments))
-        return total.squares / max(1, total.count)
+        return total.squares / max(1, total.size)
 
     def example(self) -> Any:
         """One row of zeros as the user gives rows, for whoever looks at the names of the columns."""

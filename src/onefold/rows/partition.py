@@ -113,9 +113,9 @@ def _text_column(dtypes: Any, where: str) -> str | None:
     for name, dtype in dtypes.items():
         if not is_numeric_dtype(dtype) or is_complex_dtype(dtype):
             return (
-                f"column {name!r} {where} holds text or other values that are no real numbers ({dtype}); "
-                "encode it as numbers first, for example with sklearn.preprocessing.OneHotEncoder, or "
-                "leave it out."
+                f"column {name!r} {where} holds text, or other values that are no real numbers "
+                f"({dtype}); encode it as numbers first, for example with "
+                "sklearn.preprocessing.OneHotEncoder, or leave it out."
             )
     return None
 
@@ -148,23 +148,23 @@ def picked_rows(rows: Any, index: Any, dtype: Any) -> Any:
 class Moments(NamedTuple):
     """Number, mean and squared deviations from it of some numbers."""
 
-    count: int
+    size: int
     mean: float
     squares: float
 
     def joined(self, other: Moments) -> Moments:
         """Those of both sets of numbers."""
-        count = self.count + other.count
-        if not count:
+        size = self.size + other.size
+        if not size:
             return self
         apart = other.mean - self.mean
-        share = other.count / count
-        squares = self.squares + other.squares + apart * apart * self.count * share
-        return Moments(count, self.mean + apart * share, squares)
+        share = other.size / size
+        squares = self.squares + other.squares + apart * apart * self.size * share
+        return Moments(size, self.mean + apart * share, squares)
 
 
 def moments_of(rows: Any, kept: Any | None) -> Moments:
-    """Of all entries of the rows that count, in float64."""
+    """Of all entries of the rows that size, in float64."""
     part, total = Partition(rows, kept, np.float64), Moments(0, 0.0, 0.0)
     for run in _runs(part):
         block = part[run]

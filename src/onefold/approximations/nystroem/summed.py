@@ -23,9 +23,9 @@ from onefold.approximations.nystroem.basis import (
     landmark_coefficients,
 )
 from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.approximations.nystroem.heldout_sums import HeldoutSums
 from onefold.approximations.problem import Problem
 from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
-from onefold.approximations.nystroem.heldout_sums import HeldoutSums
 from onefold.machine.threads import limit_blas
 from onefold.rows import Block, Groups, Rows
 from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
@@ -177,7 +177,9 @@ class SummedModel(BasisModel):
                 for group in members:
                     owners[group].append(part)
             own = [[judges[part] for part in parts_here] for parts_here in owners]
-            found = carrier.sums(HeldoutSums(self.design, own, terms), groups, at_most=self.design.threads)
+            found = carrier.sums(
+                HeldoutSums(self.design, own, terms), groups, at_most=self.design.threads
+            )
         totals: list[Any] = [0.0] * parts
         for parts_here, sums in zip(owners, found):
             for part, values in zip(parts_here, sums.values):
