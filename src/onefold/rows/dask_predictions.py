@@ -11,7 +11,7 @@ import numpy as np
 from onefold.linalg import to_numpy
 from onefold.machine.spans import spans
 from onefold.machine.threads import limit_blas, use_threads
-from onefold.rows.dask_table import whole_rows
+from onefold.rows.dask_table import is_frame, whole_rows
 from onefold.rows.moving import to_device
 
 _ROWS = 2**16  # predicted at once
@@ -55,7 +55,7 @@ class Predicted:
 
 def lazily(X: Any, predicted: Predicted) -> Any:
     """A Dask array for a Dask array; a series or a dataframe of the same divisions for a dataframe."""
-    if hasattr(X, "divisions"):
+    if is_frame(X):
         import pandas
 
         like = pandas.Series if predicted.columns is None else pandas.DataFrame

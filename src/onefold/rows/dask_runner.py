@@ -96,7 +96,8 @@ class Cluster(Runner):
         try:
             while True:
                 try:
-                    wait(futures, timeout=_LOOK)
+                    with self.client.as_current():
+                        wait(futures, timeout=_LOOK)
                     return list(self.client.gather(futures))
                 except TimeoutError:
                     if self.client.status == "running":

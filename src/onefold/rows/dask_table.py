@@ -9,6 +9,7 @@ neither does anything drawn by them.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -94,6 +95,8 @@ class DaskTable:
         return found
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
+            index = index[0]
         if isinstance(index, slice):
             index = np.arange(self.shape[0])[index]
         index = np.asarray(index)
@@ -174,23 +177,27 @@ def opened(X: Any, client: Any = None) -> Any:
 
 def _partitions(X: Any) -> tuple[list[Any], list[Any] | None, int]:
     """Lazy handles to the partitions in the order of their rows, the columns' names and number."""
-    if hasattr(X, "columns") and hasattr(X, "divisions"):
+    if is_frame(X):
         names = list(X.columns)
         return list(X.to_delayed()), names, len(names)
-    if hasattr(X, "chunks"):
-        if X.ndim != 2:
-            raise ValueError(
-                f"X must have two dimensions, rows and features; got a Dask array of {X.ndim}."
-            )
-        X = whole_rows(X)
-        return list(X.to_delayed().ravel()), None, int(X.shape[1])
-    raise ValueError(
-        f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions or a dask.dataframe."
-    )
+    X = whole_rows(X)
+    return list(X.to_delayed().ravel()), None, int(X.shape[1])
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a dataframe of Dask; its module is there if X is one."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(X, frames.DataFrame)
 
 
 def whole_rows(X: Any) -> Any:
-    """A Dask array of two dimensions with every row in one chunk."""
+    """A Dask array of two dimensions with every row in one chunk; raise if X is none."""
+    arrays = sys.modules.get("dask.array")
+    if arrays is None or not isinstance(X, arrays.Array) or X.ndim != 2:
+        raise ValueError(
+            f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and features, "
+            "or a dask.dataframe."
+        )
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 

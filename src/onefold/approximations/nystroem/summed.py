@@ -182,8 +182,8 @@ class SummedModel(BasisModel):
             )
         totals: list[Any] = [0.0] * parts
         for parts_here, sums in zip(owners, found):
-            for part, values in zip(parts_here, sums.values):
-                totals[part] = totals[part] + values
+            for number, part in enumerate(parts_here):
+                totals[part] = totals[part] + sums.values[number]
         return totals
 
     def _heldout_by_block(self, rows: Any, mu: Any) -> Array:
