@@ -86,7 +86,7 @@ def compare(n: int, m: int, partitions: int, turns: int) -> tuple[Row, str]:
     y = targets(X)
     with (
         distributed.LocalCluster(
-            _WORKERS, threads_per_worker=1, processes=True, dashboard_address=None
+            _WORKERS, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

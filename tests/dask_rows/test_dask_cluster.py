@@ -24,7 +24,7 @@ CHUNKS = (90, 3)
 @pytest.fixture(scope="module")
 def client():
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as it,
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0") as it,
         distributed.Client(it, set_as_default=False) as client,
     ):
         yield client
@@ -73,6 +73,10 @@ def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed,
     here, there = model().fit(table.X, table.y), model(client=client).fit(lazy, table.y)
     assert len(list(tmp_path.iterdir())) > 20
     assert_same_search(here, there, table.X)
+    calm = model(n_jobs=1).fit(da.from_array(table.X, chunks=CHUNKS), table.y)  # threads, nobody dies
+    for key in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(calm.cv_results_[key], there.cv_results_[key])
+    np.testing.assert_array_equal(calm.expansion_.coef, there.expansion_.coef)
 
 
 def test_a_worker_that_is_killed_with_what_it_holds_changes_nothing(table, client, summed):
