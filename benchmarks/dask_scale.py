@@ -75,7 +75,7 @@ def on_workers(client: Any, lazy: Any, y: Any, m: int) -> tuple[float, float, LS
         return usage()[0] + sum(one[0] for one in client.run(usage).values())
 
     start, before = time.perf_counter(), spent()
-    fitted = search(m, client=client, n_jobs=1).fit(lazy, y)
+    fitted = search(m, client=client, n_jobs=_WORKERS).fit(lazy, y)
     return time.perf_counter() - start, spent() - before, fitted
 
 

@@ -66,7 +66,9 @@ def assert_same_search(one, other, X, rtol: float = 1e-8) -> None:
     scores = [model.cv_results_["mean_test_score"] for model in (one, other)]
     np.testing.assert_allclose(*scores, rtol=0, atol=rtol * scale)
     assert one.best_params_ == other.best_params_
-    np.testing.assert_allclose(one.heldout_prediction_, other.heldout_prediction_, rtol=0, atol=rtol * 10)
+    np.testing.assert_allclose(
+        one.heldout_prediction_, other.heldout_prediction_, rtol=0, atol=rtol * 10
+    )
     if hasattr(one, "decision_function"):
         np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=rtol * 10)
     else:

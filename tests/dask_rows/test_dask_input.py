@@ -140,7 +140,9 @@ def test_large_values(table):
 
 
 @pytest.mark.parametrize(
-    "approximation", ["exact", "circulant", "toeplitz", "grid", "cg", Nystroem(9, predict="rows")], ids=str
+    "approximation",
+    ["exact", "circulant", "toeplitz", "grid", "cg", Nystroem(9, predict="rows")],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
 def test_other_approximations_are_refused_before_any_work(table, approximation, kind):

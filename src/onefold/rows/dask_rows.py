@@ -109,24 +109,25 @@ class DaskRows(Rows):
 
     def _sides(self) -> list[Any]:
         """Targets, √weights and the numbers of the kept rows of every partition; they travel once."""
-        if self._beside is None:
-            held = require_dask().delayed(_held)
-            Y, root = self._Y, self._root
-            lazy = [
-                held(None if Y is None else Y[rows], None if root is None else root[rows], kept)
-                for _, rows, kept in self._pieces
-            ]
-            self._beside = self._table.runner.held(lazy)
-        return self._beside
+        with self._lock:
+            if self._beside is None:
+                held, Y, root = require_dask().delayed(_held), self._Y, self._root
+                lazy = [
+                    held(None if Y is None else Y[rows], None if root is None else root[rows], kept)
+                    for _, rows, kept in self._pieces
+                ]
+                self._beside = self._table.runner.held(lazy)
+            return self._beside
 
     def _labels(self, groups: Groups) -> list[Any]:
         """The groups of every partition's rows; they travel once for the same groups."""
-        if self._labelled is None or self._labelled[0] is not groups:
-            held = require_dask().delayed(_held)
-            small = groups.label.astype(np.min_scalar_type(max(1, groups.count)))
-            lazy = [held(small[rows]) for _, rows, _ in self._pieces]
-            self._labelled = groups, self._table.runner.held(lazy)
-        return self._labelled[1]
+        with self._lock:
+            if self._labelled is None or self._labelled[0] is not groups:
+                held = require_dask().delayed(_held)
+                small = groups.label.astype(np.min_scalar_type(max(1, groups.count)))
+                lazy = [held(small[rows]) for _, rows, _ in self._pieces]
+                self._labelled = groups, self._table.runner.held(lazy)
+            return self._labelled[1]
 
 
 class _Settings:

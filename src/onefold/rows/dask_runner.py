@@ -10,7 +10,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from onefold.machine.spans import spans
 from onefold.machine.threads import thread_budget
@@ -41,6 +41,9 @@ def is_dask(X: Any) -> bool:
 class Runner(ABC):
     """Runs lazy values; what it is given is a graph that can be run again."""
 
+    at_once: ClassVar[int] = 1
+    """Models that the caller may work on side by side, each with a thread of its own."""
+
     @abstractmethod
     def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
         """The values in their order, a few on their way at a time."""
@@ -64,7 +67,9 @@ class Threads(Runner):
 
 
 class Cluster(Runner):
-    """The workers of a client of ``dask.distributed``."""
+    """The workers of a client of ``dask.distributed``; they pass over rows while a model is solved."""
+
+    at_once = 2
 
     def __init__(self, client: Any) -> None:
         self.client = client

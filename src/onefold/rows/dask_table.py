@@ -13,6 +13,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -56,13 +57,14 @@ class DaskTable:
         self.shape = (int(self.lengths.sum()), features)
         self._kept: Any | None = None
         self._fetched: OrderedDict[bytes, Any] = OrderedDict()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def _like(self) -> DaskTable:
         other = object.__new__(DaskTable)
-        other.__dict__.update(self.__dict__, _fetched=OrderedDict())
+        other.__dict__.update(self.__dict__, _fetched=OrderedDict(), _lock=Lock())
         return other
 
     def astype(self, dtype: Any) -> DaskTable:
@@ -102,11 +104,12 @@ class DaskTable:
         index = np.asarray(index)
         index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         key = index.tobytes()
-        found = self._fetched.get(key)
-        if found is None:
-            found = self._fetched[key] = self._fetch(index)
-            while sum(array.nbytes for array in self._fetched.values()) > _REMEMBERED:
-                self._fetched.popitem(last=False)
+        with self._lock:
+            found = self._fetched.get(key)
+            if found is None:
+                found = self._fetched[key] = self._fetch(index)
+                while sum(array.nbytes for array in self._fetched.values()) > _REMEMBERED:
+                    self._fetched.popitem(last=False)
         return found.copy()
 
     def _fetch(self, index: Any) -> Any:
@@ -195,8 +198,8 @@ def whole_rows(X: Any) -> Any:
     arrays = sys.modules.get("dask.array")
     if arrays is None or not isinstance(X, arrays.Array) or X.ndim != 2:
         raise ValueError(
-            f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and features, "
-            "or a dask.dataframe."
+            f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and "
+            "features, or a dask.dataframe."
         )
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
