@@ -25,7 +25,7 @@ def lazy(X, chunks):
 
 
 @pytest.mark.parametrize(
-    ("kind", "chunks"), zip([LSSVRCV, KernelRidgeCV] * 2, CHUNKS), ids=lambda one: str(one)[:20]
+    ("kind", "chunks"), list(zip([LSSVRCV, KernelRidgeCV] * 2, CHUNKS)), ids=lambda one: str(one)[:20]
 )
 def test_regression(table, landmarks, training, chunks, kind):
     model = kind(approximation=landmarks, **GRID)
@@ -139,6 +139,24 @@ def test_learned_metric_and_blend(table, landmarks, rows):
     assert [one["kernel"] for one in here.blend_] == [one["kernel"] for one in there.blend_]
     weights = [[one["weight"] for one in model.blend_] for model in (here, there)]
     np.testing.assert_allclose(*weights, atol=1e-7)
+
+
+def test_a_metric_at_given_hyper_parameters(table, landmarks):
+    options = {"approximation": landmarks, "gamma": 0.5, "metric": "full", "max_rounds": 1}
+    here = LSSVR(**options).fit(table.X, table.y, table.weight)
+    there = LSSVR(**options).fit(lazy(table.X, CHUNKS[2]), table.y, table.weight)
+    np.testing.assert_allclose(here.metric_, there.metric_, atol=1e-8)
+    np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
+
+
+def test_families_of_a_classifier(table, landmarks, summed, monkeypatch):
+    monkeypatch.setattr(sums, "_HELD", 0)
+    options = {"kernel": "auto", "approximation": landmarks, "blend": True}
+    options |= {"gammas": [1.0, 3.0], "alphas": [0.1, 1.0]}
+    here = LSSVCCV(**options).fit(table.X, table.labels)
+    there = LSSVCCV(**options).fit(lazy(table.X, CHUNKS[2]), table.labels)
+    assert_same_search(here, there, table.X)
+    assert here.kernel_ == there.kernel_
 
 
 def test_trust_check_runs(table, landmarks):

@@ -88,7 +88,7 @@ def test_lazy_predictions_of_arrays(table):
     assert many.predict(X).shape == (700, 2)
     np.testing.assert_allclose(many.predict(X).compute(), many.predict(table.X))
     bad = da.from_array(np.where(np.arange(700)[:, None] == 650, np.nan, table.X), chunks=(300, 3))
-    with pytest.raises(ValueError, match="partition 2 of X: .*NaN"):
+    with pytest.raises(ValueError, match=r"partition 2 of X: .*NaN"):
         many.predict(bad).compute()
 
 
