@@ -14,7 +14,7 @@ ROOT = Path(onefold.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
 LIBRARIES = re.compile(
-    r"^\s*(?:from|import) (?:torch|cupy|triton|numba|array_api_compat)\b", re.MULTILINE
+    r"^\s*(?:from|import) (?:torch|cupy|triton|numba|array_api_compat|dask|distributed)\b", re.MULTILINE
 )
 
 

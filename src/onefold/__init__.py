@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SparseLSSVR,
     )
     from onefold.estimators.planning import plan
+    from onefold.rows.parquet import open_parquet
     from onefold.saving import load, save
     from onefold.trust_check.check import trust
 
@@ -36,6 +37,7 @@ __all__ = [
     "SparseLSSVR",
     "__version__",
     "load",
+    "open_parquet",
     "plan",
     "save",
     "trust",
@@ -44,6 +46,7 @@ __all__ = [
 # Importing onefold costs nothing until one of its names is used.
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
+    "open_parquet": "onefold.rows.parquet",
     "plan": "onefold.estimators.planning",
     "save": "onefold.saving",
     "trust": "onefold.trust_check.check",

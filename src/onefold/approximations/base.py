@@ -26,6 +26,7 @@ from onefold.kernels import Kernel
 from onefold.linalg import Array, free_memory_beside
 from onefold.machine.memory import require_memory, require_of
 from onefold.machine.speed import Speed
+from onefold.rows import Rows
 from onefold.smoothers import Smoother
 
 
@@ -62,6 +63,23 @@ class Model(ABC):
         """
         for number, values in enumerate(self.heldout(parts, alphas)):
             yield number, slice(None), values
+
+    def heldout_sums(
+        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any, terms: Any, carrier: Rows
+    ) -> list[Array] | None:
+        """Sums over the held-out rows of each split, made where rows are; None where that is not here.
+
+        Parameters
+        ----------
+        left_out, tests : sequences of int arrays
+            The rows that each part is trained without, and those of them that its sum is over.
+        alphas : array
+        terms : function
+            Of predictions (μ, rows, targets) and of what `carrier` has beside these rows.
+        carrier : Rows
+            The rows with what predictions are compared with as targets.
+        """
+        return None
 
     def heldout_squared_error(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
@@ -113,6 +131,11 @@ class Approximation(ABC):
             raise ValueError(
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
+            )
+        if problem.remote and not self.streams:
+            raise ValueError(
+                f"{self!r} needs all rows in one place, and those of Dask stay on its workers; use "
+                'approximation="nystroem", or fit X.compute() if memory holds it.'
             )
         if load.smoother and not self.smooths:
             raise ValueError(
@@ -213,5 +236,7 @@ class Approximation(ABC):
             require_of(there, needed or 0, f"{what}, on the device,", self.remedy)
             return
         needed = self.memory(*problem.shape, load)
+        if problem.remote:  # one model at a time
+            needed = self.peak_bytes(*problem.shape, load, 1)
         if needed is not None:
             require_memory(needed, what, self.remedy)

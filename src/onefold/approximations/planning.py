@@ -196,6 +196,11 @@ class Auto(Approximation):
         if not isinstance(self.seconds, Real) or not self.seconds > 0:
             raise ValueError(f"seconds must be a number greater than 0; got {self.seconds!r}.")
 
+    @property
+    def streams(self) -> bool:
+        """It chooses what does, where rows are to be read by blocks."""
+        return True
+
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         chosen, reason = self._choice(problem, kernels, load)
@@ -206,6 +211,8 @@ class Auto(Approximation):
     ) -> tuple[Approximation, str]:
         if any(isinstance(kernel, Precomputed) for kernel in kernels):
             return Exact(), "a kernel matrix is given: exact"
+        if problem.remote:
+            return Nystroem(random_state=self.random_state), "rows stay on Dask's workers: landmarks"
         if problem.streamed:
             return Nystroem(random_state=self.random_state), "rows are streamed to the device: landmarks"
         found = make_plan(self, *problem.shape, load, asked=False)

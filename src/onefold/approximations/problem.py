@@ -10,7 +10,7 @@ import numpy as np
 
 from onefold.expansions import Expansion
 from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
-from onefold.rows import Rows, rows_of
+from onefold.rows import Rows, is_remote, rows_of, to_device
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,40 @@ class Problem:
     @property
     def on_device(self) -> bool:
         """Whether the work is done elsewhere than in host memory."""
-        return self.device is not None or is_foreign(self.Y)
+        return not self.remote and (self.device is not None or is_foreign(self.Y))
+
+    @property
+    def remote(self) -> bool:
+        """Whether the rows stay on Dask's workers; models are then solved here, in host memory."""
+        return is_remote(self.X)
 
     @property
     def streamed(self) -> bool:
         """Whether rows in host memory travel to the device block by block."""
-        return self.device is not None and not is_foreign(self.X)
+        return self.device is not None and not is_foreign(self.X) and not self.remote
+
+    def within(self, rows: Any, *, precomputed: bool = False) -> Problem:
+        """The problem of some of the rows in their order, where they are; see `rows`."""
+        if not self.remote:
+            return self.rows(rows, precomputed=precomputed)
+        root = None if self.root_weight is None else self.root_weight[rows]
+        kept = np.asarray(rows) if self.kept is None else self.kept[rows]
+        return replace(self, X=self.X.only(rows), Y=self.Y[rows], root_weight=root, kept=kept)
 
     def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
-        """The problem of some of the rows; `precomputed` tells that X is the kernel matrix."""
+        """The problem of some of the rows; `precomputed` tells that X is the kernel matrix.
+
+        Rows on Dask's workers are fetched: there should be few.
+        """
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
         X = take_rows(self.X, rows)
         if precomputed:
             X = take_rows(X.T, rows).T
+        if self.remote:
+            X = to_device(X, self.device)
+            Y, root = like(self.Y[rows], X), None if root is None else like(root, X)
+            return replace(self, X=X, Y=Y, root_weight=root, kept=kept)
         return replace(self, X=X, Y=take_rows(self.Y, rows), root_weight=root, kept=kept)
 
     def about_its_mean(self) -> Problem:

@@ -68,6 +68,8 @@ class Run:
         """How many of its models may run side by side: one on a device, which has its own threads."""
         if self.problem.on_device:
             return 1
+        if self.problem.remote:
+            return int(self.problem.X.runner.at_once)
         n, d, targets = self.problem.shape
         return self.approximation.at_once(n, d, targets, self.load)
 

@@ -35,6 +35,7 @@ def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[A
         return [first.joined(rest) for first, *rest in zip(*each)]
     # Where predictions are made for one criterion, squared errors come from them too.
     predicted = any(scoring.criterion.needs in ("sums", "rows") for scoring in scorings)
+    predicted &= not scorings[0].problem.remote  # whose rows are better summed up where they are
     found = [
         None if predicted and scoring.criterion.holds_out else scoring.at_once(model, values)
         for scoring in scorings

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from onefold.criteria.base import (
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
+from onefold.rows import Rows, rows_of
 
 _PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
 _HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
@@ -78,6 +80,24 @@ class _Compared(NamedTuple):
     tested: Array | None
 
 
+def _sums_and_misses(criterion: SumCriterion, values: Array, truth: Array, weight: Array) -> Array:
+    """The sums of some rows and the count of μ without finite predictions: (μ, terms + 1)."""
+    xp, sums = namespace(values), criterion.sums(values, truth, weight)
+    missing = ~xp.all(xp.isfinite(values), axis=(1, 2))
+    return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
+
+
+@dataclass(frozen=True)
+class TermSums:
+    """Predictions (μ, rows, targets) and the columns beside them, truth and weight, to their sums."""
+
+    criterion: SumCriterion
+
+    def __call__(self, predictions: Array, beside: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _sums_and_misses(self.criterion, predictions, beside[:, :-1], beside[:, -1])
+
+
 class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
@@ -94,26 +114,51 @@ class SumScoring(Scoring):
         ]
         self._each_row = splits.leave_one_out and len(splits) > 1
         self._compared: dict[bool, list[_Compared]] = {}
+        self._carrier: Rows | None = None
 
     def at_once(self, model: Model, alphas: Any) -> Answers | None:
         scores = self.criterion.from_model(model, self.splits, alphas)
-        return None if scores is None else ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
+        if scores is not None:
+            return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
+        if not self.problem.remote or self._holds(model, len(alphas)):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = self._sums_apart(model, alphas)
+            return None if apart is None else self._scored(*apart, [])
 
     def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
-        # What a model that is let go has predicted cannot be had again.
-        small = 8 * n_alphas * math.prod(self.problem.Y.shape) <= _HELD
-        return _Sums(self, hold=hold and (small or not model.keep))
+        return _Sums(self, hold=hold and self._holds(model, n_alphas))
 
     def from_heard(self, heard: _Sums) -> Answers:
         with np.errstate(over="ignore", invalid="ignore"):
-            means, finite = self._means(heard.totals)
-            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
-        return ScoredAnswers(finite, heard.held, scores, ranks)
+            return self._scored(*self._means(heard.totals), heard.held)
+
+    def _holds(self, model: Model, n_alphas: int) -> bool:
+        """Whether predictions are held: of a model that is let go they cannot be had again."""
+        return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= _HELD
+
+    def _scored(self, means: Any, finite: Any, held: list[HeldoutBlock]) -> Answers:
+        return ScoredAnswers(finite, held, self.criterion.from_means(means), self.criterion.ranks(means))
 
     def _means(self, totals: list[Any]) -> tuple[Any, Any]:
         """Means (μ, scores, terms), and where all predictions are finite, (μ,)."""
         xp = namespace(totals[0])
-        found = to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1))
+        return self._divided(to_numpy(totals[0] if self._each_row else xp.stack(totals, axis=1)))
+
+    def _sums_apart(self, model: Model, alphas: Any) -> tuple[Any, Any] | None:
+        """The same from sums that are made where the rows are; None where the model has none."""
+        if self._carrier is None:
+            weight = self.task.sample_weight
+            given = np.ones(self.problem.n) if weight is None else weight
+            truth = to_numpy(self.criterion.truth(self.problem, self.task))
+            beside = np.concatenate([truth, given[:, None]], axis=1)
+            self._carrier = rows_of(self.problem.X, beside, None, self.problem.device)
+        parts = self.splits.left_out, self.splits.tests
+        totals = model.heldout_sums(*parts, alphas, TermSums(self.criterion), self._carrier)
+        return None if totals is None else self._divided(np.stack(totals, axis=1))
+
+    def _divided(self, found: Any) -> tuple[Any, Any]:
+        """Means and finiteness from sums (μ, scores, terms + 1)."""
         sums, misses = found[..., :-1], found[..., -1]
         if not self._each_row:
             sums = sums / np.array([weight.sum() for weight in self._weights])[None, :, None]
@@ -135,12 +180,10 @@ class SumScoring(Scoring):
 
     def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
         """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
-        xp = namespace(values)
-        finite = xp.isfinite(values)
-        if self._each_row:  # the mean over one row is its term
-            sums, missing = self.criterion.terms(values, truth), ~xp.all(finite, axis=2)
-        else:
-            sums, missing = self.criterion.sums(values, truth, weight), ~xp.all(finite, axis=(1, 2))
+        if not self._each_row:
+            return _sums_and_misses(self.criterion, values, truth, weight)
+        xp, sums = namespace(values), self.criterion.terms(values, truth)  # of one row: its mean
+        missing = ~xp.all(xp.isfinite(values), axis=2)
         return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
 
     def _joined(self, one: Array, two: Array) -> Array:

@@ -6,17 +6,25 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    _clone_parametrized,
+)
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
 from onefold.criteria import Task, label_index
+from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.validation import (
     check_length,
     check_rows,
@@ -37,7 +45,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.machine.threads import count_workers, limit_blas, use_threads
-from onefold.rows import to_device
+from onefold.rows import gathered, is_dask, to_device
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
@@ -87,6 +95,10 @@ class KernelMachine(BaseEstimator):
         tags.input_tags.sparse = self._accepts_sparse()
         return tags
 
+    def _in_memory(self, *values: Any) -> list[Any]:
+        """Collections of Dask computed; anything else as it is."""
+        return [gathered(value, getattr(self, "client", None)) for value in values]
+
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Task]:
         """Validated input as a least-squares problem, and what its targets mean."""
         if y is None:
@@ -135,6 +147,20 @@ class KernelMachine(BaseEstimator):
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
         """Targets (n, t), what they mean, and weights that follow from the classes."""
 
+    def __sklearn_clone__(self) -> Self:
+        """As any estimator is cloned; a client of Dask is shared, for it cannot be copied."""
+        client = getattr(self, "client", None)
+        if client is None:
+            return _clone_parametrized(self)
+        found = _clone_parametrized(_without_client(self))
+        found.client = client
+        return found
+
+    def __getstate__(self) -> Any:
+        """A pickled estimator has no client: that belongs to this process."""
+        state = super().__getstate__()
+        return state | {"client": None} if "client" in state else state
+
     def _decide(self, X: Any) -> Array:
         """f(X) of shape (rows, targets)."""
         check_is_fitted(self, "expansion_")
@@ -152,6 +178,12 @@ class KernelMachine(BaseEstimator):
         from onefold.saving import save
 
         save(self, path)
+
+
+def _without_client(estimator: Any) -> Any:
+    found = copy(estimator)
+    found.client = None
+    return found
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -175,18 +207,28 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def decision_function(self, X: Any) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
+        if is_dask(X):
+            columns = None if len(self._fitted_classes()) == 2 else self.classes_
+            return lazy_predictions(self, "decision_function", X, np.float64, columns)
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: Any) -> Array:
         """The label of each row."""
+        if is_dask(X):
+            return lazy_predictions(self, "predict", X, self._fitted_classes().dtype, None)
         values = to_numpy(self._decide(X))
         return labels_like(self.classes_[label_index(values)], X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the given rows."""
-        predicted = to_numpy(self.predict(X))
+        y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
+        predicted = to_numpy(predicted)
         return float(accuracy_score(to_numpy(y), predicted, sample_weight=sample_weight))
+
+    def _fitted_classes(self) -> Any:
+        check_is_fitted(self, "expansion_")
+        return self.classes_
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
@@ -201,9 +243,14 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def predict(self, X: Any) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
+        if is_dask(X):
+            check_is_fitted(self, "expansion_")
+            columns = None if self.single_target_ else range(self.expansion_.n_targets)
+            return lazy_predictions(self, "predict", X, np.float64, columns)
         values = self._decide(X)
         return values[:, 0] if self.single_target_ else values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² on the given rows."""
-        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=sample_weight))
+        y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
+        return float(r2_score(to_numpy(y), to_numpy(predicted), sample_weight=sample_weight))

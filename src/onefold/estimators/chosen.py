@@ -74,6 +74,7 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -98,6 +99,7 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         self.time_budget = time_budget
         self.checkpoint = checkpoint
         self.device = device
+        self.client = client
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose

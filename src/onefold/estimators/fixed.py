@@ -13,6 +13,7 @@ from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
+from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.streaming import Streaming, StreamingClassifier, StreamingRegressor
@@ -23,6 +24,7 @@ from onefold.estimators.validation import (
     check_rows,
 )
 from onefold.kernels import resolve_gamma, resolve_kernel
+from onefold.rows import opened
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
@@ -42,6 +44,7 @@ class _Given(Streaming):
         metric: str | None = None,
         max_rounds: int = 3,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -54,6 +57,7 @@ class _Given(Streaming):
         self.metric = metric
         self.max_rounds = max_rounds
         self.device = device
+        self.client = client
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -76,6 +80,9 @@ class _Given(Streaming):
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
             approximation = approximation.seeded(seed)
+        refuse_approximation(self, X, approximation)
+        y, sample_weight = self._in_memory(y, sample_weight)
+        X = opened(X, self.client)
         problem, _ = self._problem(X, y, sample_weight)
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
@@ -154,7 +161,10 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
         Multiplies the weight of each row by that of its class.
     device : str, torch device or None, default=None
         Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
-        as NumPy arrays. None computes where X is.
+        as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
+    client : dask.distributed.Client or None, default=None
+        Whose workers work on rows of a Dask array or dataframe, which then stay there; None is the
+        current client, or else threads. It needs a basis model: ``approximation="nystroem"``.
     random_state : int, RandomState, Generator or None, default=None
         Of landmarks and other random choices of the approximation; None leaves them to its own settings,
         which are fixed too.
@@ -198,6 +208,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
         max_rounds: int = 3,
         class_weight: Any = None,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -211,6 +222,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
             metric=metric,
             max_rounds=max_rounds,
             device=device,
+            client=client,
             random_state=random_state,
             n_jobs=n_jobs,
         )
@@ -224,7 +236,7 @@ class LSSVR(StreamingRegressor, KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -243,7 +255,7 @@ class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.

@@ -27,6 +27,7 @@ from onefold.machine.memory import require_memory
 from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import best_size
+from onefold.rows import is_dask
 from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
 
@@ -92,6 +93,11 @@ class Pruned(KernelMachine):
         """
         self._check_settings()
         classifier = get_tags(self).estimator_type == "classifier"
+        if is_dask(X):
+            raise ValueError(
+                f"{type(self).__name__} prunes rows that are in one place, and X is a collection of "
+                'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
+            )
         name = self._default_criterion if self.criterion is None else self.criterion
         criterion = resolve_criterion(name, classifier=classifier)
         if not isinstance(criterion, HeldoutCriterion):

@@ -81,6 +81,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         in all rows. A class of weight 0 is neither trained on nor scored.
     device : str, torch device or None, default=None
         Move the rows there, as in :class:`LSSVC`.
+    client : dask.distributed.Client or None, default=None
+        As in :class:`LSSVC`.
     random_state : int, RandomState, Generator or None, default=None
         Of the landmarks, of other random choices of the approximation, of the rows that metrics are
         learned from, and of the subsample that `check` looks at; None leaves them to fixed settings.
@@ -165,6 +167,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         checkpoint: str | os.PathLike[str] | None = None,
         class_weight: Any = None,
         device: Any = None,
+        client: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -190,6 +193,7 @@ class LSSVCCV(KernelClassifier, Chosen):
             time_budget=time_budget,
             checkpoint=checkpoint,
             device=device,
+            client=client,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -204,7 +208,8 @@ class LSSVRCV(KernelRegressor, Chosen):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, approximation, cv, select, search, refit, metric, max_rounds,
-    metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs, verbose, callback
+    metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs, verbose,
+    callback
         As in :class:`LSSVCCV`; integer `cv` is unshuffled folds, as in scikit-learn.
     criterion : str, scorer, or list of these, default="mse"
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
@@ -232,7 +237,7 @@ class KernelRidgeCV(KernelRegressor, Chosen):
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
-    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, random_state, n_jobs,
+    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs,
     verbose, callback
         As in :class:`LSSVRCV`.
 

@@ -20,11 +20,13 @@ from onefold.estimators.families import (
     names_families,
     relative_widths,
 )
+from onefold.estimators.lazy import refuse_approximation, refuse_search
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
+from onefold.rows import opened
 from onefold.search import resolve_method
 from onefold.search.planning import Size, learned_load
 from onefold.search.setup import Learning, Setup
@@ -54,6 +56,10 @@ def set_up(
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     method = resolve_method(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))
+    refuse_approximation(estimator, X, resolve_approximation(estimator.approximation))
+    refuse_search(X, criteria, estimator.cv, estimator.refit)
+    y, sample_weight, groups = estimator._in_memory(y, sample_weight, groups)
+    X = opened(X, getattr(estimator, "client", None))
     seed = seed_of(estimator.random_state)
     approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)

@@ -31,7 +31,7 @@ from onefold.estimators.validation import (
 )
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.linalg import is_foreign, like, to_numpy
-from onefold.rows import to_device
+from onefold.rows import is_dask, to_device
 
 _AGAIN = "begin again with a new estimator (sklearn.base.clone)"
 
@@ -113,6 +113,11 @@ class Streaming(KernelMachine):
     def _add(self, X: Any, encode: Encoder, sample_weight: Any) -> Self:
         """Check the rows, add those of positive weight, and solve for the model of all."""
         alpha = check_alphas(self.alpha, "alpha")
+        if is_dask(X):
+            raise ValueError(
+                "partial_fit takes a batch in memory, and X is one of Dask; use fit, or give one "
+                "partition after the other."
+            )
         X = check_rows(self, X, sparse=self._accepts_sparse(), fitting=not self._begun)
         n = int(X.shape[0])
         targets, class_weight = encode(n)

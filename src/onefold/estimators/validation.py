@@ -19,6 +19,7 @@ from onefold.linalg import (
     to_numpy,
     without_gradient,
 )
+from onefold.rows import is_remote, opened
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
@@ -30,6 +31,11 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
 
     Rows in single precision whose squares would overflow there are converted.
     """
+    X = opened(X, getattr(estimator, "client", None))
+    if is_remote(X):
+        validate_data(estimator, X.example(), reset=fitting, skip_check_array=True)
+        _check_largest(X.largest)
+        return X.astype(np.float64) if X.largest > _LARGEST_SINGLE else X
     if is_foreign(X):
         X = _check_foreign_rows(estimator, X, fitting)
     else:
@@ -38,12 +44,17 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         return X
     values, xp = (X.data if is_sparse(X) else X), namespace(X)
     largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
+    _check_largest(largest)
+    return double(X) if largest > _LARGEST_SINGLE else X
+
+
+def _check_largest(largest: float) -> None:
+    """Raise if squares of such values overflow."""
     if largest > _LARGEST:
         raise ValueError(
             f"X holds values as large as {largest:.3g}, whose squares overflow; scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
-    return double(X) if largest > _LARGEST_SINGLE else X
 
 
 def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:

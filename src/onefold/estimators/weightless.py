@@ -12,7 +12,10 @@ from onefold.criteria import Task
 from onefold.heldout import Splits
 from onefold.kernels import Precomputed
 from onefold.linalg import take_rows, to_numpy
+from onefold.machine.spans import spans
 from onefold.search import Candidate
+
+_AT_ONCE = 2**17  # rows of weight 0 that are predicted together
 
 
 def without_weightless(
@@ -20,7 +23,7 @@ def without_weightless(
 ) -> tuple[Problem, Task, Any]:
     """The problem, its task and its weights without the rows of weight 0."""
     rows = np.flatnonzero(weight > 0)
-    left = problem.rows(rows, precomputed=precomputed)
+    left = problem.within(rows, precomputed=precomputed)
     given = None if task.sample_weight is None else task.sample_weight[rows]
     X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
     task = replace(task, X=X, y=task.y[rows], sample_weight=given)
@@ -46,13 +49,14 @@ def heldout_of_weightless(candidate: Candidate, ridge: float, splits: Splits, X:
         aside = [(np.setdiff1d(np.arange(n), problem.kept), np.empty(0, dtype=np.intp))]
     for rows, out in aside:
         train = np.delete(np.arange(problem.n), out)
-        part = problem.rows(train, precomputed=precomputed).about_its_mean()
+        part = problem.within(train, precomputed=precomputed).about_its_mean()
         model = run.on(part).model(candidate.kernel_without(out))
-        block = take_rows(X, rows)
-        if precomputed:
-            block = take_rows(block.T, part.kept).T
-        values = part.restore(model.expansion(ridge)).predict(block)
-        np.add.at(total, rows, to_numpy(values))
+        expansion = part.restore(model.expansion(ridge))
+        for some in spans(len(rows), _AT_ONCE):  # rows of Dask are fetched
+            block = take_rows(X, rows[some])
+            if precomputed:
+                block = take_rows(block.T, part.kept).T
+            np.add.at(total, rows[some], to_numpy(expansion.predict(block)))
         np.add.at(count, rows, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / count[:, None]

@@ -15,6 +15,7 @@ from onefold.kernels.laplacian import Laplacian
 from onefold.kernels.metric import Metric
 from onefold.kernels.radial import RBF, Matern
 from onefold.linalg.arrays import Array, double, is_sparse, namespace
+from onefold.rows import is_remote
 
 __all__ = [
     "RBF",
@@ -53,7 +54,10 @@ def resolve_gamma(gamma: Any, X: Array) -> Any:
     if isinstance(gamma, str):
         if gamma != "scale":
             raise ValueError(f'gamma must be a number, one per feature, None or "scale"; got {gamma!r}.')
-        variance = _sparse_variance(X) if is_sparse(X) else float(namespace(X).var(double(X)))
+        if is_remote(X):
+            variance = X.variance()
+        else:
+            variance = _sparse_variance(X) if is_sparse(X) else float(namespace(X).var(double(X)))
         return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     return gamma
 

@@ -23,7 +23,7 @@ from onefold.machine.threads import check_stop
 def without(problem: Problem, rows: Any) -> Problem:
     """The problem of all other rows, about its own mean."""
     rest = np.delete(np.arange(problem.n), rows)
-    return replace(problem.rows(rest), offset=None).about_its_mean()
+    return replace(problem.within(rest), offset=None).about_its_mean()
 
 
 def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int) -> Model:

@@ -31,7 +31,8 @@ def is_foreign(x: Array) -> bool:
 
 def is_single(x: Array) -> bool:
     """True for dense rows in float32."""
-    return not is_sparse(x) and bool(x.dtype == namespace(x).float32)
+    single = namespace(x).float32 if is_foreign(x) else np.dtype(np.float32)
+    return not is_sparse(x) and bool(x.dtype == single)
 
 
 def is_sparse(x: Array) -> bool:
@@ -65,9 +66,9 @@ def without_gradient(x: Array) -> Array:
 
 def like(values: Any, reference: Array) -> Array:
     """`values` as a float64 array in the library and on the device of `reference`."""
-    xp = namespace(reference)
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
+    xp = namespace(reference)
     # torch takes no negative strides, and warns of arrays that it shares and must not write to.
     source = values if is_foreign(values) else np.require(values, np.float64, ["C", "W"])
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
@@ -114,7 +115,7 @@ def like_index(index: Any, reference: Array) -> Array:
 
 def take_rows(x: Array, index: Any) -> Array:
     """``x[index]`` for integer row numbers, in any library."""
-    if is_numpy(x):
+    if not is_foreign(x):
         return x[index]
     xp = namespace(x)
     return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)

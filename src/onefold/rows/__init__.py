@@ -1,7 +1,23 @@
-"""Where rows live: in memory, sparse, a mapped file, a device, or host memory streamed to a device."""
+"""Where rows live: in memory, sparse, a mapped file, a device, host memory streamed to one, or Dask."""
 
 from onefold.rows.base import Block, Rows
+from onefold.rows.dask_predictions import Predicted, lazily
+from onefold.rows.dask_runner import is_dask
+from onefold.rows.dask_table import gathered, is_remote, opened
 from onefold.rows.groups import Groups, group_rows
 from onefold.rows.moving import rows_of, to_device
 
-__all__ = ["Block", "Groups", "Rows", "group_rows", "rows_of", "to_device"]
+__all__ = [
+    "Block",
+    "Groups",
+    "Predicted",
+    "Rows",
+    "gathered",
+    "group_rows",
+    "is_dask",
+    "is_remote",
+    "lazily",
+    "opened",
+    "rows_of",
+    "to_device",
+]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from operator import is_not
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Block:
     ----------
     group : int
     rows : slice or int array
-        Their numbers.
+        Their numbers; on a worker of Dask, those in its partition.
     X : array or CSR matrix (rows, d)
     Y : array (rows, targets) or None
     root : array (rows,) or None
@@ -41,6 +41,34 @@ class Block:
     X: Any
     Y: Any
     root: Any
+
+
+class Sum(Protocol):
+    """What blocks leave that adds."""
+
+    def __add__(self, other: Any) -> Self: ...
+
+    def absorb(self, other: Any) -> Self:
+        """``self + other``, over the arrays of `self`."""
+
+    def on_host(self) -> Self:
+        """The same in NumPy arrays."""
+
+
+class BlockFunction(Protocol):
+    """A pure function of a block that may be called where the rows are: on another machine, say."""
+
+    def __call__(self, block: Block) -> Any: ...
+
+    def placed(self, place: Callable[[Any], Any]) -> Self:
+        """The same with its own arrays moved by `place`, to where blocks are worked on."""
+
+
+class BlockSum(BlockFunction, Protocol):
+    """One whose results add."""
+
+    def zero(self, targets: int, reference: Array) -> Any:
+        """The sum over no rows, beside `reference`."""
 
 
 class Rows(ABC):
@@ -100,6 +128,16 @@ class Rows(ABC):
         at_most : int, optional
             Threads that may call the function at once.
         """
+
+    def sums(
+        self, function: BlockSum, groups: Groups | None = None, *, at_most: int | None = None
+    ) -> list[Any]:
+        """Σ function(block) over the rows of each group, added in the order of the rows."""
+        count = 1 if groups is None else groups.count
+        totals = [function.zero(self.targets, self.reference) for _ in range(count)]
+        for group, _, found in self.map(function, groups, at_most=at_most):
+            totals[group] = totals[group].absorb(found)
+        return totals
 
     def placed(self, X: Array) -> Array:
         """Other rows, beside which blocks are worked on, where that is done."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from onefold.linalg import Array, free_device_memory, is_foreign, is_sparse, on_device
 from onefold.rows.base import Rows
+from onefold.rows.dask_rows import DaskRows
+from onefold.rows.dask_table import is_remote
 from onefold.rows.device import DeviceRows
 from onefold.rows.host import HostRows
 from onefold.rows.streamed import StreamedRows
@@ -18,8 +20,9 @@ def to_device(X: Array, device: Any) -> Array:
     """X on `device` ("cuda", "cuda:1", "cpu", a torch device), or X itself where it is to be streamed.
 
     None leaves X where it is, and so does X of another array library: its device is the user's choice.
+    Rows of Dask go to the device of their worker, block by block.
     """
-    if device is None or is_foreign(X):
+    if device is None or is_foreign(X) or is_remote(X):
         return X
     if is_sparse(X):
         raise ValueError(
@@ -32,6 +35,8 @@ def to_device(X: Array, device: Any) -> Array:
 
 def rows_of(X: Array, Y: Array | None = None, root: Array | None = None, device: Any = None) -> Rows:
     """The source of the given rows; `device` names where host rows are to be streamed to."""
+    if is_remote(X):
+        return DaskRows(X, Y, root, device)
     if is_foreign(X):
         return DeviceRows(X, Y, root)
     return HostRows(X, Y, root) if device is None else StreamedRows(X, Y, root, device)

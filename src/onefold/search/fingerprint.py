@@ -2,9 +2,9 @@ r"""What tells a search from others: of its data, its splits and its settings, e
 
 Rows are summed up as whole numbers, modulo 2⁶⁴,
 
-    Σ_i mix(i + Σ_j c_j · bits(x_ij))
+    Σ_i h_i  and  Σ_i i h_i,    h_i = mix(Σ_j c_j · bits(x_ij))
 
-which is the same in any order and for any blocks, so that it does not matter where rows live. O(n d).
+which add over blocks, whatever they are: it does not matter where rows live. O(n d).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from onefold.rows import Block, Rows
 from onefold.search.setup import Setup
 
 # Of the generator splitmix64, whose steps take near numbers far apart.
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -54,25 +52,38 @@ def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_checksum(source: Rows, d: int) -> str:
-    """A number for X, whatever the blocks that it comes in."""
-    constants = _mixed(np.arange(1, d + 1, dtype=np.uint64))
-    blocks = source.map(partial(_block_checksum, constants=constants))
-    return f"{sum(found for *_, found in blocks) % 2**64:016x}"
+    """Numbers for X, whatever the blocks that it comes in."""
+    sums = [0, 0]
+    for _, rows, found in source.map(_RowSums(d)):
+        here, within = (int(value) for value in found)
+        sums = [sums[0] + here, sums[1] + rows.start * here + within]
+    return "".join(f"{value % 2**64:016x}" for value in sums)
 
 
-def _block_checksum(block: Block, constants: Any) -> int:
-    rows = block.rows
-    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else np.asarray(rows)
-    X = block.X if is_sparse(block.X) else to_numpy(block.X)
+class _RowSums:
+    """Σ h_i and Σ i h_i of a block, its rows numbered from 0."""
+
+    def __init__(self, d: int) -> None:
+        self._constants = _mixed(np.arange(1, d + 1, dtype=np.uint64))
+
+    def placed(self, place: Any) -> _RowSums:
+        """The same: it works on the host wherever rows are."""
+        return self
+
+    def __call__(self, block: Block) -> Any:
+        h = _mixed(_row_sums(block.X, self._constants))
+        return np.array([h.sum(dtype=np.uint64), (h * np.arange(h.size, dtype=np.uint64)).sum()])
+
+
+def _row_sums(X: Any, constants: Any) -> Any:
+    """Σ_j c_j · bits(x_ij) of every row, modulo 2⁶⁴; zeros add nothing."""
     if is_sparse(X):
         X = double(X).tocsr()
         terms = np.ascontiguousarray(X.data).view(np.uint64) * constants[X.indices]
         before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        sums = np.diff(before[X.indptr])
-    else:
-        bits = np.ascontiguousarray(X).view(f"u{X.dtype.itemsize}")
-        sums = bits.astype(np.uint64, copy=False) @ constants
-    return int(np.sum(_mixed(sums + numbers.astype(np.uint64) * _GOLDEN), dtype=np.uint64))
+        return np.diff(before[X.indptr])
+    values = np.ascontiguousarray(to_numpy(X))
+    return values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False) @ constants
 
 
 def _mixed(values: Any) -> Any:

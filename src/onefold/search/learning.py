@@ -74,10 +74,11 @@ def _with_folds_aside(setup: Setup, learning: Learning, splits: Splits, conduct:
     members = worth_fitting(members, learned.ledger, scoring, blend=learning.blend)
     members = members if conduct.goes_on() else members[:1]
     aside = np.unique(np.concatenate([splits.left_out[number] for number in division.aside]))
-    # Rows that are held out cost least at the end.
-    order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
-    problem, inside = setup.problem.rows(order), splits.some(division.aside).within(order)
-    outside = setup.scoring.criterion.start(problem, rows_of(setup.task, order), inside)
+    problem, task, inside, order = setup.problem, setup.task, splits.some(division.aside), None
+    if not setup.run.approximation.streams:  # the exact machine: rows held out cost least at the end
+        order = np.concatenate([np.setdiff1d(np.arange(splits.n), aside), aside])
+        problem, task, inside = problem.rows(order), rows_of(task, order), inside.within(order)
+    outside = setup.scoring.criterion.start(problem, task, inside)
     closed = setup.run.approximation.selects
     load = replace(setup.run.load, parts=outside.parts if closed else None)
     run = replace(setup.run, problem=problem, load=load)

@@ -5,10 +5,11 @@ Blocks are added in the order of the rows: the sums have the same digits whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from onefold.linalg import is_foreign, namespace, ones
+from onefold.linalg import Array, is_foreign, namespace, ones
 from onefold.machine.threads import limit_blas
 from onefold.rows import Block, Groups, Rows
 from onefold.statistics.base import Statistics
@@ -39,18 +40,47 @@ def block_statistics(design: Design, block: Block) -> Statistics:
     )
 
 
+@dataclass(frozen=True)
+class BlockStatistics:
+    """Block → statistics, wherever blocks are worked on."""
+
+    design: Design
+
+    def __call__(self, block: Block) -> Statistics:
+        return block_statistics(self.design, block)
+
+    def zero(self, targets: int, reference: Array) -> Statistics:
+        """The statistics of no rows."""
+        return Statistics.zero(self.design.size, targets, reference)
+
+    def placed(self, place: Callable[[Any], Any]) -> BlockStatistics:
+        """The same with its landmarks moved."""
+        return BlockStatistics(self.design.placed(place))
+
+
+@dataclass(frozen=True)
+class BlockPredictions:
+    """Block → Φ·coefficients of its group."""
+
+    design: Design
+    coefficients: Sequence[Any]
+
+    def __call__(self, block: Block) -> Any:
+        return self.design.times(block.X, self.coefficients[block.group])
+
+    def placed(self, place: Callable[[Any], Any]) -> BlockPredictions:
+        """The same with landmarks and coefficients moved."""
+        moved = [None if matrix is None else place(matrix) for matrix in self.coefficients]
+        return BlockPredictions(self.design.placed(place), moved)
+
+
 def collect(design: Design, rows: Rows, groups: Groups | None = None) -> list[Statistics]:
     """The statistics of each group of rows, in one pass; of all rows where there are no groups.
 
     O(n m²) time; memory for count + 3 · threads Gram matrices, whatever n.
     """
-    count = 1 if groups is None else groups.count
-    totals = [Statistics.zero(design.size, rows.targets, rows.reference) for _ in range(count)]
     with limit_blas(1):
-        for group, _, found in rows.map(
-            lambda block: block_statistics(design, block), groups, at_most=design.threads
-        ):
-            totals[group] = totals[group].absorb(found)
+        totals = rows.sums(BlockStatistics(design), groups, at_most=design.threads)
     finite_kernel([total.gram for total in totals])
     return totals
 
@@ -64,8 +94,5 @@ def predict_groups(
     slice or row numbers; the values (rows, columns) lie where the rows were worked on.
     """
     wanted = {group for group, matrix in enumerate(coefficients) if matrix is not None}
-
-    def predict(block: Block) -> Any:
-        return design.times(block.X, coefficients[block.group])
-
-    yield from rows.map(predict, groups, wanted=wanted, at_most=design.threads)
+    function = BlockPredictions(design, coefficients)
+    yield from rows.map(function, groups, wanted=wanted, at_most=design.threads)

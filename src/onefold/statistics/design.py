@@ -6,7 +6,7 @@ A tile of rows × landmarks is computed in X's dtype, small enough to stay in ca
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,16 @@ class Design:
     precision: Precision = "double"
     leading: Any | None = None
     mix: Any | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings alone: what was computed from them is computed again where it is needed."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def placed(self, place: Callable[[Any], Any]) -> Design:
+        """The same with its arrays moved by `place`."""
+        moved = (None if a is None else place(a) for a in (self.landmarks, self.leading, self.mix))
+        landmarks, leading, mix = moved
+        return replace(self, landmarks=landmarks, leading=leading, mix=mix)
 
     @property
     def size(self) -> int:

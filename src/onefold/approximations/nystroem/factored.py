@@ -9,7 +9,8 @@ this matters is left out literally.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,27 @@ from onefold.machine.spans import spans
 from onefold.machine.threads import limit_blas, map_all
 from onefold.rows import Block, Groups
 from onefold.smoothers.thin import ThinSmoother
+from onefold.statistics import Design
 from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
 from onefold.statistics.finite import finite_kernel
 
 _CHUNKS = 8  # pieces of the rows that are factorised side by side
 _REFIT_WORK = 10**11  # multiply-adds that literal refits may take
 _SMALL_RESIDUAL = 1e-7  # of (R_b)_ii: below it, its rounding errors reach the tenth digit
+
+
+@dataclass(frozen=True)
+class _Whitened:
+    """Block → V, its features in whitened coordinates, in host memory."""
+
+    design: Design
+    T: Any
+
+    def __call__(self, block: Block) -> Any:
+        return to_numpy(self.design.features(block.X)) @ self.T
+
+    def placed(self, place: Callable[[Any], Any]) -> _Whitened:
+        return _Whitened(self.design.placed(place), self.T)
 
 
 class FactoredModel(BasisModel):
@@ -45,13 +61,9 @@ class FactoredModel(BasisModel):
     def _features(self) -> Any:
         """V of all rows, (n, r). O(n m r) time, once."""
         if self._V is None:
-            T, design = self._T, self.design
-            V = np.empty((self.problem.n, T.shape[1]))
-
-            def whitened(block: Block) -> Any:
-                return to_numpy(design.features(block.X)) @ T
-
-            for _, rows, values in self.source.map(whitened, at_most=design.threads):
+            V = np.empty((self.problem.n, self._T.shape[1]))
+            whitened = _Whitened(self.design, self._T)
+            for _, rows, values in self.source.map(whitened, at_most=self.design.threads):
                 V[rows] = values
             self._V = finite_kernel(V)
         return self._V

@@ -23,10 +23,11 @@ from onefold.approximations.nystroem.basis import (
     landmark_coefficients,
 )
 from onefold.approximations.nystroem.coordinates import Coordinates
+from onefold.approximations.nystroem.heldout_sums import HeldoutSums
 from onefold.approximations.problem import Problem
 from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
 from onefold.machine.threads import limit_blas
-from onefold.rows import Block, Groups
+from onefold.rows import Block, Groups, Rows
 from onefold.statistics import FoldModels, RidgePath, Statistics, collect, predict_groups
 from onefold.statistics.ridge import squared_error
 
@@ -159,6 +160,31 @@ class SummedModel(BasisModel):
                 block = xp.reshape(values[:, number * width : (number + 1) * width], (-1, mu.size, t))
                 block = xp.permute_dims(block, (1, 0, 2)) + solutions[part][1][:, None, :]
                 yield part, _places(parts[part], numbers), block
+
+    def heldout_sums(
+        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any, terms: Any, carrier: Rows
+    ) -> list[Array] | None:
+        groups, parts = self.source.grouped_by([*left_out, *tests]), len(left_out)
+        if groups.repeats or parts > _MANY_PARTS or not self._in_one_pass(groups):
+            return None
+        with limit_blas(1):
+            folds = self._fold_models(groups, parts)
+            solutions = folds.coefficients(np.asarray(alphas, dtype=np.float64).reshape(-1))
+            self.report["heldout"] = "subtraction"
+            judges = [(folds.T @ flattened(theta), intercept) for theta, intercept in solutions]
+            owners: list[list[int]] = [[] for _ in range(groups.count)]
+            for part, members in enumerate(groups.members[parts:]):
+                for group in members:
+                    owners[group].append(part)
+            own = [[judges[part] for part in parts_here] for parts_here in owners]
+            found = carrier.sums(
+                HeldoutSums(self.design, own, terms), groups, at_most=self.design.threads
+            )
+        totals: list[Any] = [0.0] * parts
+        for parts_here, sums in zip(owners, found):
+            for number, part in enumerate(parts_here):
+                totals[part] = totals[part] + sums.values[number]
+        return totals
 
     def _heldout_by_block(self, rows: Any, mu: Any) -> Array:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""

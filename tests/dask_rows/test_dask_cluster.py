@@ -1,0 +1,155 @@
+"""A cluster of processes: the same numbers, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import dask.array as da
+import distributed
+import numpy as np
+import pytest
+from dask_tables import GRID, Table, assert_same_search
+
+import onefold.rows.dask_runner as runner
+from onefold import LSSVCCV, LSSVRCV
+from onefold.approximations import Nystroem
+
+CHUNKS = (90, 3)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0") as it,
+        distributed.Client(it, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def model(kind=LSSVRCV, **options):
+    return kind(approximation=Nystroem(40, method="uniform"), **GRID | options)
+
+
+def test_given_current_and_no_client(table, client, summed):
+    lazy = da.from_array(table.X, chunks=CHUNKS)
+    here = model().fit(table.X, table.y, table.weight)
+    there = model(client=client).fit(lazy, table.y, table.weight)
+    assert_same_search(here, there, table.X)
+    assert isinstance(runner.runner_of(None), runner.Threads)
+    with client.as_current():
+        assert isinstance(runner.runner_of(None), runner.Cluster)
+        assert_same_search(here, model().fit(lazy.persist(), table.y, table.weight), table.X)
+        assert there.score(lazy, table.y) == pytest.approx(there.score(table.X, table.y), abs=1e-12)
+
+
+def test_classifier_with_sums_on_the_workers(table, client, summed, monkeypatch):
+    import onefold.criteria.sums as sums
+
+    monkeypatch.setattr(sums, "_HELD", 0)
+    here = model(LSSVCCV).fit(table.X, table.labels)
+    there = model(LSSVCCV, client=client).fit(da.from_array(table.X, chunks=CHUNKS), table.labels)
+    assert_same_search(here, there, table.X)
+
+
+def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed, tmp_path):
+    def dies_once(block, folder):
+        """Kill the process at the twentieth partition that is read; the first pass reads eight."""
+        import os
+        import signal
+        import uuid
+
+        with open(os.path.join(folder, uuid.uuid4().hex), "w"):
+            pass
+        if len(os.listdir(folder)) == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    lazy = da.from_array(table.X, chunks=CHUNKS)
+    lazy = lazy.map_blocks(dies_once, str(tmp_path), dtype=float, meta=np.empty((0, 3)))
+    here, there = model().fit(table.X, table.y), model(client=client).fit(lazy, table.y)
+    assert len(list(tmp_path.iterdir())) > 20
+    assert_same_search(here, there, table.X)
+    calm = model(n_jobs=1).fit(da.from_array(table.X, chunks=CHUNKS), table.y)  # threads, nobody dies
+    for key in ("mean_test_score", "std_test_score"):
+        np.testing.assert_array_equal(calm.cv_results_[key], there.cv_results_[key])
+    np.testing.assert_array_equal(calm.expansion_.coef, there.expansion_.coef)
+
+
+def test_a_worker_that_is_killed_with_what_it_holds_changes_nothing(table, client, summed):
+    killed = []
+
+    def kill(event):
+        if not killed:
+            pid = next(iter(client.run(os.getpid).values()))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+
+    lazy = client.persist(da.from_array(table.X, chunks=CHUNKS))
+    here, there = model().fit(table.X, table.y), model(client=client, callback=kill).fit(lazy, table.y)
+    assert killed
+    assert_same_search(here, there, table.X)
+
+
+def test_rows_that_cannot_be_made_again(table, client, summed):
+    future = client.scatter(table.X)
+    lazy = da.from_delayed(future, table.X.shape, dtype=float)
+    holder = next(iter(client.who_has(future).values()))[0]
+    pid = client.run(os.getpid)[holder]
+
+    def kill(event):
+        if event["done"] == 1:
+            os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="cannot make again"):
+        model(client=client, callback=kill).fit(lazy, table.y)
+
+
+def test_an_error_of_one_partition_is_its_own(table, client):
+    X = table.X.copy()
+    X[200, 2] = np.nan
+    with pytest.raises(ValueError, match="column 2 of partition 2"):
+        model(client=client).fit(da.from_array(X, chunks=CHUNKS), table.y)
+
+
+def test_a_lost_scheduler_is_said_in_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_PATIENCE", 1.0)
+    table, address = Table(), tmp_path / "scheduler.json"
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]
+    scheduler += ["--port", "0", "--no-dashboard", "--scheduler-file", str(address)]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny"]
+    worker += ["--no-dashboard", "--scheduler-file", str(address), "--death-timeout", "20"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = [subprocess.Popen(command, **quiet, cwd=tmp_path) for command in (scheduler, worker)]
+
+    def kill(event):
+        running[0].kill()
+
+    try:
+        _until(address.exists)
+        client = distributed.Client(scheduler_file=str(address), timeout=30, set_as_default=False)
+        lazy = da.from_array(table.X, chunks=CHUNKS)
+        with pytest.raises(ConnectionError, match=r"scheduler is lost.*checkpoint="):
+            model(client=client, callback=kill).fit(lazy, table.y)
+        client.close(timeout=1)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def _until(true, seconds: float = 30.0) -> None:
+    import time
+
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.05)
+
+
+def test_workers_leave_no_files_behind():
+    assert not Path("dask-scratch-space").exists()

@@ -1,0 +1,268 @@
+"""What Dask collections may look like, and what is refused in one sentence."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from dask_tables import GRID, assert_same_search
+from sklearn.base import clone
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, SparseLSSVR, open_parquet
+from onefold.approximations import Auto, Circulant, Exact, Grid, Nystroem, Toeplitz
+from onefold.rows import opened
+
+
+@pytest.fixture
+def frame(table):
+    return pd.DataFrame(table.X, columns=["a", "b", "c"])
+
+
+def from_parts(parts, d=3):
+    """A Dask array of unknown dtype checks, made of the given chunks."""
+    lazy = [da.from_delayed(dask.delayed(part), (np.nan, d), dtype=float) for part in parts]
+    return da.concatenate(lazy, allow_unknown_chunksizes=True)
+
+
+def model(**options):
+    return LSSVRCV(approximation=Nystroem(40, method="uniform"), **GRID | options)
+
+
+def test_unknown_chunks_several_column_chunks_and_mixed_dtypes(table):
+    X = np.round(table.X * 8)
+    here = model().fit(X, table.y)
+    parts = [X[:200].astype(np.float32), X[200:201].astype(np.int16), X[201:].astype(np.float16)]
+    there = model().fit(from_parts(parts), table.y)
+    assert_same_search(here, there, X)
+    columns = da.from_array(X, chunks=(123, 1))
+    unknown = columns[columns[:, 0] > -np.inf]
+    assert np.isnan(unknown.shape[0])
+    assert_same_search(here, model().fit(unknown, table.y), X)
+
+
+def test_dataframes_and_their_names(table, frame):
+    here = model().fit(frame, table.y)
+    lazy = dd.from_pandas(frame, npartitions=5)
+    there = model().fit(lazy, dd.from_pandas(pd.Series(table.y), npartitions=3))
+    assert there.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert there.n_features_in_ == 3
+    assert_same_search(here, there, frame)
+    found = there.predict(lazy)
+    assert found.divisions == lazy.divisions
+    np.testing.assert_allclose(found.compute().to_numpy(), here.predict(frame), atol=1e-8)
+    assert there.score(lazy, table.y) == pytest.approx(here.score(frame, table.y), abs=1e-8)
+    with pytest.raises(ValueError, match="feature names"):
+        there.predict(lazy.rename(columns={"a": "z"})).compute()
+
+
+def test_empty_partitions_of_a_dataframe_and_columns_of_pandas_own_types(table, frame):
+    whole = frame.round().assign(b=frame["b"] > 0)
+    whole = whole.astype({"a": "Int64", "b": "boolean", "c": "float32"})
+    lazy = dd.from_pandas(whole, npartitions=4)
+    lazy = lazy[lazy["c"] > 0]  # unknown lengths
+    kept = (whole["c"] > 0).to_numpy()
+    here = model().fit(whole[kept].astype(float), table.y[kept])
+    there = model().fit(lazy, table.y[kept])
+    assert_same_search(here, there, whole[kept].astype(float))
+
+
+def test_lazy_predictions_of_arrays(table):
+    X = da.from_array(table.X, chunks=((0, 300, 400), 2))
+    fitted = LSSVCCV(approximation=Nystroem(40), **GRID).fit(X, table.labels)
+    predicted, values = fitted.predict(X), fitted.decision_function(X)
+    assert isinstance(predicted, da.Array)
+    assert predicted.chunks == ((0, 300, 400),)
+    assert predicted.compute().tolist() == fitted.predict(table.X).tolist()
+    np.testing.assert_allclose(values.compute(), fitted.decision_function(table.X))
+    two = LSSVC(approximation=Nystroem(40)).fit(X, table.y > 1)
+    np.testing.assert_allclose(two.decision_function(X).compute(), two.decision_function(table.X))
+    assert two.score(X, da.from_array(table.y > 1)) == two.score(table.X, table.y > 1)
+    many = KernelRidge(approximation=Nystroem(40)).fit(X, table.Y)
+    assert many.predict(X).shape == (700, 2)
+    np.testing.assert_allclose(many.predict(X).compute(), many.predict(table.X))
+    bad = da.from_array(np.where(np.arange(700)[:, None] == 650, np.nan, table.X), chunks=(300, 3))
+    with pytest.raises(ValueError, match=r"partition 2 of X: .*NaN"):
+        many.predict(bad).compute()
+
+
+def test_any_fitted_model_predicts_lazily(table, frame):
+    fitted = LSSVR(gamma="scale").fit(table.X[:100], table.y[:100])
+    lazy = da.from_array(table.X, chunks=(99, 3))
+    np.testing.assert_allclose(fitted.predict(lazy).compute(), fitted.predict(table.X))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_no_numbers_are_named_by_partition_and_column(table, frame, bad):
+    X = table.X.copy()
+    X[650, 1] = bad
+    with pytest.raises(ValueError, match=r"column 1 of partition 2; impute"):
+        model().fit(da.from_array(X, chunks=(300, 2)), table.y)
+    frame.loc[650, "b"] = bad
+    with pytest.raises(ValueError, match=r"column 'b' of partition 1; impute"):
+        model().fit(dd.from_pandas(frame, npartitions=2), table.y)
+
+
+def test_text_columns_other_chunks_and_shapes_are_refused(table, frame):
+    frame["word"] = "x"
+    with pytest.raises(ValueError, match=r"column 'word' of partition 0 holds text.*OneHotEncoder"):
+        model().fit(dd.from_pandas(frame, npartitions=2), table.y)
+    text = da.from_array(np.full((700, 3), "x"), chunks=350)
+    with pytest.raises(ValueError, match="partition 0 of X holds <U1"):
+        model().fit(text, table.y)
+    sparse = from_parts([table.X[:350], scipy.sparse.csr_matrix(table.X[350:])])
+    with pytest.raises(ValueError, match="partition 1 of X is a csr_matrix"):
+        model().fit(sparse, table.y)
+    with pytest.raises(ValueError, match=r"partition 1 of X has the shape \(350, 2\)"):
+        model().fit(from_parts([table.X[:350], table.X[350:, :2]]), table.y)
+    with pytest.raises(ValueError, match="two dimensions"):
+        model().fit(da.from_array(table.y, chunks=99), table.y)
+    with pytest.raises(ValueError, match=r"a dask.array of two dimensions"):
+        model().fit(dask.delayed(table.X), table.y)
+    with pytest.raises(ValueError, match="X has 700 rows but y has 699"):
+        model().fit(da.from_array(table.X), table.y[1:])
+    with pytest.raises(ValueError, match=r"the shape \(0, 3\)"):
+        model().fit(da.from_array(table.X[:0], chunks=(0, 3)), table.y[:0])
+
+
+def test_large_values(table):
+    X = (table.X * 1e16).astype(np.float32)
+    found = model(gammas=[1e-32]).fit(da.from_array(X, chunks=350), table.y)
+    assert found.expansion_.centres.dtype == np.float64
+    with pytest.raises(ValueError, match="squares overflow"):
+        model().fit(da.from_array(table.X * 1e160, chunks=350), table.y)
+
+
+@pytest.mark.parametrize(
+    "approximation",
+    ["exact", "circulant", "toeplitz", "grid", "cg", Nystroem(9, predict="rows")],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
+def test_other_approximations_are_refused_before_any_work(table, approximation, kind):
+    read = []
+
+    def look(block):
+        read.append(1)
+        return block
+
+    X = da.from_array(table.X[:, :1], chunks=350).map_blocks(look, dtype=float, meta=np.empty((0, 1)))
+    with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
+        kind(approximation=approximation).fit(X, table.y)
+    assert not read
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"criterion": "r2"}, '"mse", "error"'),
+        ({"criterion": "press"}, '"mse", "error"'),
+        ({"criterion": "gcv"}, '"mse", "error"'),
+        ({"cv": "loo"}, "cv=5"),
+        ({"refit": "exact"}, 'refit="auto"'),
+        ({"kernel": "precomputed", "gammas": None}, "precomputed"),
+        ({"client": 3}, "dask.distributed.Client"),
+    ],
+)
+def test_searches_that_need_all_rows_are_refused(table, options, words):
+    with pytest.raises(ValueError, match=words):
+        model(**options).fit(da.from_array(table.X, chunks=350), table.y)
+
+
+@pytest.mark.parametrize("kind", [SparseLSSVR, SparseLSSVC])
+def test_pruned_machines_are_refused(table, kind):
+    with pytest.raises(ValueError, match=r"X\.compute\(\)"):
+        kind().fit(da.from_array(table.X, chunks=350), table.labels)
+
+
+def test_a_partition_is_not_copied(table):
+    """Blocks of a large partition are views of it, or conversions of a few rows."""
+    from onefold.rows.partition import Partition
+
+    X = np.ascontiguousarray(table.X)
+    assert np.shares_memory(Partition(X, None, np.float64)[100:200], X)
+    assert Partition(X.astype(np.int8), None, np.float64)[5:9].shape == (4, 3)
+
+
+def test_rows_by_number(table):
+    lazy = opened(da.from_array(table.X, chunks=((100, 0, 600), 3)))
+    index = np.array([699, 0, 100, 99, 0])
+    np.testing.assert_array_equal(lazy[index], table.X[index])
+    np.testing.assert_array_equal(lazy[10:20], table.X[10:20])
+    some = lazy.only([1, 99, 100, 650])
+    np.testing.assert_array_equal(some[np.array([2, 0])], table.X[[100, 1]])
+    assert [(n, (s.start, s.stop)) for n, s, _ in some.pieces()] == [(0, (0, 2)), (2, (2, 4))]
+    assert some.variance() == pytest.approx(table.X[[1, 99, 100, 650]].var(), rel=1e-12)
+    with pytest.raises(ValueError, match="sort the numbers"):
+        lazy.only([2, 1])
+
+
+def test_partitioned_parquet(table, frame, tmp_path):
+    frame["y"], frame["w"], frame["g"] = table.y, table.weight, table.groups
+    dd.from_pandas(frame, npartitions=4).to_parquet(tmp_path / "rows")
+    rows = open_parquet(tmp_path / "rows", "y", sample_weight="w", groups="g")
+    assert list(rows.X.columns) == ["a", "b", "c"]
+    there = model().fit(*rows)
+    here = model().fit(frame[["a", "b", "c"]], frame["y"], frame["w"])
+    assert_same_search(here, there, frame[["a", "b", "c"]])
+    two = open_parquet(tmp_path / "rows", ["y", "w"], features=["a"])
+    assert list(two.y.columns) == ["y", "w"]
+    with pytest.raises(ValueError, match="no column 'z'"):
+        open_parquet(tmp_path / "rows", "z")
+
+
+def test_models_are_plain(table, tmp_path):
+    class Client:  # looks like one, cannot be copied or pickled
+        status = compute = persist = gather = None
+
+        def __deepcopy__(self, memo):
+            raise TypeError
+
+        def __reduce__(self):
+            raise TypeError
+
+    fitted = model().fit(da.from_array(table.X, chunks=350), table.y)
+    fitted.client = Client()
+    assert clone(fitted).client is fitted.client
+    assert fitted.get_params()["client"] is fitted.client
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.client is None
+    onefold.save(fitted, tmp_path / "model")
+    again = onefold.load(tmp_path / "model")
+    assert again.client is None
+    np.testing.assert_array_equal(again.predict(table.X), fitted.predict(table.X))
+
+
+def test_dask_is_named_where_it_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ImportError, match=r"onefold\[dask\]"):
+        open_parquet("rows", "y")
+
+
+def test_functions_as_kernels_are_called_one_at_a_time(table):
+    running = []
+
+    def kernel(A, B):
+        running.append(1)
+        assert len(running) == 1
+        found = np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+        running.pop()
+        return found
+
+    here = LSSVR(kernel, approximation=Nystroem(20)).fit(table.X, table.y)
+    there = LSSVR(kernel, approximation=Nystroem(20)).fit(da.from_array(table.X, chunks=70), table.y)
+    np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
+
+
+def test_names_of_approximations_that_stream():
+    assert Nystroem().streams
+    assert Auto().streams
+    assert not any(one.streams for one in (Exact(), Circulant(), Toeplitz(), Grid()))
