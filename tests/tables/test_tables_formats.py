@@ -197,7 +197,7 @@ def test_missing_file_and_directory(tmp_path):
         open_table(tmp_path / "none.csv")
     with pytest.raises(TableError, match="there is no file"):
         open_table(tmp_path / ("n" * 300 + ".csv"))
-    with pytest.raises(TableError, match="is a directory"):
+    with pytest.raises(TableError, match="there is no Parquet file"):
         open_table(tmp_path)
 
 

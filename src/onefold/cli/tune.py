@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import sys
 from dataclasses import fields
 from functools import partial
@@ -21,10 +22,12 @@ from onefold.cli.words import counted, json_text, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Job, Settings, prepared, run_job
 from onefold.jobs.folds import few_rows_note
+from onefold.rows import connected
 from onefold.search.learning import FIRST_ROWS
 from onefold.tables import TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 
+_ON_CLUSTER = "rows stay with the workers of the scheduler"
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
 
 
@@ -38,7 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = [directory / name for name in OUTPUT_NAMES]
     refuse_existing(outputs, arguments.force, inputs=[arguments.table])
     with useful_journal(journal), staged_directory(directory, RESULT_NAMES) as stage:
-        with prepared(source, settings, stage) as job:
+        with (
+            connected(arguments.scheduler) as client,
+            prepared(source, settings, stage, client) as job,
+        ):
             for note in [] if quiet else _notes(job, arguments.table.name):
                 print(f"onefold: {note}", file=sys.stderr)
             model = _followed(job, None if quiet else sys.stderr)
@@ -57,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def default_directory(table: Path) -> str:
     """Where the files go unless --out says so: the table's name without its suffix, + -onefold."""
+    if glob.has_magic(table.name) and not table.exists():
+        table = table.parent if table.parent.name else Path("table")
     name = table.name.removesuffix(".gz")
     return f"{Path(name).stem}-onefold"
 
@@ -96,6 +104,7 @@ def _notes(job: Job, table: str) -> list[str]:
     why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
     notes = [
         *([_ON_DISK] if isinstance(job.X, np.memmap) else []),
+        *([_ON_CLUSTER] if job.client is not None else []),
         *([job.search.note] if job.search.note else []),
         f"{table}: {counted(job.X.shape[0], 'row')}, {counted(job.X.shape[1], 'feature')}",
         f"{target.task} of '{target.name}', {why}",

@@ -11,7 +11,7 @@ from sklearn.model_selection import LeaveOneOut
 from onefold.approximations import Approximation
 from onefold.criteria import Criterion
 from onefold.kernels import Precomputed
-from onefold.rows import Predicted, is_dask, lazily
+from onefold.rows import Predicted, is_dask, is_remote, lazily
 
 _PREDICTS = ("expansion_", "classes_", "single_target_", "n_features_in_", "feature_names_in_")
 _OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
@@ -34,7 +34,7 @@ def lazy_predictions(
 
 def refuse_approximation(estimator: Any, X: Any, approximation: Approximation) -> None:
     """Raise if an approximation, or a kernel matrix, cannot take rows that stay in partitions."""
-    if not is_dask(X):
+    if not (is_dask(X) or is_remote(X)):
         return
     if isinstance(estimator._kernel_for_tags(), Precomputed):
         raise ValueError(
@@ -50,7 +50,7 @@ def refuse_approximation(estimator: Any, X: Any, approximation: Approximation) -
 
 def refuse_search(X: Any, criteria: Sequence[Criterion], cv: Any, refit: str) -> None:
     """Raise if a search asks more of rows in partitions than sums over them."""
-    if not is_dask(X):
+    if not (is_dask(X) or is_remote(X)):
         return
     if any(criterion.needs not in ("squares", "sums") for criterion in criteria):
         raise ValueError(

@@ -40,6 +40,7 @@ class Job:
     search: Search
     notes: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
+    client: Any = None
 
     @property
     def criterion(self) -> str:
@@ -63,8 +64,8 @@ def prepare_job(rows: TableRows, settings: Settings) -> Job:
     check_target(settings, target)
     named = settings.not_features()
     left_out = row_number_columns(rows, keep={*named, *settings.categorical})
-    weight = None if settings.weight is None else _weights(rows, settings.weight)
-    groups = None if settings.groups is None else _groups(rows, settings.groups)
+    weight = None if settings.weight is None else weights_in(rows, settings.weight)
+    groups = None if settings.groups is None else groups_in(rows, settings.groups)
     cv, words = choose_folds(settings, target, groups)
     preparation = learn_preparation(rows, {*named, *left_out}, settings.missing, settings.categorical)
     others = [settings.weight or "", target.name if target.task == "regression" else ""]
@@ -94,7 +95,8 @@ def check_target(settings: Settings, target: Target) -> None:
         check_criterion(settings.criterion, target, settings.approximation)
 
 
-def _weights(rows: TableRows, name: str) -> np.ndarray:
+def weights_in(rows: TableRows, name: str) -> np.ndarray:
+    """The column of weights; raise unless all are positive."""
     values = as_numbers(rows.column(name, role="weight column"), name)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
@@ -105,7 +107,8 @@ def _weights(rows: TableRows, name: str) -> np.ndarray:
     return values
 
 
-def _groups(rows: TableRows, name: str) -> np.ndarray:
+def groups_in(rows: TableRows, name: str) -> np.ndarray:
+    """The column of groups, as numbers of them."""
     column = rows.column(name, role="groups column")
     if kind_of(column) == "numeric":
         absent = int(np.isnan(as_numbers(column, name)).sum())

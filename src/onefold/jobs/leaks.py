@@ -32,15 +32,15 @@ def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list
     """
     if preparation.sparse_kept is not None or len(preparation.columns) < 2:
         return []
-    step = max(1, int(X.size // _MOST_VALUES))
+    step = max(1, X.shape[0] * X.shape[1] // _MOST_VALUES)
     y = target.values[::step]
     if len(y) < _FEWEST_ROWS:
         return []
     numbers = target.task == "regression"
     codes = y if numbers else np.unique(y, return_inverse=True)[1]
-    found = []
+    found, rows = [], X[::step]
     for name, features in preparation.spans():
-        values = np.asarray(X[::step, features], dtype=np.float64)
+        values = np.asarray(rows[:, features], dtype=np.float64)
         if values.shape[1] == 1:
             left = _left_by_numbers(values[:, 0], codes, numbers)
         else:

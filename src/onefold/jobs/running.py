@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold.estimators import LSSVCCV, LSSVRCV
+from onefold.jobs.cluster import prepare_on_cluster
 from onefold.jobs.criterion import shown
 from onefold.jobs.importances import column_importances
 from onefold.jobs.job import Job, prepare_job
@@ -26,7 +27,12 @@ Callback = Callable[[Mapping[str, Any]], None]
 
 
 def tune_table(
-    table: Any, target: str, *, callback: Callback | None = None, **options: Any
+    table: Any,
+    target: str,
+    *,
+    callback: Callback | None = None,
+    client: Any = None,
+    **options: Any,
 ) -> TableModel:
     """Choose a model for a column of a table, and fit it.
 
@@ -36,11 +42,14 @@ def tune_table(
     Parameters
     ----------
     table : path, or pandas, polars or pyarrow table
-        A table on disk that is larger than memory stays there.
+        A table on disk that is larger than memory stays there. A pattern such as ``data/*.parquet``, or
+        a folder of Parquet files, is one table.
     target : str
         The column to predict.
     callback : callable, optional
         That of the self-tuning estimators, for progress.
+    client : dask.distributed.Client, optional
+        Whose workers read Parquet files and keep their rows.
     **options
         The other fields of `Settings`.
 
@@ -56,13 +65,24 @@ def tune_table(
         return run_job(prepare_job(rows, settings), callback)
     source = open_table(table)
     settings.check_columns(source)
-    with tempfile.TemporaryDirectory() as scratch, prepared(source, settings, Path(scratch)) as job:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        prepared(source, settings, Path(scratch), client) as job,
+    ):
         return run_job(job, callback)
 
 
 @contextmanager
-def prepared(source: TableSource, settings: Settings, scratch: Path) -> Iterator[Job]:
-    """The job on a table; rows that do not fit into memory are in `scratch` while the block runs."""
+def prepared(
+    source: TableSource, settings: Settings, scratch: Path, client: Any = None
+) -> Iterator[Job]:
+    """The job on a table; rows that do not fit into memory are in `scratch` while the block runs.
+
+    With a `client` of Dask they stay with its workers.
+    """
+    if client is not None:
+        yield prepare_on_cluster(source, settings, client)
+        return
     if not larger_than_memory(source):
         yield prepare_job(source.read(), settings)
         return
@@ -87,6 +107,7 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         "search": settings.search,
         "time_budget": settings.time_budget,
         "checkpoint": settings.checkpoint,
+        "client": job.client,
         "n_jobs": settings.jobs,
         "callback": callback,
     }
@@ -103,8 +124,8 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         warnings.simplefilter("ignore", SearchStoppedWarning)
         estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
         seconds = time.perf_counter() - begin
-        # Both have done their work, and a model file has no room for code.
-        estimator.set_params(callback=None, checkpoint=None)
+        # They have done their work, and a model file has no room for code.
+        estimator.set_params(callback=None, checkpoint=None, client=None)
         report = _report(job, estimator, suspicious, seconds)
     target, task = settings.target, job.target.task
     return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)

@@ -2,16 +2,18 @@
 
 from onefold.rows.base import Block, Rows
 from onefold.rows.dask_predictions import Predicted, lazily
-from onefold.rows.dask_runner import is_dask
+from onefold.rows.dask_runner import connected, is_dask
 from onefold.rows.dask_table import gathered, is_remote, opened
 from onefold.rows.groups import Groups, group_rows
 from onefold.rows.moving import rows_of, to_device
+from onefold.rows.parquet import standardised
 
 __all__ = [
     "Block",
     "Groups",
     "Predicted",
     "Rows",
+    "connected",
     "gathered",
     "group_rows",
     "is_dask",
@@ -19,5 +21,6 @@ __all__ = [
     "lazily",
     "opened",
     "rows_of",
+    "standardised",
     "to_device",
 ]

@@ -10,6 +10,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from onefold.machine.spans import spans
@@ -17,6 +18,7 @@ from onefold.machine.threads import thread_budget
 
 _LOOK = 2.0  # seconds between two looks at the connection
 _PATIENCE = 30.0  # seconds without a scheduler after which it is taken for lost
+_CONNECT = 15.0  # seconds to find a scheduler
 _BATCH = 16  # results on their way at a time
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
@@ -141,6 +143,27 @@ def _lost() -> ConnectionError:
 def _quiet() -> Any:
     """Targets travel inside the graph, so that they can be made again; Dask need not warn of it."""
     return require_dask().config.set({_LARGE_GRAPH: "1PiB"})
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """A client of the scheduler at an address while the block runs; None for no address."""
+    if address is None:
+        yield None
+        return
+    require_dask()
+    import distributed
+
+    open_client: Any = distributed.Client
+    try:
+        client = open_client(address, timeout=_CONNECT)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConnectionError(
+            f"there is no Dask scheduler at {address} ({type(error).__name__}); start one with `dask "
+            "scheduler`, or check the address, as tcp://host:8786."
+        ) from error
+    with client:
+        yield client
 
 
 def runner_of(client: Any) -> Runner:

@@ -74,3 +74,12 @@ def open_parquet(
         None if sample_weight is None else table[sample_weight],
         None if groups is None else table[groups],
     )
+
+
+def standardised(X: Any, mean: Any, scale: Any) -> Any:
+    """(X − mean) / scale of the columns of a Dask dataframe, lazily."""
+    return X.map_partitions(_standardised, mean, scale)
+
+
+def _standardised(rows: Any, mean: Any, scale: Any) -> Any:
+    return (rows.astype("float64") - mean) / scale

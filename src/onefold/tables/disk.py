@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from onefold.machine.replacing import replacing
 from onefold.tables.columns import as_numbers, inexact_as_number, kind_of
 from onefold.tables.errors import TableError, listing
-from onefold.tables.learn import ROUNDING, too_large
+from onefold.tables.learn import too_large
+from onefold.tables.moments import ColumnMoments
 from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, open_table
 
@@ -142,34 +143,15 @@ class _Labels:
 def _moments(
     source: TableSource, columns: tuple[str, ...], target: str, block: int, labels: _Labels
 ) -> tuple[Any, Any, int]:
-    """Mean, standard deviation (0 for a constant column) and number of rows; blocks are merged.
-
-    Each column is measured in a unit, a power of two near its largest value, so that no square over-
-    or underflows.
-    """
-    mean, spread, n = np.zeros(len(columns)), np.zeros(len(columns)), 0
-    unit = np.zeros(len(columns))
+    """Mean, standard deviation (0 for a constant column) and number of rows; blocks are merged."""
+    total = ColumnMoments.of(np.empty((0, len(columns))))
     for rows in source.batches(block, (*columns, target)):
-        values = _matrix(rows, columns)
         _target(rows, target)  # refuse what is wrong with it before anything is written
         labels.add(rows.column(target), rows, target)
-        count = values.shape[0]
-        top = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
-        largest = np.ldexp(1.0, np.frexp(top)[1] - 1)
-        smaller, unit = unit, np.maximum(unit, largest)
-        mean *= smaller / unit
-        spread *= (smaller / unit) ** 2
-        values /= unit
-        middle = values.mean(axis=0)
-        shift = middle - mean
-        spread += ((values - middle) ** 2).sum(axis=0) + shift**2 * (n * count / (n + count))
-        mean += shift * (count / (n + count))
-        n += count
-    if n == 0:
+        total = total.joined(ColumnMoments.of(_matrix(rows, columns)))
+    if total.n == 0:
         raise TableError(f"{source.path.name} has no rows")
-    deviation = np.sqrt(spread / n)
-    varies = (deviation > ROUNDING * np.abs(mean)) & (deviation * unit >= np.finfo(float).tiny)
-    return mean * unit, np.where(varies, deviation * unit, 0.0), n
+    return *total.mean_and_scale(), total.n
 
 
 def _matrix(rows: TableRows, columns: tuple[str, ...]) -> Any:

@@ -97,6 +97,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     Parameters
     ----------
     path : path
+        Also a pattern such as ``data/*.parquet``, or a folder of Parquet files: one table.
     reading : Reading, optional
         How a .csv or .tsv table is to be read; other formats leave no choice.
     """
@@ -104,13 +105,14 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     from onefold.tables.delimited import DelimitedSource
     from onefold.tables.npz import NpzSource
     from onefold.tables.parquet import ParquetSource
+    from onefold.tables.partitioned import PartitionedSource, is_partitioned
     from onefold.tables.svmlight import SvmlightSource
 
     path = Path(path)
     name = path.name.lower()
     # Not pathlib's, which raise where a name is too long for a file.
-    if os.path.isdir(path):
-        raise TableError(f"{path} is a directory; give one table file")
+    if is_partitioned(path):
+        return PartitionedSource(path)
     if not os.path.exists(path):
         raise TableError(f"there is no file {path}")
     formats: dict[tuple[str, ...], Callable[[Path], TableSource]] = {

@@ -1,0 +1,67 @@
+r"""Means and deviations of columns, which add over blocks of rows.
+
+With n rows, mean m and S = Σ (x − m)² of two blocks,
+
+    m = m₁ + δ n₂/n,    S = S₁ + S₂ + δ² n₁ n₂/n,    δ = m₂ − m₁
+
+Each column is measured in a unit, a power of two near its largest value, so that no square over- or
+underflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onefold.tables.learn import ROUNDING
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Of `n` rows: a unit for every column and, in it, the mean and the squares about the mean."""
+
+    n: int
+    unit: Any
+    mean: Any
+    squares: Any
+
+    @classmethod
+    def of(cls, values: Any) -> ColumnMoments:
+        """Of a block (rows, columns) of finite numbers."""
+        n, d = values.shape
+        if n == 0:
+            return cls(0, np.zeros(d), np.zeros(d), np.zeros(d))
+        top = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
+        unit = np.ldexp(1.0, np.frexp(top)[1] - 1)
+        scaled = values / unit
+        mean = scaled.mean(axis=0)
+        return cls(n, unit, mean, ((scaled - mean) ** 2).sum(axis=0))
+
+    def joined(self, other: ColumnMoments) -> ColumnMoments:
+        """Of both sets of rows."""
+        if not (self.n and other.n):
+            return self if self.n else other
+        unit, n = np.maximum(self.unit, other.unit), self.n + other.n
+        mine, theirs = self.unit / unit, other.unit / unit
+        shift = other.mean * theirs - self.mean * mine
+        squares = self.squares * mine**2 + other.squares * theirs**2 + shift**2 * (self.n * other.n / n)
+        return ColumnMoments(n, unit, self.mean * mine + shift * (other.n / n), squares)
+
+    def mean_and_scale(self) -> tuple[Any, Any]:
+        """Mean, and standard deviation: 0 for a constant column."""
+        deviation = np.sqrt(self.squares / max(1, self.n))
+        varies = (deviation > ROUNDING * np.abs(self.mean)) & (
+            deviation * self.unit >= np.finfo(float).tiny
+        )
+        return self.mean * self.unit, np.where(varies, deviation * self.unit, 0.0)
+
+    def packed(self) -> Any:
+        """As one array (4, columns)."""
+        return np.stack([np.full_like(self.unit, self.n), self.unit, self.mean, self.squares])
+
+    @classmethod
+    def unpacked(cls, array: Any) -> ColumnMoments:
+        """From such an array."""
+        return cls(int(array[0, 0]), *array[1:])
