@@ -94,7 +94,8 @@ def set_up(
     with estimator._threads(problem):
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-    setup = Setup(X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning)
+    grid, blend = (kernels, names, alphas), bool(estimator.blend)
+    setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, blend)
     method.check(setup)
     return setup
 

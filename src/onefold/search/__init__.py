@@ -5,6 +5,7 @@ from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
 from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
 from onefold.search.fingerprint import fingerprint
+from onefold.search.halving import Halving
 from onefold.search.keeping import Keeping, kept_in
 from onefold.search.learning import search_with_metric
 from onefold.search.ledger import Entry, Ledger
@@ -29,6 +30,7 @@ __all__ = [
     "FullGrid",
     "Grid",
     "GridEdgeWarning",
+    "Halving",
     "Keeping",
     "Leader",
     "Ledger",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from onefold.search.candidates import make_candidates
 from onefold.search.conduct import Conduct
+from onefold.search.halving import Halving
 from onefold.search.outcome import Outcome
 from onefold.search.run import run_search
 from onefold.search.setup import Setup
@@ -40,7 +41,7 @@ class FullGrid:
         return Outcome(run_search(Grid(candidates, setup.alphas), setup.scoring, conduct), setup.scoring)
 
 
-METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid}
+METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid, "halving": Halving}
 
 
 def resolve_method(search: Any) -> Method:

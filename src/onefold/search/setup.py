@@ -65,6 +65,8 @@ class Setup:
         How a metric is learned; None where none is.
     method : Method
         How the grid is gone through.
+    blend : bool
+        Whether a blend of the best of each family is wanted.
     """
 
     table: Any
@@ -79,6 +81,7 @@ class Setup:
     seed: int | None
     method: Method
     learning: Learning | None = None
+    blend: bool = False
 
     @property
     def problem(self) -> Problem:

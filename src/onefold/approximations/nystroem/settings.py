@@ -30,6 +30,8 @@ from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
+_ROWS_PER_LANDMARK = 5  # at least, where a search looks at some of the rows
+
 
 @register
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,15 @@ class Nystroem(Approximation):
         fewer = max(1, round(share * int(self.n_components)))
         rank = None if self.rank is None else max(1, round(share * self.rank))
         return replace(self, n_components=fewer, rank=rank)
+
+    def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
+        """At most one landmark for every five rows: the others would be more work than the rows are."""
+        size = self._size(n) if shared is None else shared.size
+        fewer = min(size, max(1, n // _ROWS_PER_LANDMARK))
+        if shared is not None:
+            order = np.random.default_rng(self.random_state).permutation(size)
+            shared = replace(shared.thinned(np.sort(order[:fewer])), index=None)  # of other rows
+        return self.for_subsample(fewer / size), shared
 
     def _size(self, n: int) -> int:
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
