@@ -87,7 +87,7 @@ class Run:
         return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
 
     def on_fewer_rows(self, part: Problem, load: Workload) -> Run:
-        """A run on some of the rows that treats them as this one treats all, for kernels to be compared."""
+        """A run on some of the rows that treats them as this one treats all, to compare kernels."""
         approximation, shared = self.approximation.on_fewer_rows(part.n, self.shared)
         return replace(self.on(part, load), approximation=approximation, shared=shared)
 

@@ -1,4 +1,4 @@
-"""A strategy that tries given cells, and then goes on to neighbours until the best cell has none left."""
+"""A strategy that tries given cells, then the neighbours of the best one until it has none left."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@ r"""All candidates on few rows, those that are left on more, the last ones on al
 
 Stages of n/factor^k rows, k falling to 0. On each, every candidate that is left is evaluated with every
 ridge, and the neighbours of the best one, should they have been dropped before. Those that are worse by
-more than noise are dropped (:mod:`onefold.search.survivors`). On all rows each width that is left is
-tried with the ridges around its best, where that is cheaper than all of them, and the search goes on to
-neighbours until the best cell is a local optimum of the whole grid.
+more than noise are dropped (:mod:`onefold.search.survivors`). On all rows the widths that are left are
+tried with the ridges around their best, where that is cheaper than all of them, and the search goes on
+to neighbours until the best cell is a local optimum of the whole grid.
 
-The exact machine pays c n³ for a width, so that a stage of a third of the rows costs 1/27 of the grid; of
-a basis model it is the third. Where only the best candidate and its neighbours are left, a stage can
-drop nothing more and is left out, unless it is cheap: it may still find that the best one has moved.
+The exact machine pays c n³ for a width: a stage of a third of the rows costs 1/27 of the grid. Basis
+models pay in proportion. Where only the best candidate and its neighbours are left, a stage can drop
+nothing more and is left out, unless it is cheap: it may still find that the best one has moved.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onefold.search.nested import nested_order, subsample
 from onefold.search.outcome import Outcome
 from onefold.search.run import SearchResult, run_search
 from onefold.search.setup import Setup
-from onefold.search.survivors import Verdict, judge
+from onefold.search.survivors import ERRORS, LAST_ERRORS, Verdict, judge
 
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold and class,
@@ -115,10 +115,11 @@ class Halving:
             if progress.settled and progress.cost(size) > _CHEAP:
                 continue
             part = subsample(setup, order[:size])
-            cells = {number: every for number in progress.alive}
+            cells = dict.fromkeys(progress.alive, every)
             strategy = Climb(part.candidates, setup.alphas, cells, beside, [every] * every.size)
             found = _searched(strategy, part.scoring, conduct, size)
-            progress.note(size, found, judge(found, part.scoring, beside))
+            errors = LAST_ERRORS if size == sizes[-2] else ERRORS
+            progress.note(size, found, judge(found, part.scoring, beside, errors))
         windows = ridge_windows(setup) if progress.ridges else [every] * every.size
         cells = progress.cells(windows, alone=not conduct.goes_on())
         candidates = make_candidates(setup.run, setup.kernels, setup.names)
@@ -194,12 +195,23 @@ class _Progress:
         return len(self.alive) * share
 
     def cells(self, windows: list[Any], *, alone: bool) -> dict[int, Any]:
-        """What is tried on all rows; `alone` is the best cell and nothing else."""
+        """What is tried on all rows; `alone` is the best cell and nothing else.
+
+        Where ridges cost time, candidates other than the best and its neighbours come with one: should
+        it lead, the search goes on to the ridges around it.
+        """
+        every = np.arange(len(windows))
         if not self.ridges:
-            return {number: np.arange(len(windows)) for number in self.alive}
+            return dict.fromkeys(self.alive, every)
+        best = self.alive[0]
         if alone:
-            return {self.alive[0]: np.array([self.ridges[self.alive[0]]])}
-        return {number: windows[self.ridges[number]] for number in self.alive}
+            return {best: np.array([self.ridges[best]])}
+        near = {best, *self.beside[best]}
+        whole = len(windows[0]) == every.size  # ridges cost nothing
+        return {
+            number: windows[ridge] if whole or number in near else np.array([ridge])
+            for number, ridge in self.ridges.items()
+        }
 
     def note(self, size: int, found: SearchResult, verdicts: list[Verdict]) -> None:
         """Take the verdicts of a stage, and write down what it did."""

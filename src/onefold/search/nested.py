@@ -27,8 +27,6 @@ from onefold.search.subsamples import rows_of
 class SquaredErrorOfRows(SquaredError):
     """The squared error from predictions, also where a model knows it without: rows are compared."""
 
-    needs = "sums"
-
     def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
         return None
 

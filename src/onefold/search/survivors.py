@@ -4,6 +4,8 @@ With e_i and e*_i the held-out losses of row i at the best ridges of a candidate
 
     d_i = e_i − e*_i,    dropped if mean d > z s,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
+z = 2 while rows are few and candidates cheap, and 1 for those that go on to all rows,
+
 for squared errors and counts of errors, which are means over rows. Of any other criterion the scores of
 the splits are compared, with the standard error of their mean difference.
 
@@ -23,7 +25,8 @@ from onefold.search.choice import Leader, paired_difference, row_losses
 from onefold.search.ledger import Ledger
 from onefold.search.run import SearchResult
 
-ERRORS = 2.0  # standard errors that a candidate may be worse by
+ERRORS = 2.0  # standard errors that a candidate may be worse by on few rows,
+LAST_ERRORS = 1.0  # and before it is evaluated on all
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,10 @@ class Verdict:
     dropped: str | None
 
 
-def judge(found: SearchResult, scoring: Scoring, beside: list[list[int]]) -> list[Verdict]:
-    """Verdicts on all that were tried, the best first."""
+def judge(
+    found: SearchResult, scoring: Scoring, beside: list[list[int]], errors: float
+) -> list[Verdict]:
+    """Verdicts on all that were tried, the best first; `errors` is z."""
     ledger = found.ledger
     index, _ = ledger.best()
     ranked = sorted(found.leaders, key=lambda one: (one.index != index, -ledger.rank(*_cell(one))))
@@ -59,8 +64,8 @@ def judge(found: SearchResult, scoring: Scoring, beside: list[list[int]]) -> lis
     for leader in ranked:
         difference, error = (0.0, 0.0) if leader is best else _compared(leader, best, scoring, ledger)
         why = None
-        if leader.index not in (index, *neighbours) and difference > ERRORS * error:
-            why = f"worse by more than {ERRORS:g} standard errors"
+        if leader.index not in (index, *neighbours) and difference > errors * error:
+            why = f"worse by more than {errors:g} standard error{'s' if errors != 1 else ''}"
         verdicts.append(Verdict(*_cell(leader), difference, error, why))
     scored = {leader.index for leader in ranked}
     rest = sorted({entry.candidate for entry in ledger.entries} - scored)

@@ -30,7 +30,9 @@ from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
-_ROWS_PER_LANDMARK = 5  # at least, where a search looks at some of the rows
+# Where a search looks at some of the rows:
+_FEW = 100  # landmarks that cost next to nothing
+_ROWS_PER_LANDMARK = 20  # at least, where there are more
 
 
 @register
@@ -148,9 +150,9 @@ class Nystroem(Approximation):
         return replace(self, n_components=fewer, rank=rank)
 
     def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
-        """At most one landmark for every five rows: the others would be more work than the rows are."""
+        """A hundred landmarks, or one for every twenty rows: m³ is then less work than the rows are."""
         size = self._size(n) if shared is None else shared.size
-        fewer = min(size, max(1, n // _ROWS_PER_LANDMARK))
+        fewer = min(size, max(_FEW, n // _ROWS_PER_LANDMARK))
         if shared is not None:
             order = np.random.default_rng(self.random_state).permutation(size)
             shared = replace(shared.thinned(np.sort(order[:fewer])), index=None)  # of other rows
