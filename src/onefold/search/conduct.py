@@ -98,7 +98,7 @@ class Conduct:
         if self.stopped is None:
             return
         why = {
-            TIME_IS_UP: f"the search ended with its time_budget of {self._seconds:g} s",
+            TIME_IS_UP: f"the search ended with its time_budget of {self._seconds or 0.0:g} s",
             INTERRUPTED: "the search was interrupted",
         }[self.stopped]
         names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]

@@ -79,6 +79,11 @@ def nested_order(splits: Splits, task: Task, seed: int) -> Any:
     return by_kind[np.lexsort((generator.random(n), place / np.repeat(counts, counts)))]
 
 
+def all_splits_hold(splits: Splits, rows: Any) -> bool:
+    """Whether every split has rows to train on and rows to test among these."""
+    return splits.leave_one_out or len(splits.within(rows)) == len(splits)
+
+
 def subsample(setup: Setup, rows: Any) -> Subsample:
     """The search on some of its rows. O(n_S d) time and memory."""
     rows, criterion = np.sort(rows), setup.scoring.criterion

@@ -10,7 +10,8 @@ for squared errors and counts of errors, which are means over rows. Of any other
 the splits are compared, with the standard error of their mean difference.
 
 More rows favour narrower kernels, by an amount that no standard error knows of. So the widths next to
-the best one stay, however much worse they are.
+the best one stay, however much worse they are; but with a tenth of all rows or more, the wider one goes
+if it is worse by more than four standard errors.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from onefold.search.ledger import Ledger
 from onefold.search.run import SearchResult
 
 ERRORS = 2.0  # standard errors that a candidate may be worse by on few rows,
-LAST_ERRORS = 1.0  # and before it is evaluated on all
+LAST_ERRORS = 1.0  # and before it is evaluated on all;
+_FAR = 4.0  # the wider neighbour of the best one
 
 
 @dataclass(frozen=True)
@@ -53,23 +55,33 @@ class Verdict:
 
 
 def judge(
-    found: SearchResult, scoring: Scoring, beside: list[list[int]], errors: float
+    found: SearchResult, scoring: Scoring, beside: list[list[int]], errors: float, *, many: bool
 ) -> list[Verdict]:
-    """Verdicts on all that were tried, the best first; `errors` is z."""
+    """Verdicts on all that were tried, the best first.
+
+    `beside` are the neighbours of each candidate in width, `errors` is z, `many` whether the rows are
+    enough to drop a neighbour.
+    """
     ledger = found.ledger
     index, _ = ledger.best()
     ranked = sorted(found.leaders, key=lambda one: (one.index != index, -ledger.rank(*_cell(one))))
-    best, neighbours = ranked[0], beside[index]
-    verdicts = []
+    best, neighbours, verdicts = ranked[0], beside[index], []
     for leader in ranked:
         difference, error = (0.0, 0.0) if leader is best else _compared(leader, best, scoring, ledger)
+        limit = errors
+        if leader.index in (index, *neighbours):
+            limit = _FAR if many and _wider(ledger, leader.index, index) else np.inf
         why = None
-        if leader.index not in (index, *neighbours) and difference > errors * error:
-            why = f"worse by more than {errors:g} standard error{'s' if errors != 1 else ''}"
+        if difference > 0 and difference > limit * error:
+            why = f"worse by more than {limit:g} standard error{'s' if limit != 1 else ''}"
         verdicts.append(Verdict(*_cell(leader), difference, error, why))
     scored = {leader.index for leader in ranked}
     rest = sorted({entry.candidate for entry in ledger.entries} - scored)
     return verdicts + [Verdict(one, None, np.nan, np.nan, "has no score") for one in rest]
+
+
+def _wider(ledger: Ledger, one: int, other: int) -> bool:
+    return bool(ledger.params[one].get("gamma", 1.0) < ledger.params[other].get("gamma", 1.0))
 
 
 def _cell(leader: Leader) -> tuple[int, int]:
