@@ -110,7 +110,7 @@ def test_the_record_says_what_was_dropped_when_and_why() -> None:
         left = (left | added) - dropped
         assert stage["best"]["gamma"] in left
         for one in stage["dropped"]:
-            assert one["difference"] > one["standard_error"] > 0
+            assert one["difference"] > 2 * one["standard_error"] > 0
             assert "standard error" in one["why"]
     assert record["stages"][-1]["dropped"] == []
     assert sum(len(stage["dropped"]) for stage in record["stages"]) > 0
@@ -142,7 +142,7 @@ def test_differences_are_those_of_literal_refits() -> None:
         assert_allclose(one["difference"], difference.mean(), rtol=1e-6)
         error = difference.std() / np.sqrt(difference.size)
         assert_allclose(one["standard_error"], error, rtol=1e-6)
-        assert one["difference"] > one["standard_error"]
+        assert one["difference"] > 2 * one["standard_error"]
 
 
 def test_few_rows_are_searched_as_a_grid() -> None:
@@ -246,11 +246,11 @@ def test_landmarks_in_float32(method: str) -> None:
 
 
 def test_rare_classes() -> None:
-    X, y = table(400)
+    X, y = table(240)
     labels = np.where(y > 2.9, "rare", "common")
-    assert 5 <= np.sum(labels == "rare") <= 30
+    assert 10 <= np.sum(labels == "rare") <= 30
     for criterion in ("error", "roc_auc"):
-        model = search(kind=LSSVCCV, criterion=criterion).fit(X, labels)
+        model = search(kind=LSSVCCV, criterion=criterion, gammas=GAMMAS[::2]).fit(X, labels)
         check_against_grid(model, X, labels)
 
 
@@ -280,6 +280,7 @@ def test_rows_of_weight_0_are_left_out_and_predicted() -> None:
 def test_other_splitters(cv: Any) -> None:
     X, y = table()
     groups = np.random.default_rng(1).integers(0, 25, 300)
+    groups = groups if isinstance(cv, GroupKFold) else None
     model = search(cv=cv, criterion="mse").fit(X, y, groups=groups)
     full = check_against_grid(model, X, y, groups=groups)
     assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)

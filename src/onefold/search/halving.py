@@ -27,7 +27,7 @@ from onefold.search.outcome import Outcome
 from onefold.search.run import SearchResult, run_search
 from onefold.search.setup import Setup
 from onefold.search.stages import Stages, ridge_windows
-from onefold.search.survivors import ERRORS, LAST_ERRORS, judge
+from onefold.search.survivors import judge
 
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold and class,
@@ -116,8 +116,8 @@ class Halving:
             part, cells = subsample(setup, order[:size]), dict.fromkeys(stages.alive, every)
             strategy = Climb(part.candidates, setup.alphas, cells, stages.beside, [every] * every.size)
             found = _searched(strategy, part.scoring, conduct, size)
-            errors, many = LAST_ERRORS if size == smaller[-1] else ERRORS, size >= n * _MANY
-            stages.take(size, found, judge(found, part.scoring, stages.beside, errors, many=many))
+            many = size >= _MANY * n
+            stages.take(size, found, judge(found, part.scoring, stages.beside, many=many))
         windows = ridge_windows(setup) if stages.ridges else [every] * every.size
         cells = stages.cells(windows, alone=not conduct.goes_on())
         candidates = make_candidates(setup.run, setup.kernels, setup.names)

@@ -2,9 +2,8 @@ r"""Which candidates go on to more rows: those that cannot be told from the best
 
 With e_i and e*_i the held-out losses of row i at the best ridges of a candidate and of the best one,
 
-    d_i = e_i − e*_i,    dropped if mean d > z s,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
+    d_i = e_i − e*_i,    dropped if mean d > 2 s,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
-z = 2 while rows are few and candidates cheap, and 1 for those that go on to all rows,
 
 for squared errors and counts of errors, which are means over rows. Of any other criterion the scores of
 the splits are compared, with the standard error of their mean difference.
@@ -26,9 +25,8 @@ from onefold.search.choice import Leader, paired_difference, row_losses
 from onefold.search.ledger import Ledger
 from onefold.search.run import SearchResult
 
-ERRORS = 2.0  # standard errors that a candidate may be worse by on few rows,
-LAST_ERRORS = 1.0  # and before it is evaluated on all;
-_FAR = 4.0  # the wider neighbour of the best one
+_ERRORS = 2.0  # standard errors that a candidate may be worse by,
+_FAR = 4.0  # and the wider neighbour of the best one
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,12 @@ class Verdict:
 
 
 def judge(
-    found: SearchResult, scoring: Scoring, beside: list[list[int]], errors: float, *, many: bool
+    found: SearchResult, scoring: Scoring, beside: list[list[int]], *, many: bool
 ) -> list[Verdict]:
     """Verdicts on all that were tried, the best first.
 
-    `beside` are the neighbours of each candidate in width, `errors` is z, `many` whether the rows are
-    enough to drop a neighbour.
+    `beside` are the neighbours of each candidate in width, `many` tells whether the rows are enough to
+    drop one of them.
     """
     ledger = found.ledger
     index, _ = ledger.best()
@@ -68,12 +66,12 @@ def judge(
     best, neighbours, verdicts = ranked[0], beside[index], []
     for leader in ranked:
         difference, error = (0.0, 0.0) if leader is best else _compared(leader, best, scoring, ledger)
-        limit = errors
+        limit = _ERRORS
         if leader.index in (index, *neighbours):
             limit = _FAR if many and _wider(ledger, leader.index, index) else np.inf
         why = None
         if difference > 0 and difference > limit * error:
-            why = f"worse by more than {limit:g} standard error{'s' if limit != 1 else ''}"
+            why = f"worse by more than {limit:g} standard errors"
         verdicts.append(Verdict(*_cell(leader), difference, error, why))
     scored = {leader.index for leader in ranked}
     rest = sorted({entry.candidate for entry in ledger.entries} - scored)
