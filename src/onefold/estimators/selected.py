@@ -40,7 +40,9 @@ class LSSVCCV(KernelClassifier, Chosen):
         scikit-learn scorer, or a scorer. With several kernels or a metric "error" and "accuracy" rank
         by the squared error of the decision values; the scores are still counts of errors.
     search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
-        How the grid of `gammas` and `alphas` is gone through.
+        How the grid of `gammas` and `alphas` is gone through. "halving" tries all on a subsample, those
+        that are not worse by more than noise on larger ones, and the last few on all rows, for a third
+        of the time (:class:`onefold.search.Halving`); not with metric or blend.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -114,7 +116,9 @@ class LSSVCCV(KernelClassifier, Chosen):
         Scores and time of each kernel, in the order they finished.
     search_ : dict
         How the search went: its method, why it "stopped" early (None, "time_budget" or "interrupted"),
-        and what was "untried" then.
+        and what was "untried" then. Of "halving" also ``"n_resources"`` and ``"n_candidates"``, rows and
+        kernels of each stage, and ``"stages"``: the best of each, what it "added" beside the best, what
+        it "dropped", by which "difference" from the best, its "standard_error", and why.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 

@@ -26,6 +26,7 @@ _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
+    "onefold.search": dict.fromkeys(("FullGrid", "Halving"), State()),  # as do theirs
     **TRANSFORMERS,
 }
 _BUILT_IN = {name: module for module, states in _BY_MODULE.items() for name in states}

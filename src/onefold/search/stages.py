@@ -102,8 +102,8 @@ class Stages:
                 {
                     **names[one.number],
                     "alpha": None if one.ridge is None else alpha[one.ridge],
-                    "difference": one.difference,
-                    "standard_error": one.standard_error,
+                    "difference": None if one.ridge is None else one.difference,
+                    "standard_error": None if one.ridge is None else one.standard_error,
                     "why": one.dropped,
                 }
                 for one in dropped
