@@ -3,8 +3,8 @@
     python -m benchmarks.selection [exact] [basis] [tables] [--quick]
 
 Without names, everything runs. Ratios are taken in one process, the methods taking turns, and are the
-median over the turns. They are of processor time, which other work on the machine hardly changes; that of
-the clock stands beside it. Set ONEFOLD_DATA to where the tables lie.
+median over the turns. They are of processor time, which other work on the machine hardly changes; those
+by the clock stand beside them. Set ONEFOLD_DATA to where the tables lie.
 """
 
 from __future__ import annotations

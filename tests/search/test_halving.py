@@ -300,6 +300,22 @@ def test_one_split_and_a_scorer_drop_nothing() -> None:
     assert set(model.search_["n_candidates"]) == {GAMMAS.size}
 
 
+def test_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    X, y = table(200)
+    model, plain = search().fit(torch.from_numpy(X), torch.from_numpy(y)), search().fit(X, y)
+    assert model.best_params_ == plain.best_params_
+    assert model.search_["n_candidates"] == plain.search_["n_candidates"]
+    assert model.best_score_ == pytest.approx(plain.best_score_, rel=1e-8)
+
+
+def test_two_threads_give_the_same_answer() -> None:
+    X, y = table()
+    one, two = search(n_jobs=1).fit(X, y), search(n_jobs=2).fit(X, y)
+    assert one.search_ == two.search_
+    assert_array_equal(one.predict(X), two.predict(X))
+
+
 def test_sparse_rows_and_several_targets() -> None:
     X, y = table()
     X = np.where(np.abs(X) < 0.5, 0.0, X)
@@ -376,6 +392,7 @@ def test_a_search_goes_on_where_it_was_killed(tmp_path: Any, approximation: Any,
     assert len(seen) - evaluated == len(whole_events) - after
     assert resumed.search_ == whole.search_
     assert_array_equal(resumed.predict(X), whole.predict(X))
+    assert_array_equal(resumed.heldout_prediction_, whole.heldout_prediction_)
     for cell, scores in scores_of(whole).items():
         assert_array_equal(scores_of(resumed)[cell], scores)
 

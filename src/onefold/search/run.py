@@ -87,7 +87,7 @@ class _Leaders:
         found = evaluation.solved
         candidate = self.strategy.candidates[proposal.candidate]
         index, ridge = self.ledger.best(self._members()[candidate.group])
-        if index != proposal.candidate:
+        if index != proposal.candidate or ridge not in proposal.ridges:
             return
         heldout = evaluation.heldout(self._scoring, ridge)
         # A model is kept for the final fit; of several groups' models only one would be used.
