@@ -222,6 +222,24 @@ def test_a_stage_without_scores_says_what_helps() -> None:
         LSSVRCV(criterion=scorer, search=Halving(2, 50)).fit(X, y)
 
 
+def test_what_a_callback_raises_comes_through() -> None:
+    def fail(event: Any) -> None:
+        raise ValueError("of the callback")
+
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    with pytest.raises(ValueError, match=r"^of the callback$"):
+        LSSVRCV(search=Halving(2, 50), callback=fail).fit(X, X[:, 0])
+
+
+def test_landmarks_that_depend_on_the_kernel_are_fewer_too() -> None:
+    chosen, shared = Nystroem(1000, "rpcholesky").on_fewer_rows(300, None)
+    assert (chosen, shared) == (Nystroem(100, "rpcholesky"), None)
+    chosen, _ = Nystroem(50, "rpcholesky", rank=20).on_fewer_rows(300, None)
+    assert chosen == Nystroem(50, "rpcholesky", rank=20)
+    chosen, _ = Nystroem(400, "leverage", rank=100).on_fewer_rows(4000, None)
+    assert chosen == Nystroem(200, "leverage", rank=50)
+
+
 def test_names_and_objects() -> None:
     assert clone(LSSVRCV(search=Halving(2, 50))).search == Halving(2, 50)
     with pytest.raises(ValueError, match='"halving"'):

@@ -24,7 +24,7 @@ from onefold.search.climbing import Climb
 from onefold.search.conduct import Conduct
 from onefold.search.nested import all_splits_hold, nested_order, subsample
 from onefold.search.outcome import Outcome
-from onefold.search.run import SearchResult, run_search
+from onefold.search.run import NoScoreError, SearchResult, run_search
 from onefold.search.setup import Setup
 from onefold.search.stages import Stages, ridge_windows
 from onefold.search.survivors import judge
@@ -140,8 +140,8 @@ class Halving:
 def _searched(strategy: Climb, scoring: Any, conduct: Conduct, size: int) -> SearchResult:
     try:
         return run_search(strategy, scoring, conduct, f"{size} rows")
-    except ValueError as error:
-        raise ValueError(
+    except NoScoreError as error:
+        raise NoScoreError(
             f"on {size} rows: {error} If all rows have scores, use a greater min_resources or "
             'search="grid".'
         ) from error

@@ -42,7 +42,7 @@ class Stages:
     def __post_init__(self) -> None:
         self.alive = list(range(len(self.setup.names)))
         self._neighbours = next_widths(self.setup.names)
-        self.beside = self._neighbours
+        self.beside, self._closed = self._neighbours, set[int]()
 
     @property
     def settled(self) -> bool:
@@ -82,10 +82,10 @@ class Stages:
         if left:
             self.alive = [one.number for one in left]
             self.ridges = {one.number: one.ridge for one in left if one.ridge is not None}
-            gone = {one.number for one in verdicts if one.dropped is not None}
-            # A neighbour of the best that was dropped all the same is not to come back.
-            closed = gone & set(self._neighbours[self.alive[0]])
-            self.beside = [[one for one in own if one not in closed] for own in self._neighbours]
+            # A neighbour that was dropped all the same is not to come back while the best stays so.
+            gone = self._closed | {one.number for one in verdicts if one.dropped is not None}
+            self._closed = gone & set(self._neighbours[self.alive[0]])
+            self.beside = [[one for one in own if one not in self._closed] for own in self._neighbours]
 
     def _write(self, size: int, found: SearchResult, dropped: list[Verdict]) -> None:
         ledger, names = found.ledger, self.setup.names

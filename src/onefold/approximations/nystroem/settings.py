@@ -151,7 +151,7 @@ class Nystroem(Approximation):
 
     def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
         """A hundred landmarks, or one for every twenty rows: m³ is then less work than the rows are."""
-        size = self._size(n) if shared is None else shared.size
+        size = int(self.n_components) if shared is None else shared.size
         fewer = min(size, max(_FEW, n // _ROWS_PER_LANDMARK))
         if shared is not None:
             order = np.random.default_rng(self.random_state).permutation(size)
