@@ -32,8 +32,8 @@ from onefold.search.survivors import judge
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold and class,
 _SHARE = 300  # or this part of all rows
-_CHEAP = 0.5  # of one candidate on all rows: a stage may cost as much to drop a neighbour at best
-_MANY = 0.1  # of all rows: enough to drop one
+_CHEAP = 0.25  # of one candidate on all rows: a stage may cost as much to drop a neighbour at best
+_MANY, _MANY_ROWS = 0.1, 10_000  # of all rows, or rows: either is enough to drop one
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Halving:
             part, cells = subsample(setup, order[:size]), dict.fromkeys(stages.alive, every)
             strategy = Climb(part.candidates, setup.alphas, cells, stages.beside, [every] * every.size)
             found = _searched(strategy, part.scoring, conduct, size)
-            many = size >= _MANY * n
+            many = size >= min(_MANY * n, _MANY_ROWS)
             stages.take(size, found, judge(found, part.scoring, stages.beside, many=many))
         windows = ridge_windows(setup) if stages.ridges else [every] * every.size
         cells = stages.cells(windows, alone=not conduct.goes_on())

@@ -9,8 +9,8 @@ for squared errors and counts of errors, which are means over rows. Of any other
 the splits are compared, with the standard error of their mean difference.
 
 More rows favour narrower kernels, by an amount that no standard error knows of. So the widths next to
-the best one stay, however much worse they are; but with a tenth of all rows or more, the wider one goes
-if it is worse by more than four standard errors.
+the best one stay, however much worse they are; but with rows enough, the wider one goes if it is worse
+by more than four standard errors.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
 # Where a search looks at some of the rows:
 _FEW = 100  # landmarks that cost next to nothing
-_ROWS_PER_LANDMARK = 20  # at least, where there are more
+_ROWS_PER_LANDMARK = 40  # at least, where there are more
 
 
 @register
@@ -150,7 +150,7 @@ class Nystroem(Approximation):
         return replace(self, n_components=fewer, rank=rank)
 
     def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
-        """A hundred landmarks, or one for every twenty rows: m³ is then less work than the rows are."""
+        """A hundred landmarks, or one for every forty rows: m³ is then less work than the rows are."""
         size = int(self.n_components) if shared is None else shared.size
         fewer = min(size, max(_FEW, n // _ROWS_PER_LANDMARK))
         if shared is not None:
