@@ -9,6 +9,7 @@ from onefold import LSSVR, LSSVRCV, SparseLSSVR, saving
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 from onefold.saving import ModelFileError
+from onefold.search import FullGrid, Halving
 
 RNG = np.random.default_rng(9)
 X = RNG.normal(size=(30, 3))
@@ -224,3 +225,21 @@ def test_parameters_of_the_choice(tmp_path, name, good, bad):
             setattr(model, name, value)
             with pytest.raises(ValueError, match=f"the {name} of its"):
                 saving.save(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize("method", ["halving", Halving(factor=2, min_resources=20), FullGrid()])
+def test_the_method_of_a_search_and_its_record_come_back(tmp_path, method):
+    model = LSSVRCV(search=method, **SMALL).fit(X, Y)
+    loaded = through_file(model, tmp_path)
+    assert loaded.search == method
+    assert loaded.search_ == model.search_
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_a_method_with_settings_that_make_no_sense_is_refused(tmp_path):
+    saving.save(LSSVRCV(search=Halving(factor=2.5), **SMALL).fit(X, Y), tmp_path / "model")
+    bytes_ = (tmp_path / "model").read_bytes()
+    assert bytes_.count(b"2.5") == 2  # the parameter, and the record of the search
+    (tmp_path / "model").write_bytes(bytes_.replace(b"2.5", b"0.5"))
+    with pytest.raises(ModelFileError):
+        saving.load(tmp_path / "model")

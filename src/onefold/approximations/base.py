@@ -211,6 +211,13 @@ class Approximation(ABC):
         """The approximation that treats `share` of the rows as this one treats all of them."""
         return self
 
+    def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
+        """The approximation for `n` of the rows, and of what all kernels share what serves there.
+
+        What it has for fewer rows is part of what it has for more.
+        """
+        return self, shared
+
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
         """Estimated time of a whole fit; None where there is no estimate."""
         return None

@@ -94,6 +94,11 @@ class Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
         return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
 
+    def on_fewer_rows(self, part: Problem, load: Workload) -> Run:
+        """A run on some of the rows that treats them as this one treats all, to compare kernels."""
+        approximation, shared = self.approximation.on_fewer_rows(part.n, self.shared)
+        return replace(self.on(part, load), approximation=approximation, shared=shared)
+
     def restarted(self, kernel: Kernel) -> Run:
         """The same for another kernel, whose metric the landmarks follow."""
         started = self.approximation.start(self.problem, [kernel], self.load)

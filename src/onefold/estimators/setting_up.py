@@ -94,10 +94,8 @@ def set_up(
         run = approximation.start(problem, kernels, load).because(reason)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: one.start(problem, task, splits) for name, one in others}
-    select = estimator.select
-    setup = Setup(
-        X, task, scoring, cv, groups, kernels, names, alphas, run, seed, method, learning, select
-    )
+    grid, wanted = (kernels, names, alphas), (estimator.select, bool(estimator.blend))
+    setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, *wanted)
     method.check(setup)
     return setup
 

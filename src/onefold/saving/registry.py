@@ -24,7 +24,7 @@ _KERNELS = (
 )  # fmt: skip
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
-    "onefold.search": {"Gradient": State()},
+    "onefold.search": dict.fromkeys(("FullGrid", "Gradient", "Halving"), State()),  # as do theirs
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,

@@ -7,6 +7,7 @@ from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
 from onefold.search.entry import Entry
 from onefold.search.fingerprint import fingerprint
 from onefold.search.gradient import Gradient
+from onefold.search.halving import Halving
 from onefold.search.keeping import Keeping, kept_in
 from onefold.search.learning import search_with_metric
 from onefold.search.ledger import Ledger
@@ -32,6 +33,7 @@ __all__ = [
     "Gradient",
     "Grid",
     "GridEdgeWarning",
+    "Halving",
     "Keeping",
     "Leader",
     "Ledger",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from onefold.search.candidates import make_candidates
 from onefold.search.conduct import Conduct
 from onefold.search.gradient import Gradient
+from onefold.search.halving import Halving
 from onefold.search.outcome import Outcome
 from onefold.search.run import run_search
 from onefold.search.setup import Setup
@@ -42,7 +43,7 @@ class FullGrid:
         return Outcome(run_search(grid, setup.scoring, conduct, select=setup.select), setup.scoring)
 
 
-METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid, "gradient": Gradient}
+METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid, "halving": Halving, "gradient": Gradient}
 
 
 def resolve_method(search: Any) -> Method:

@@ -59,6 +59,10 @@ class SearchResult:
         return float(self.ledger.alphas[self.leader.ridge])
 
 
+class NoScoreError(ValueError):
+    """No cell of a search has a score."""
+
+
 class _Leaders:
     """The best cell of every group so far, with what would have to be made again if it stays so."""
 
@@ -237,5 +241,5 @@ def _report_unsolved(ledger: Ledger) -> None:
     )
     text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): {reason}"
     if unsolved == total:
-        raise ValueError(text)
+        raise NoScoreError(text)
     warnings.warn(text, UserWarning, stacklevel=4)

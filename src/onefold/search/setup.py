@@ -68,6 +68,8 @@ class Setup:
         How the grid is gone through.
     select : {"min", "1se"}
         Which cell of the table is chosen.
+    blend : bool
+        Whether a blend of the best of each family is wanted.
     """
 
     table: Any
@@ -83,6 +85,7 @@ class Setup:
     method: Method
     learning: Learning | None = None
     select: Select = "min"
+    blend: bool = False
 
     @property
     def problem(self) -> Problem:

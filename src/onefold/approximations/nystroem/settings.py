@@ -31,6 +31,10 @@ from onefold.linalg import is_sparse
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
+# Where a search looks at some of the rows:
+_FEW = 100  # landmarks that cost next to nothing
+_ROWS_PER_LANDMARK = 40  # at least, where there are more
+
 
 @register
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,15 @@ class Nystroem(Approximation):
         fewer = max(1, round(share * int(self.n_components)))
         rank = None if self.rank is None else max(1, round(share * self.rank))
         return replace(self, n_components=fewer, rank=rank)
+
+    def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
+        """A hundred landmarks, or one for every forty rows: m³ is then less work than the rows are."""
+        size = int(self.n_components) if shared is None else shared.size
+        fewer = min(size, max(_FEW, n // _ROWS_PER_LANDMARK))
+        if shared is not None:
+            order = np.random.default_rng(self.random_state).permutation(size)
+            shared = replace(shared.thinned(np.sort(order[:fewer])), index=None)  # of other rows
+        return self.for_subsample(fewer / size), shared
 
     def _size(self, n: int) -> int:
         return min(int(self.n_components), n) if self._counts else int(self.n_components.shape[0])
