@@ -74,7 +74,7 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
 
 
 def test_the_second_ctrl_c_stops_at_once(tmp_path):
-    write_table(tmp_path / "t.npz", 1500)
+    write_table(tmp_path / "t.npz", 3000)  # a fit is to take longer than the second signal
     process = begun(tmp_path, *SLOW, "--resume", "--quiet")
     wait_for_lines(tmp_path / "t-onefold.journal", 4, process)
     process.send_signal(signal.SIGINT)
