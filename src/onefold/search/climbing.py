@@ -15,8 +15,8 @@ from onefold.search.strategies import Proposal
 class Climb:
     """Given cells, then those around the best one, until it is a local optimum of the whole grid.
 
-    That is: the widths next to the best one have been tried, and every width that was tried with more
-    than one ridge, the best one among them, with the ridges around the best ridge of each.
+    That is: the widths next to the best one have been tried; they, and every width that was tried with
+    more than one ridge, with the ridges around the best ridge of each.
 
     Parameters
     ----------
@@ -50,11 +50,9 @@ class Climb:
         if not ledger.has_score:
             return []
         best, ridge = ledger.best()
-        tried = [len(self.alphas) - ledger.untried(number).size for number in range(len(self._beside))]
-        followed = [number for number, count in enumerate(tried) if count > 1]
-        new = [number for number in self._beside[best] if not tried[number]]
+        followed = [c for c in range(len(self._beside)) if len(self.alphas) - ledger.untried(c).size > 1]
         found = []
-        for number in dict.fromkeys((best, *new, *followed)):
+        for number in dict.fromkeys((best, *self._beside[best], *followed)):
             top = ledger.best([number])[1] if ledger.scored(number) else ridge
             found.append(Proposal(number, np.intersect1d(ledger.untried(number), self._windows[top])))
         return [proposal for proposal in found if proposal.ridges.size]

@@ -15,7 +15,6 @@ from onefold.search.survivors import Verdict
 
 _WINDOW = 4.0  # times the best ridge, or a quarter of it: those that are tried on all rows
 _CHEAPER = 0.75  # of the time with all ridges
-_TELLING_ROWS = 400  # that tell the best ridge of a width
 
 
 @dataclass
@@ -60,8 +59,8 @@ class Stages:
     def cells(self, windows: list[Any], *, alone: bool) -> dict[int, Any]:
         """What is tried on all rows; `alone` is the best cell and nothing else.
 
-        Where ridges cost time, candidates other than the best come with one: should it lead, the search
-        goes on to the ridges around it. Of the neighbours of the best, few rows do not tell that one.
+        Where ridges cost time, candidates other than the best and its neighbours come with one: should
+        it lead, the search goes on to the ridges around it.
         """
         every = np.arange(len(windows))
         if not self.ridges:
@@ -69,8 +68,8 @@ class Stages:
         best = self.alive[0]
         if alone:
             return {best: np.array([self.ridges[best]])}
+        near = {best, *self.beside[best]}
         whole = len(windows[0]) == every.size  # ridges cost nothing
-        near = {best, *(self.beside[best] if self.said[-1]["n_resources"] < _TELLING_ROWS else [])}
         return {
             number: windows[ridge] if whole or number in near else np.array([ridge])
             for number, ridge in self.ridges.items()
