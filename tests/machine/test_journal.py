@@ -103,6 +103,10 @@ def test_places_where_no_file_can_be(tmp_path: Path) -> None:
         Journal(tmp_path / "missing" / "journal")
     with pytest.raises(IsADirectoryError):
         Journal(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match=r"is a pipe or a device; use another name"):
+            Journal(endless)
 
 
 def test_a_second_process_is_told_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
@@ -130,6 +134,35 @@ def test_two_in_one_process_are_told_too(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal"), pytest.raises(BlockingIOError, match="in use by another search"):
         Journal(tmp_path / "journal")
     read(tmp_path / "journal")
+
+
+def test_a_process_forked_in_between_holds_nothing(tmp_path: Path) -> None:
+    """Workers inherit what is open, and may live for long."""
+    code = f"""
+import os, time
+from onefold.machine.journal import Journal
+with Journal({str(tmp_path / "journal")!r}):
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+try:
+    Journal({str(tmp_path / "journal")!r}).close()
+finally:
+    os.kill(child, 9)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_disk_that_is_full_from_the_start_is_told_with_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, line: bytes, place: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*journal'"):
+        Journal(tmp_path / "journal")
 
 
 def test_a_full_disk_is_told_once_and_leaves_whole_records(

@@ -86,6 +86,11 @@ class Run:
             return self
         return replace(self, reason=reason, report={"chosen": reason})
 
+    @property
+    def chosen_because(self) -> str:
+        """Why it was chosen; nothing where it was asked for."""
+        return str(self.report.get("chosen", ""))
+
     def with_ridges(self, count: int) -> Run:
         """The same where so many μ are asked of each model."""
         return replace(self, load=replace(self.load, alphas=count))

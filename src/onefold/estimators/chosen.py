@@ -144,7 +144,7 @@ class Chosen(CallbackSupportMixin, KernelMachine):
             telling = Telling(self)
             conduct = Conduct(telling, seconds=check_budget(self.time_budget), keeping=keeping)
             setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
-            keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.reason)
+            keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.chosen_because)
             trust = self._trust(setup) if self.check else None
             tasks = Tasks(self, X, y, sample_weight, evaluations=setup.evaluations)
             telling.tasks = tasks

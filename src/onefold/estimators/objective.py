@@ -69,7 +69,7 @@ class Objective:
         with kept_in(own.checkpoint) as keeping:
             self._setup = set_up(own, X, y, sample_weight, groups, decided=keeping.decided)
             self._whose = {} if own.checkpoint is None else fingerprint(self._setup, own._decisive())
-            keeping.begin(lambda: self._whose, self._setup.run.reason)
+            keeping.begin(lambda: self._whose, self._setup.run.chosen_because)
         self._trust = own._trust(self._setup) if own.check else None
         scoring = self._setup.scoring
         self._ledger = Ledger.of(scoring)
@@ -166,7 +166,7 @@ class Objective:
     def _kept(self) -> Iterator[Keeping]:
         """The journal, open for one evaluation: others may use it in between."""
         with kept_in(self._estimator.checkpoint) as keeping:
-            keeping.begin(lambda: self._whose, self._setup.run.reason)
+            keeping.begin(lambda: self._whose, self._setup.run.chosen_because)
             yield keeping
 
     def _best(self) -> tuple[int, int]:

@@ -51,6 +51,8 @@ class Journal:
         if not self.path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {self.path.parent}; make it first.")
         new = not self.path.exists()
+        if not (new or self.path.is_file() or self.path.is_dir()):  # reading it may never end
+            raise OSError(f"{self.path} is a pipe or a device; use another name for the journal.")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             self._claim()
@@ -86,7 +88,10 @@ class Journal:
         with open(self._file, "rb", closefd=False) as file:
             content = file.read()
         if _FIRST_LINE.startswith(content):  # empty, or torn at once
-            self._put(0, _FIRST_LINE)
+            try:
+                self._put(0, _FIRST_LINE)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
             return [], len(_FIRST_LINE)
         if not content.startswith(_FIRST_LINE):
             raise ValueError(f"{self.path} is no journal of a search; use another name for that.")
@@ -135,7 +140,9 @@ class Journal:
         )
 
     def close(self) -> None:
-        """Let others open it."""
+        """Let others open it, also while a process lives that was forked in between."""
+        if fcntl is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
 
     def __enter__(self) -> Self:

@@ -21,7 +21,7 @@ class Candidate:
     kernel: Kernel
     params: dict[str, Any]
     lineage: tuple[Any, ...] = ()
-    """The cells that its metric was learned from."""
+    """The cells that its metric was learned from, after the number of rows where that is not clear."""
 
     @property
     def width(self) -> float | None:

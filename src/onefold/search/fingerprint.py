@@ -2,33 +2,29 @@ r"""What tells a search from others: of its data, its splits and its settings, e
 
 Rows are summed up as whole numbers, modulo 2⁶⁴,
 
-    Σ_i h_i  and  Σ_i i h_i,    h_i = mix(Σ_j c_j · bits(x_ij))
+    Σ_i h_i  and  Σ_i i h_i,    h_i = mix(Σ_j c_j · fold(bits(x_ij))),    c_j odd
 
-which add over blocks, whatever they are: it does not matter where rows live. O(n d).
+which add over blocks, whatever they are: it does not matter where rows live. O(n d). The bits of small
+whole numbers are all at the upper end, where a product keeps little of c_j: fold(b) = b xor (b >> 32).
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from onefold._version import __version__
-from onefold.approximations import Approximation
 from onefold.heldout import Splits
 from onefold.linalg import double, is_sparse, to_numpy
-from onefold.machine.journal import plain
 from onefold.rows import Block, Rows
+from onefold.search.describing import described, digest
 from onefold.search.setup import Setup
 
 # Of the generator splitmix64, whose steps take near numbers far apart.
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,8 +38,8 @@ def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
         "version": __version__,
         "shape": [n, d, targets],
         "rows": rows_checksum(problem.source, d),
-        "targets": _digest(task.y),
-        "weights": _digest(task.sample_weight, problem.root_weight, problem.alpha_unit),
+        "targets": digest(task.y),
+        "weights": digest(task.sample_weight, problem.root_weight, problem.alpha_unit),
         "splits": _of_splits(setup.scoring.splits),
         "approximation": described(setup.run.approximation),
         "random_state": setup.seed,
@@ -64,7 +60,7 @@ class _RowSums:
     """Σ h_i and Σ i h_i of a block, its rows numbered from 0."""
 
     def __init__(self, d: int) -> None:
-        self._constants = _mixed(np.arange(1, d + 1, dtype=np.uint64))
+        self._constants = _mixed(np.arange(1, d + 1, dtype=np.uint64)) | np.uint64(1)
 
     def placed(self, place: Any) -> _RowSums:
         """The same: it works on the host wherever rows are."""
@@ -76,14 +72,20 @@ class _RowSums:
 
 
 def _row_sums(X: Any, constants: Any) -> Any:
-    """Σ_j c_j · bits(x_ij) of every row, modulo 2⁶⁴; zeros add nothing."""
+    """Σ_j c_j · fold(bits(x_ij)) of every row, modulo 2⁶⁴; zeros add nothing."""
     if is_sparse(X):
         X = double(X).tocsr()
-        terms = np.ascontiguousarray(X.data).view(np.uint64) * constants[X.indices]
+        terms = _folded(np.ascontiguousarray(X.data).view(np.uint64)) * constants[X.indices]
         before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
         return np.diff(before[X.indptr])
     values = np.ascontiguousarray(to_numpy(X))
-    return values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False) @ constants
+    bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
+    return _folded(bits) @ constants
+
+
+def _folded(bits: Any) -> Any:
+    """Whole numbers of 64 bits with their upper halves in the lower ones too, each to another."""
+    return bits ^ (bits >> np.uint64(32))
 
 
 def _mixed(values: Any) -> Any:
@@ -98,32 +100,4 @@ def _of_splits(splits: Splits | None) -> str:
         return "none"
     if splits.leave_one_out:
         return f"leave-one-out, {len(splits)} scores"
-    return _digest(*splits.left_out, *splits.tests)
-
-
-def _digest(*values: Any) -> str:
-    """A checksum of arrays and other values."""
-    found = hashlib.blake2b(digest_size=16)
-    for value in values:
-        array = np.ascontiguousarray(to_numpy(value) if value is not None else "none")
-        found.update(f"{array.dtype.kind}{array.shape}".encode())
-        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
-    return found.hexdigest()
-
-
-def described(value: Any) -> Any:
-    """A setting in plain values: what it is made of, never where it lies in memory."""
-    if is_dataclass(value) and not isinstance(value, type):
-        own = {item.name: described(getattr(value, item.name)) for item in fields(value)}
-        if isinstance(value, Approximation):
-            return {"name": value.name, "settings": own}
-        return {type(value).__name__: own}
-    if isinstance(value, list | tuple):
-        return [described(item) for item in value]
-    if isinstance(value, np.ndarray) and value.ndim:
-        return _digest(value)
-    if value is None or isinstance(value, str | int | float | dict | np.generic):
-        return plain(value)
-    code = getattr(value, "__code__", None)  # of a function, which may have been edited since
-    steps = "" if code is None else f" {code.co_code.hex()} {code.co_consts}"
-    return _ADDRESS.sub("", f"{value!r}{steps}")
+    return digest(*splits.left_out, *splits.tests)

@@ -39,20 +39,22 @@ class Keeping:
 
     @property
     def decided(self) -> tuple[Approximation, str] | None:
-        """The approximation of the journal's search, and why that one; None where it has not begun."""
+        """What "auto" has chosen for the journal's search, and why; None where nothing was chosen."""
         if self._journal is None or not self._journal.records:
             return None
         first = self._journal.records[0]
         noted: Any = first.get("approximation")
+        if not first.get(_WHY):
+            return None
         try:
-            return registered()[noted["name"]](**noted["settings"]), str(first.get(_WHY, ""))
+            return registered()[noted["name"]](**noted["settings"]), str(first[_WHY])
         except (TypeError, ValueError, LookupError):  # one with arrays; `begin` will compare
             return None
 
     def begin(self, fingerprint: Callable[[], dict[str, Any]], reason: str = "") -> None:
         """Note whose search this is, or raise if it is not the one that the journal was begun with.
 
-        `reason` is why its approximation was chosen, which makes no difference.
+        `reason` is why "auto" chose its approximation, which makes no difference.
         """
         if self._journal is None:
             return

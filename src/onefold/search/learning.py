@@ -101,10 +101,12 @@ def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) 
     kernel = candidate.kernel.scaled(factor**candidate.kernel.exponent_order)
     names = candidate.params | {"gamma": factor * candidate.params["gamma"]}
     started = run.restarted(kernel)
+    # The same cells on more rows, as when a search that was stopped goes on, give another metric.
+    lineage = (candidate.run.problem.n, *candidate.lineage)
     if run.approximation.selects:
-        return Candidate(started, kernel, names, candidate.lineage)
+        return Candidate(started, kernel, names, lineage)
     parts = splits.left_out
-    return CrossFittedCandidate(started, kernel, names, candidate.lineage, parts, [kernel] * len(parts))
+    return CrossFittedCandidate(started, kernel, names, lineage, parts, [kernel] * len(parts))
 
 
 def _find_paths(
