@@ -11,7 +11,7 @@ from onefold.jobs.job import Job, check_target, groups_in, weights_in
 from onefold.jobs.searches import search_of
 from onefold.jobs.settings import Settings
 from onefold.rows import Block, gathered, opened, rows_of, standardised
-from onefold.rows.parquet import open_parquet
+from onefold.rows.parquet import open_files
 from onefold.tables import Preparation, TableError, TableSource, learn_target, rows_of_frame
 from onefold.tables.errors import listing
 from onefold.tables.moments import ColumnMoments
@@ -47,13 +47,15 @@ def prepare_on_cluster(source: TableSource, settings: Settings, client: Any) -> 
     columns = [name for name in source.names if name not in {*named, *left_out}]
     beside = [name for name in (settings.target, settings.weight, settings.groups) if name is not None]
     files = source.paths if isinstance(source, PartitionedSource) else [source.path]
-    rows = open_parquet([str(path.resolve()) for path in files], beside, features=columns)
+    rows = open_files([str(path.resolve()) for path in files], beside, columns)
     known = rows_of_frame(gathered(rows.y, client))
     target = learn_target(known, settings.target, settings.task)
     check_target(settings, target)
     weight = None if settings.weight is None else weights_in(known, settings.weight)
     groups = None if settings.groups is None else groups_in(known, settings.groups)
     cv, words = choose_folds(settings, target, groups)
+    if not columns:
+        raise TableError("the table has no column left to predict from")
     mean, scale = _moments(opened(rows.X, client)).mean_and_scale()
     varies = scale > 0
     kept = tuple(name for name, there in zip(columns, varies) if there)
