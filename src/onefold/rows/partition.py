@@ -99,6 +99,8 @@ def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int
             f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and name "
             "the device with device=..."
         )
+    if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
+        return f"{here} has masked values; impute or drop those rows."
     if rows.ndim != 2 or rows.shape[1] != features:
         return f"{here} has the shape {rows.shape}; give all partitions {features} columns."
     if rows.dtype.kind not in "biuf":
