@@ -164,3 +164,29 @@ def test_the_model_predicts_as_one_of_a_table_in_memory(cluster, folder: Path) -
     with Client(cluster) as client:
         there = tune_table(folder, "y", client=client, gammas=[0.1], **options)
     assert len(there.predict(TABLE)) == N
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (TABLE["a"] > 0, "true and false in 'more'"),
+        (pd.Series(pd.date_range("2020", periods=N)), "dates or times in 'more'"),
+        (pd.Series(np.arange(N) + 2**60 + 1), "too large for a number"),
+    ],
+    ids=["booleans", "dates", "identifiers"],
+)
+def test_columns_that_are_no_numbers_are_refused(column, message: str, cluster, tmp_path: Path) -> None:
+    TABLE[["a", "b", "y"]].assign(more=column).to_parquet(tmp_path / "0.parquet")
+    with Client(cluster) as client, pytest.raises(TableError, match=message):
+        tune_table(tmp_path, "y", client=client)
+
+
+def test_class_weights_name_the_criterion_that_they_ask_for(cluster, folder: Path) -> None:
+    options = {"drop": ["shop", "y"], "class_weight": "balanced", "approximation": "nystroem"}
+    options |= {"simple": True, "gammas": [0.1], "alphas": [0.1]}
+    with Client(cluster) as client:
+        with pytest.raises(ValueError, match="--criterion error"):
+            tune_table(folder, "kind", client=client, **options)
+        there = tune_table(folder, "kind", client=client, criterion="error", **options)
+    here = tune_table(folder, "kind", criterion="error", **options)
+    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)

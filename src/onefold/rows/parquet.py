@@ -81,13 +81,14 @@ def open_parquet(
 def open_files(paths: Sequence[str], beside: Sequence[str], features: Sequence[str]) -> ParquetRows:
     """Parquet files as they are, in the given order: `beside` is y, a dataframe.
 
-    Names are no patterns, and what pandas notes in a file about its index is left alone: an index that was
-    stored is a column as any other. A partition is a file, or some row groups of a large one.
+    Names are no patterns, and what pandas notes in a file about its index is left alone: an index that
+    was stored is a column as any other. A partition is a file, or some row groups of a large one.
     """
     require_dask()
-    from dask.dataframe import from_map
+    import dask.dataframe
     from pyarrow.parquet import read_schema
 
+    from_map: Any = dask.dataframe.from_map
     pieces = [piece for path in paths for piece in _pieces(path)]
     none = read_schema(paths[0]).empty_table()
     frames = [
