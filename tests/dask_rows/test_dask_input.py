@@ -297,3 +297,17 @@ def test_columns_of_unknown_number(table):
     X = da.from_delayed(dask.delayed(table.X), (np.nan, np.nan), dtype=float)
     with pytest.raises(ValueError, match="number of columns of X is not known"):
         model().fit(X, table.y)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_rows_that_are_others_in_a_later_pass(table, summed, change):
+    passes = []
+
+    def other(block):
+        passes.append(1)
+        rows = np.arange(len(block) + (change if len(passes) > 4 else 0))
+        return block[rows % len(block)]
+
+    lazy = da.from_array(table.X, chunks=350).map_blocks(other, dtype=float, meta=np.empty((0, 3)))
+    with pytest.raises(ValueError, match=r"had 350 rows when it was first read and has (349|351) now"):
+        model().fit(lazy, table.y)

@@ -135,7 +135,7 @@ class Cluster(Runner):
     def _tell_of_no_workers(self) -> None:
         """Warn, once, that nobody is there to do the work."""
         try:
-            idle = not self._told and not self.client.scheduler_info()["workers"]
+            idle = not self._told and not self.client.nthreads()  # of every worker
         except OSError:  # the scheduler has just gone: the next look will tell
             return
         if idle:

@@ -122,7 +122,7 @@ class DaskTable:
         lazy = []
         for number in np.unique(places):
             local = own[order][places == number] - (ends[number] - self.lengths[number])
-            lazy.append(picked(self.parts[number], local, self.dtype))
+            lazy.append(picked(self.parts[number], local, self.dtype, int(self.lengths[number])))
         out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
         start = 0
         for rows in self.runner.each(lazy):
