@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import dask.array as da
@@ -115,6 +116,61 @@ def test_an_error_of_one_partition_is_its_own(table, client):
         model(client=client).fit(da.from_array(X, chunks=CHUNKS), table.y)
 
 
+@pytest.mark.parametrize("given", [False, True], ids=["current client", "given client"])
+def test_a_fit_inside_a_task_leaves_room_for_its_own(table, given):
+    def fit(X, y):
+        found = distributed.get_client() if given else None
+        return model(client=found).fit(da.from_array(X, chunks=CHUNKS), y)
+
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(1, **settings) as alone,
+        distributed.Client(alone, set_as_default=False) as client,
+    ):
+        there = client.submit(fit, table.X, table.y).result(timeout=60)
+    assert_same_search(model().fit(table.X, table.y), there, table.X)
+
+
+def test_nothing_is_left_on_the_cluster_by_an_error_that_is_kept(table):
+    def tasks(dask_scheduler):
+        return len(dask_scheduler.tasks)
+
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(1, **settings) as alone,
+        distributed.Client(alone, set_as_default=False) as client,
+    ):
+        lazy = da.from_array(table.X, chunks=CHUNKS).map_blocks(_slow, dtype=float)
+        wrong = da.concatenate(
+            [lazy[:90].map_blocks(lambda block: block / None, dtype=float), lazy[90:]]
+        )
+        with pytest.raises(TypeError) as kept:
+            model(client=client).fit(wrong, table.y)
+        _until(lambda: client.run_on_scheduler(tasks) == 0)
+        assert kept.value.__traceback__ is not None
+
+
+def _slow(block):
+    time.sleep(0.2)
+    return block
+
+
+def test_a_cluster_without_workers_is_told(table, monkeypatch):
+    monkeypatch.setattr(runner, "_LOOK", 0.1)
+    settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(0, **settings) as nobody,
+        distributed.Client(nobody, set_as_default=False) as client,
+    ):
+
+        def come(message, *rest):
+            nobody.scale(1)
+
+        monkeypatch.setattr(runner, "warn_user", come)
+        there = model(client=client).fit(da.from_array(table.X, chunks=CHUNKS), table.y)
+    assert_same_search(model().fit(table.X, table.y), there, table.X)
+
+
 def test_a_lost_scheduler_is_said_in_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_PATIENCE", 1.0)
     table, address = Table(), tmp_path / "scheduler.json"
@@ -142,8 +198,6 @@ def test_a_lost_scheduler_is_said_in_one_sentence(tmp_path, monkeypatch):
 
 
 def _until(true, seconds: float = 30.0) -> None:
-    import time
-
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:

@@ -266,3 +266,48 @@ def test_names_of_approximations_that_stream():
     assert Nystroem().streams
     assert Auto().streams
     assert not any(one.streams for one in (Exact(), Circulant(), Toeplitz(), Grid()))
+
+
+def test_masked_values_are_refused(table):
+    masked = da.ma.masked_greater(da.from_array(table.X, chunks=350), 2)
+    with pytest.raises(ValueError, match="partition 0 of X has masked values"):
+        model().fit(masked, table.y)
+    none = da.ma.masked_greater(da.from_array(table.X, chunks=350), 1e9)
+    assert_same_search(model().fit(table.X, table.y), model().fit(none, table.y), table.X)
+
+
+def test_predictions_of_sparse_chunks(table):
+    fitted = model().fit(table.X, table.y)
+    sparse = from_parts([scipy.sparse.csr_matrix(table.X[:350]), scipy.sparse.csr_matrix(table.X[350:])])
+    np.testing.assert_allclose(fitted.predict(sparse).compute(), fitted.predict(table.X), rtol=1e-10)
+
+
+def test_wrong_columns_are_told_before_anything_is_computed(table, frame):
+    fitted = model().fit(frame, table.y)
+    lazy = dd.from_pandas(frame, npartitions=2)
+    with pytest.raises(ValueError, match="now missing"):
+        fitted.predict(lazy[["a", "b"]])
+    with pytest.raises(ValueError, match="same order"):
+        fitted.predict(lazy[["c", "b", "a"]])
+    with pytest.raises(ValueError, match="2 features"):
+        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
+
+
+def test_columns_of_unknown_number(table):
+    X = da.from_delayed(dask.delayed(table.X), (np.nan, np.nan), dtype=float)
+    with pytest.raises(ValueError, match="number of columns of X is not known"):
+        model().fit(X, table.y)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_rows_that_are_others_in_a_later_pass(table, summed, change):
+    passes = []
+
+    def other(block):
+        passes.append(1)
+        rows = np.arange(len(block) + (change if len(passes) > 4 else 0))
+        return block[rows % len(block)]
+
+    lazy = da.from_array(table.X, chunks=350).map_blocks(other, dtype=float, meta=np.empty((0, 3)))
+    with pytest.raises(ValueError, match=r"had 350 rows when it was first read and has (349|351) now"):
+        model().fit(lazy, table.y)

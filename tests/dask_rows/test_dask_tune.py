@@ -115,3 +115,78 @@ def test_gaps_are_named_by_partition_and_column(cluster, folder: Path) -> None:
     broken.to_parquet(folder / "3.parquet")
     with Client(cluster) as client, pytest.raises((TableError, ValueError), match=r"'b' of partition 3"):
         tune_table(folder, "y", client=client, drop=["shop", "kind"])
+
+
+def test_files_keep_the_order_that_they_have_in_memory(cluster, tmp_path: Path) -> None:
+    for number in range(12):  # "10" comes before "2"
+        TABLE[number * 30 : (number + 1) * 30].to_parquet(tmp_path / f"{number}.parquet")
+    options = {"simple": True, "approximation": "nystroem", "drop": ["shop", "kind", "weight"]}
+    options |= {"gammas": [0.1, 0.5], "alphas": [0.01, 1.0], "ordered": True}
+    with Client(cluster) as client:
+        there = tune_table(tmp_path, "y", client=client, **options)
+    here = tune_table(tmp_path, "y", **options)
+    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+    heldout = [model.estimator.heldout_prediction_ for model in (here, there)]
+    np.testing.assert_allclose(*heldout, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", [None, "a", "day", "y"])
+def test_an_index_that_pandas_has_stored_is_a_column(name: str | None, cluster, tmp_path: Path) -> None:
+    table = TABLE[["a", "b", "c", "y"]].assign(day=RNG.permutation(N) * 3 + 5)
+    index = pd.Index(table["day"].to_numpy()) if name is None else name
+    table = table.set_index(index) if name else table.drop(columns="day").set_index(index)
+    folder = tmp_path / "odd [0] *"  # no pattern
+    folder.mkdir()
+    for number, rows in enumerate([slice(0, 150), slice(150, N)]):
+        table[rows].to_parquet(folder / f"part [{number}].parquet")
+    options = {"simple": True, "approximation": "nystroem", "gammas": [0.1], "alphas": [0.1]}
+    with Client(cluster) as client:
+        there = tune_table(folder, "y", client=client, **options)
+    here = tune_table(folder, "y", **options)
+    assert there.preparation.numeric == here.preparation.numeric
+    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+
+
+def test_row_groups_of_a_large_file_are_partitions(tmp_path: Path, monkeypatch) -> None:
+    import onefold.rows.parquet as parquet
+
+    TABLE.to_parquet(tmp_path / "t.parquet", row_group_size=30)
+    monkeypatch.setattr(parquet, "_PARTITION_BYTES", 5000)
+    rows = parquet.open_files([str(tmp_path / "t.parquet")], ["kind"], ["b", "a"])
+    assert 1 < rows.X.npartitions < 14
+    np.testing.assert_array_equal(rows.X.compute().to_numpy(), TABLE[["b", "a"]].to_numpy())
+    assert rows.y.compute()["kind"].tolist() == TABLE["kind"].tolist()
+
+
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+def test_the_model_predicts_as_one_of_a_table_in_memory(cluster, folder: Path) -> None:
+    options = {"simple": True, "approximation": "nystroem", "drop": ["shop", "kind", "weight"]}
+    with Client(cluster) as client:
+        there = tune_table(folder, "y", client=client, gammas=[0.1], **options)
+    assert len(there.predict(TABLE)) == N
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (TABLE["a"] > 0, "true and false in 'more'"),
+        (pd.Series(pd.date_range("2020", periods=N)), "dates or times in 'more'"),
+        (pd.Series(np.arange(N) + 2**60 + 1), "too large for a number"),
+    ],
+    ids=["booleans", "dates", "identifiers"],
+)
+def test_columns_that_are_no_numbers_are_refused(column, message: str, cluster, tmp_path: Path) -> None:
+    TABLE[["a", "b", "y"]].assign(more=column).to_parquet(tmp_path / "0.parquet")
+    with Client(cluster) as client, pytest.raises(TableError, match=message):
+        tune_table(tmp_path, "y", client=client)
+
+
+def test_class_weights_name_the_criterion_that_they_ask_for(cluster, folder: Path) -> None:
+    options = {"drop": ["shop", "y"], "class_weight": "balanced", "approximation": "nystroem"}
+    options |= {"simple": True, "gammas": [0.1], "alphas": [0.1]}
+    with Client(cluster) as client:
+        with pytest.raises(ValueError, match="--criterion error"):
+            tune_table(folder, "kind", client=client, **options)
+        there = tune_table(folder, "kind", client=client, criterion="error", **options)
+    here = tune_table(folder, "kind", criterion="error", **options)
+    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)

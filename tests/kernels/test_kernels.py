@@ -236,3 +236,10 @@ def test_a_function_must_return_the_whole_tile() -> None:
         Precomputed()(A, B)
     with pytest.raises(TypeError, match="not a kernel"):
         RBF() + 3
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
+def test_sparse_rows_beside_dense_centres(kind) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    fitted = LSSVR(gamma=0.5).fit(X, X[:, 0])
+    np.testing.assert_allclose(fitted.predict(kind(X)), fitted.predict(X), rtol=0, atol=1e-12)

@@ -7,11 +7,12 @@ from copy import copy
 from typing import Any
 
 from sklearn.model_selection import LeaveOneOut
+from sklearn.utils.validation import validate_data
 
 from onefold.approximations import Approximation
 from onefold.criteria import Criterion
 from onefold.kernels import Precomputed
-from onefold.rows import Predicted, is_dask, is_remote, lazily
+from onefold.rows import Predicted, example_of, is_dask, is_remote, lazily
 
 _PREDICTS = ("expansion_", "classes_", "single_target_", "n_features_in_", "feature_names_in_")
 _OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
@@ -21,6 +22,8 @@ def lazy_predictions(
     estimator: Any, method: str, X: Any, dtype: Any, columns: Sequence[Any] | None
 ) -> Any:
     """A method of the estimator for the rows of a Dask collection, partition by partition."""
+    # Wrong columns are told now, not by a worker once somebody computes.
+    validate_data(estimator, example_of(X), reset=False, skip_check_array=True)
     bare = copy(estimator)
     for name in list(vars(bare)):
         if name.endswith("_") and name not in _PREDICTS:

@@ -11,9 +11,18 @@ from onefold.jobs.job import Job, check_target, groups_in, weights_in
 from onefold.jobs.searches import search_of
 from onefold.jobs.settings import Settings
 from onefold.rows import Block, gathered, opened, rows_of, standardised
-from onefold.rows.parquet import open_parquet
-from onefold.tables import Preparation, TableError, TableSource, learn_target, rows_of_frame
+from onefold.rows.parquet import open_files
+from onefold.tables import (
+    Preparation,
+    TableError,
+    TableRows,
+    TableSource,
+    learn_target,
+    rows_of_frame,
+)
+from onefold.tables.columns import kind_of
 from onefold.tables.errors import listing
+from onefold.tables.learn import refuse_unusable
 from onefold.tables.moments import ColumnMoments
 from onefold.tables.parquet import ParquetSource
 from onefold.tables.partitioned import PartitionedSource
@@ -39,15 +48,21 @@ def prepare_on_cluster(source: TableSource, settings: Settings, client: Any) -> 
     }.items():
         if given:
             raise ValueError(f"{option} needs the table in memory; leave out either it or --scheduler")
+    if settings.class_weight is not None and settings.criterion is None:
+        raise ValueError(
+            "--class-weight chooses by balanced accuracy, which needs all held-out rows in one place; "
+            "name another criterion, as --criterion error, or leave out --scheduler"
+        )
     search, named = search_of(settings), settings.not_features()
     first = next(source.batches(_FIRST_ROWS), None)
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
     left_out = row_number_columns(first, keep=named)
     columns = [name for name in source.names if name not in {*named, *left_out}]
+    _refuse_columns(first, columns)
     beside = [name for name in (settings.target, settings.weight, settings.groups) if name is not None]
     files = source.paths if isinstance(source, PartitionedSource) else [source.path]
-    rows = open_parquet([str(path.resolve()) for path in files], beside, features=columns)
+    rows = open_files([str(path.resolve()) for path in files], beside, columns)
     known = rows_of_frame(gathered(rows.y, client))
     target = learn_target(known, settings.target, settings.task)
     check_target(settings, target)
@@ -70,6 +85,20 @@ def prepare_on_cluster(source: TableSource, settings: Settings, client: Any) -> 
     X = opened(standardised(rows.X[list(kept)], preparation.mean, preparation.scale), client)
     notes = column_notes(first, kept, (), left_out)
     return Job(settings, target, preparation, X, weight, groups, cv, words, search, notes, client=client)
+
+
+def _refuse_columns(first: TableRows, columns: list[str]) -> None:
+    """Raise for columns that are no numbers, as far as the first rows show."""
+    if not columns:
+        raise TableError("the table has no column left to predict from")
+    refuse_unusable(first, columns)
+    truths = [name for name in columns if kind_of(first.column(name)) == "boolean"]
+    if truths:
+        # In memory these are categories, which are not standardised.
+        raise TableError(
+            f"true and false in {listing(truths)}, and workers take numbers; write 0 and 1, drop "
+            "such columns (--drop COL), or leave out --scheduler"
+        )
 
 
 def _moments(table: Any) -> ColumnMoments:

@@ -68,7 +68,10 @@ def common_origin(kernel: Kernel, X: Array) -> Array | None:
 
 def _rows(X: Array, part: slice, origin: Array | None) -> Array:
     rows = double(X[part] if is_sparse(X) else X[part, :])
-    return rows if origin is None else rows - origin[None, :]
+    if origin is None:
+        return rows
+    # A sparse *matrix* minus an array is an np.matrix, whose product is another one.
+    return np.asarray(rows - origin[None, :]) if is_sparse(rows) else rows - origin[None, :]
 
 
 def gram(kernel: Kernel, X: Array) -> Array:

@@ -3,7 +3,7 @@
 from onefold.rows.base import Block, Rows
 from onefold.rows.dask_predictions import Predicted, lazily
 from onefold.rows.dask_runner import connected, is_dask
-from onefold.rows.dask_table import gathered, is_remote, opened
+from onefold.rows.dask_table import example_of, gathered, is_remote, opened
 from onefold.rows.groups import Groups, group_rows
 from onefold.rows.moving import rows_of, to_device
 from onefold.rows.parquet import standardised
@@ -14,6 +14,7 @@ __all__ = [
     "Predicted",
     "Rows",
     "connected",
+    "example_of",
     "gathered",
     "group_rows",
     "is_dask",

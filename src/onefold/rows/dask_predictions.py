@@ -44,7 +44,7 @@ class Predicted:
         pieces = [np.empty(shape, dtype=self.dtype)]
         try:
             with use_threads(1), limit_blas(1):
-                for part in spans(len(rows), _ROWS):
+                for part in spans(rows.shape[0], _ROWS):
                     some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
                     some = some if self.device is None else to_device(np.asarray(some), self.device)
                     pieces.append(np.asarray(to_numpy(self.function(some)), dtype=self.dtype))

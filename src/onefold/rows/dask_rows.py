@@ -24,7 +24,7 @@ from onefold.rows.dask_runner import require_dask
 from onefold.rows.dask_table import DaskTable
 from onefold.rows.groups import Groups
 from onefold.rows.host import HostRows
-from onefold.rows.partition import Partition
+from onefold.rows.partition import Partition, require_length
 from onefold.rows.streamed import StreamedRows
 
 _ONE_AT_A_TIME = Lock()  # in a process, for kernels that several threads must not call at once
@@ -108,13 +108,19 @@ class DaskRows(Rows):
         ]
 
     def _sides(self) -> list[Any]:
-        """Targets, √weights and the numbers of the kept rows of every partition; they travel once."""
+        """Targets, √weights, the kept rows and the length of every partition; they travel once."""
         with self._lock:
             if self._beside is None:
                 held, Y, root = require_dask().delayed(_held), self._Y, self._root
+                lengths = self._table.lengths.tolist()
                 lazy = [
-                    held(None if Y is None else Y[rows], None if root is None else root[rows], kept)
-                    for _, rows, kept in self._pieces
+                    held(
+                        None if Y is None else Y[rows],
+                        None if root is None else root[rows],
+                        kept,
+                        lengths[number],
+                    )
+                    for number, rows, kept in self._pieces
                 ]
                 self._beside = self._table.runner.held(lazy)
             return self._beside
@@ -161,10 +167,11 @@ def _held(*values: Any) -> tuple[Any, ...]:
 
 
 def _opened(
-    rows: Any, side: tuple[Any, Any, Any], label: Any, function: Any, settings: _Settings
+    rows: Any, side: tuple[Any, Any, Any, int], label: Any, function: Any, settings: _Settings
 ) -> tuple[Rows, Any, Groups | None]:
     """The partition as a source of blocks, the function beside them, and the groups of its rows."""
-    Y, root, kept = side
+    Y, root, kept, length = side
+    require_length(rows, length)
     part = Partition(rows, kept, settings.dtype)
     source: Rows = HostRows(part, Y, root)
     if settings.device is not None:
@@ -179,7 +186,7 @@ def _guard(settings: _Settings) -> Any:
 
 
 def _mapped(
-    rows: Any, side: tuple[Any, Any, Any], label: Any, function: Any, settings: _Settings
+    rows: Any, side: tuple[Any, Any, Any, int], label: Any, function: Any, settings: _Settings
 ) -> list[tuple[int, Any, Any]]:
     """(group, rows, result) of every block of a partition."""
     with use_threads(1), limit_blas(1), _guard(settings):
@@ -189,7 +196,7 @@ def _mapped(
 
 
 def _summed(
-    rows: Any, side: tuple[Any, Any, Any], label: Any, function: Any, settings: _Settings
+    rows: Any, side: tuple[Any, Any, Any, int], label: Any, function: Any, settings: _Settings
 ) -> list[Any]:
     """What a partition leaves of each group; None where it has no rows of it."""
     with use_threads(1), limit_blas(1), _guard(settings):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from onefold.machine.spans import spans
 from onefold.machine.threads import thread_budget
+from onefold.machine.warning import warn_user
 
 _LOOK = 2.0  # seconds between two looks at the connection
 _PATIENCE = 30.0  # seconds without a scheduler after which it is taken for lost
@@ -75,16 +76,22 @@ class Cluster(Runner):
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self._told = False
 
     def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
-        batches = spans(len(lazy), _BATCH)
-        waiting: list[Any] = []
-        for part in batches:
-            waiting.append(self._submitted(lazy[part]))
-            if len(waiting) > 1:
-                yield from self._results(waiting.pop(0))
-        for futures in waiting:
-            yield from self._results(futures)
+        waiting: list[list[Any]] = []
+        try:
+            for part in spans(len(lazy), _BATCH):
+                waiting.append(self._submitted(lazy[part]))
+                if len(waiting) > 1:
+                    yield from self._results(waiting[0])
+                    _let_go(waiting.pop(0))
+            while waiting:
+                yield from self._results(waiting[0])
+                _let_go(waiting.pop(0))
+        finally:  # a traceback that somebody keeps must not keep workers busy
+            for futures in waiting:
+                _let_go(futures)
 
     def held(self, lazy: Sequence[Any]) -> list[Any]:
         with _quiet():
@@ -109,6 +116,7 @@ class Cluster(Runner):
                 except TimeoutError:
                     if self.client.status == "running":
                         seen = time.monotonic()
+                        self._tell_of_no_workers()
                     elif time.monotonic() - seen > _PATIENCE:
                         raise _lost() from None
         except distributed.CancelledError as error:
@@ -116,13 +124,23 @@ class Cluster(Runner):
                 raise _lost() from error
             raise RuntimeError(
                 f"Dask has cancelled or lost rows that it cannot make again ({error!s:.120}); give a "
-                "collection that Dask can compute again, not scattered data."
+                "collection that Dask can compute again, not scattered data or those of another client."
             ) from error
         except distributed.KilledWorker as error:
             raise RuntimeError(
                 f"workers died again and again on the same partition ({error!s:.120}); use smaller "
                 "partitions, fewer landmarks, or workers with more memory."
             ) from error
+
+    def _tell_of_no_workers(self) -> None:
+        """Warn, once, that nobody is there to do the work."""
+        try:
+            idle = not self._told and not self.client.nthreads()  # of every worker
+        except OSError:  # the scheduler has just gone: the next look will tell
+            return
+        if idle:
+            self._told = True
+            warn_user("the Dask cluster has no workers; the fit waits until some come.")
 
     def _require_scheduler(self) -> None:
         """Raise if the scheduler does not come back."""
@@ -138,6 +156,12 @@ def _lost() -> ConnectionError:
         "the connection to the Dask scheduler is lost, and with it what was under way; start the "
         "cluster and fit again: with checkpoint=... a search goes on where it stopped."
     )
+
+
+def _let_go(futures: Sequence[Any]) -> None:
+    """Tell the scheduler that nobody waits for these any more."""
+    for future in futures:
+        future.release()
 
 
 def _quiet() -> Any:
@@ -175,12 +199,25 @@ def runner_of(client: Any) -> Runner:
         if distributed is None:
             return Threads()
         try:
-            return Cluster(distributed.get_client())
+            found = Cluster(distributed.get_client())
         except ValueError:  # there is none
             return Threads()
+        _leave_the_pool()
+        return found
     if not all(hasattr(client, name) for name in ("compute", "persist", "gather", "status")):
         raise ValueError(
             f"client must be a dask.distributed.Client or None; got {client!r:.60}. Open one with "
             "Client(address)."
         )
+    _leave_the_pool()
     return Cluster(client)
+
+
+def _leave_the_pool() -> None:
+    """Inside a task, make room for the tasks that it will wait for: its worker may be the only one."""
+    import distributed
+
+    try:
+        distributed.secede()  # type: ignore[no-untyped-call]
+    except (ValueError, KeyError, AttributeError):  # no task, one that has left already, or a coroutine
+        return

@@ -122,7 +122,7 @@ class DaskTable:
         lazy = []
         for number in np.unique(places):
             local = own[order][places == number] - (ends[number] - self.lengths[number])
-            lazy.append(picked(self.parts[number], local, self.dtype))
+            lazy.append(picked(self.parts[number], local, self.dtype, int(self.lengths[number])))
         out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
         start = 0
         for rows in self.runner.each(lazy):
@@ -141,12 +141,7 @@ class DaskTable:
 
     def example(self) -> Any:
         """One row of zeros as the user gives rows, for whoever looks at the names of the columns."""
-        zeros = np.zeros((1, self.shape[1]))
-        if self.names is None:
-            return zeros
-        import pandas
-
-        return pandas.DataFrame(zeros, columns=self.names)
+        return _zeros(self.names, self.shape[1])
 
 
 def is_remote(X: Any) -> bool:
@@ -187,6 +182,22 @@ def _partitions(X: Any) -> tuple[list[Any], list[Any] | None, int]:
     return list(X.to_delayed().ravel()), None, int(X.shape[1])
 
 
+def example_of(X: Any) -> Any:
+    """One row of zeros with the columns of a Dask array or dataframe; nothing is computed."""
+    return (
+        _zeros(list(X.columns), len(X.columns)) if is_frame(X) else _zeros(None, whole_rows(X).shape[1])
+    )
+
+
+def _zeros(names: list[Any] | None, features: int) -> Any:
+    zeros = np.zeros((1, features))
+    if names is None:
+        return zeros
+    import pandas
+
+    return pandas.DataFrame(zeros, columns=names)
+
+
 def is_frame(X: Any) -> bool:
     """Whether X is a dataframe of Dask; its module is there if X is one."""
     frames = sys.modules.get("dask.dataframe")
@@ -201,6 +212,8 @@ def whole_rows(X: Any) -> Any:
             f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and "
             "features, or a dask.dataframe."
         )
+    if np.isnan(X.shape[1]):
+        raise ValueError("the number of columns of X is not known; call X.compute_chunk_sizes() first.")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 

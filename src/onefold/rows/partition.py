@@ -99,6 +99,8 @@ def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int
             f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and name "
             "the device with device=..."
         )
+    if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
+        return f"{here} has masked values; impute or drop those rows."
     if rows.ndim != 2 or rows.shape[1] != features:
         return f"{here} has the shape {rows.shape}; give all partitions {features} columns."
     if rows.dtype.kind not in "biuf":
@@ -140,8 +142,18 @@ def _runs(part: Partition) -> Any:
     return spans(part.shape[0], max(1, _BLOCK_BYTES // (8 * max(1, part.shape[1]))))
 
 
-def picked_rows(rows: Any, index: Any, dtype: Any) -> Any:
-    """The rows of a partition with the given numbers."""
+def require_length(rows: Any, length: int) -> None:
+    """Raise if a partition has not as many rows as when it was looked at."""
+    if len(rows) != length:
+        raise ValueError(
+            f"a partition of X had {length} rows when it was first read and has {len(rows)} now; give "
+            "rows that are the same whenever they are computed, for example X.persist()."
+        )
+
+
+def picked_rows(rows: Any, index: Any, dtype: Any, length: int) -> Any:
+    """The rows with the given numbers of a partition of that length."""
+    require_length(rows, length)
     return Partition(rows, None, dtype)[index]
 
 

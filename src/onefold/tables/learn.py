@@ -78,7 +78,7 @@ def learn_preparation(
     names = [name for name in rows.names if name not in exclude and name not in rows.auxiliary]
     if not names:
         raise TableError("the table has no column left to predict from")
-    _refuse_unusable(rows, [name for name in names if name not in categorical])
+    refuse_unusable(rows, [name for name in names if name not in categorical])
     found = _Findings({}, {}, [], {}, [])
     for name in names:
         if name in categorical:
@@ -139,7 +139,8 @@ def refuse_mangled_numbers(text: pa.ChunkedArray, distinct: list[str], name: str
     )
 
 
-def _refuse_unusable(rows: TableRows, names: list[str]) -> None:
+def refuse_unusable(rows: TableRows, names: list[str]) -> None:
+    """Refuse columns that no matrix can be made of: dates, nested values, identifiers, no name."""
     for name in [name for name in names if name in rows.problems]:
         raise TableError(f"{rows.problems[name]}, or --categorical {name} if the values are codes")
     kinds = {name: kind_of(rows.column(name)) for name in names}

@@ -59,10 +59,12 @@ class PartitionedSource(TableSource):
 
 def parquet_files(path: Path) -> list[Path]:
     """The files behind a pattern or in a folder, sorted; raise if there are none."""
-    pattern = os.path.join(path, f"*{_SUFFIX}") if os.path.isdir(path) else str(path)
+    pattern, shown = str(path), str(path)
+    if os.path.isdir(path):
+        pattern, shown = (os.path.join(it, f"*{_SUFFIX}") for it in (glob.escape(pattern), pattern))
     found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
     if not found:
-        raise TableError(f"there is no Parquet file {pattern}")
+        raise TableError(f"there is no Parquet file {shown}")
     other = [one for one in found if not one.lower().endswith(_SUFFIX)]
     if other:
         raise TableError(
