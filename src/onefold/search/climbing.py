@@ -16,7 +16,8 @@ class Climb:
     """Given cells, then those around the best one, until it is a local optimum of the whole grid.
 
     That is: the widths next to the best one have been tried, and every width that was tried with more
-    than one ridge, the best one among them, with the ridges around the best ridge of each.
+    than one ridge, the best one among them, with the ridges around the best ridge of each. So have the
+    widths next to the best one, where that is not the first of the given cells: it moved, so may they.
 
     Parameters
     ----------
@@ -24,7 +25,8 @@ class Climb:
         Of the whole grid.
     alphas : array
     cells : dict of int to int array
-        The numbers of the first candidates and the ridges of each, in the order in which they are tried.
+        The numbers of the first candidates and the ridges of each, in the order in which they are tried,
+        the one that is thought best first.
     beside : sequence of lists of int
         For each candidate, the numbers of those of the next widths.
     windows : sequence of int arrays
@@ -52,7 +54,8 @@ class Climb:
         best, ridge = ledger.best()
         tried = [len(self.alphas) - ledger.untried(number).size for number in range(len(self._beside))]
         followed = [number for number, count in enumerate(tried) if count > 1]
-        new = [number for number in self._beside[best] if not tried[number]]
+        moved = best != next(iter(self._cells))
+        new = [number for number in self._beside[best] if moved or not tried[number]]
         found = []
         for number in dict.fromkeys((best, *new, *followed)):
             top = ledger.best([number])[1] if ledger.scored(number) else ridge
