@@ -150,6 +150,26 @@ def test_scales_of_the_targets_change_nothing(scale):
     assert_allclose([other.gamma_, other.alpha_], [one.gamma_, one.alpha_], rtol=1e-6)
 
 
+def test_one_cell_is_the_whole_search():
+    for kernel, gammas in (("rbf", [0.1]), ("linear", None)):
+        model = fitted(kernel=kernel, gammas=gammas, alphas=[0.01])
+        assert model.search_["evaluations"] == 0
+        assert model.alpha_ == 0.01
+        assert len(model.cv_results_["params"]) == 1
+
+
+def test_where_a_descent_stays_on_the_edge_it_is_not_warned_of():
+    rows, target = np.repeat(X[:10], 4, axis=0), np.random.default_rng(9).standard_normal(40)
+    model = LSSVRCV(criterion="gcv", search="gradient")
+    with pytest.warns(GridEdgeWarning):
+        clone(model).set_params(search="grid").fit(rows, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        model.fit(rows, target)  # the best is a constant, and the slope at the edge is next to nothing
+    assert model.gamma_ == min(model.cv_results_["param_gamma"])
+    assert model.alpha_ == max(model.cv_results_["param_alpha"])
+
+
 def test_what_is_refused():
     for match, settings in {
         'criterion="press", "gcv"': {"criterion": "mse"},
