@@ -55,7 +55,8 @@ class Objective:
         Everything asked so far, as in ``GridSearchCV``.
     best_params_, best_score_, best_index_
         The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
-        rates are ranked by the squared error of the decision values, as in a fit.
+        rates are ranked by the squared error of the decision values, as in a fit. With ``select="1se"``
+        the largest alpha asked for that is within one standard error of it.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -172,7 +173,12 @@ class Objective:
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:
             raise ValueError("nothing has been asked of this objective yet; call it with parameters.")
-        return self._ledger.best()
+        best = self._ledger.best()
+        if self._estimator.select == "min":
+            return best
+        group = self._candidates[best[0]].group
+        among = [number for number, one in enumerate(self._candidates) if one.group == group]
+        return self._ledger.simplest(best, among)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
