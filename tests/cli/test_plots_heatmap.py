@@ -78,7 +78,8 @@ def test_candidates_that_are_no_grid_are_points():
     np.testing.assert_allclose(points.get_array(), scores[order])
     np.testing.assert_allclose(points.get_offsets(), np.log2([gammas, alphas]).T[order])
     labels = [text.get_text() for text in axes.get_xticklabels()]
-    assert len(labels) == len(set(labels)) and not any("." in label for label in labels)
+    assert len(labels) == len(set(labels))
+    assert not any("." in label for label in labels)
 
 
 def test_flat_and_partly_undefined_searches_are_drawn():

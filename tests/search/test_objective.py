@@ -200,7 +200,7 @@ def test_what_is_refused():
         ({"alpha": 1.0}, "parameters are alpha, gamma"),
         ({"alpha": 1.0, "gamma": 1.0, "degree": 2}, "degree"),
         ({"alpha": 1.0, "gamma": [1.0, 2.0]}, "one number"),
-        ({"alpha": -1.0, "gamma": 1.0}, "greater than 0"),
+        ({"alpha": -1.0, "gamma": 1.0}, "^alpha must be greater than 0"),
         ({"alpha": 1.0, "gamma": np.nan}, "greater than 0"),
         ({"alpha": [1.0, 2.0], "gamma": 1.0}, "one number"),
     ]:

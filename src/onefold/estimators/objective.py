@@ -88,7 +88,8 @@ class Objective:
             raise ValueError(
                 f"alpha must be one number; got {asked['alpha']!r}. Use scores for several."
             )
-        return float(self.scores({"alphas": asked.pop("alpha"), **asked})[0])
+        alphas = check_alphas(asked.pop("alpha"), "alpha")
+        return float(self.scores({"alphas": alphas, **asked})[0])
 
     def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""

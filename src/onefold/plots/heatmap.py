@@ -105,6 +105,7 @@ def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) 
 def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     low, high = _limits(grid.scores)
     colours: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "edgecolors": "white"}
+    mesh: Any
     if grid.scattered:
         rows, columns = np.nonzero(np.isfinite(grid.scores))
         upwards = np.argsort(grid.scores[rows, columns])  # the best lie on top
