@@ -170,6 +170,14 @@ def test_where_a_descent_stays_on_the_edge_it_is_not_warned_of():
     assert model.alpha_ == max(model.cv_results_["param_alpha"])
 
 
+@pytest.mark.parametrize("search", ["grid", "gradient"])
+def test_a_target_that_is_constant_has_no_say_in_the_evidence(search):
+    alone = fitted("evidence", search)
+    beside = fitted("evidence", search, target=np.column_stack([y, np.ones(len(y))]))
+    assert_allclose(beside.best_score_, alone.best_score_)
+    assert_allclose([beside.gamma_, beside.alpha_], [alone.gamma_, alone.alpha_], rtol=1e-2)
+
+
 def test_what_is_refused():
     for match, settings in {
         'criterion="press", "gcv"': {"criterion": "mse"},
