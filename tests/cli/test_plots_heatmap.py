@@ -67,6 +67,21 @@ def test_one_gamma_gives_a_curve():
     assert axes.get_xlabel().startswith("gamma")
 
 
+def test_candidates_that_are_no_grid_are_points():
+    rng = np.random.default_rng(0)
+    gammas, alphas, scores = *2.0 ** rng.uniform(-5, 3, (2, 12)), rng.standard_normal(12)
+    scores[3] = np.nan
+    found = {"param_gamma": gammas, "param_alpha": alphas, "mean_test_score": scores}
+    axes = search_heatmap(found, Figure().add_subplot())
+    points = axes.collections[0]
+    order = np.argsort(scores)[:-1]  # NaN comes last
+    np.testing.assert_allclose(points.get_array(), scores[order])
+    np.testing.assert_allclose(points.get_offsets(), np.log2([gammas, alphas]).T[order])
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert len(labels) == len(set(labels))
+    assert not any("." in label for label in labels)
+
+
 def test_flat_and_partly_undefined_searches_are_drawn():
     flat = results([1.0, 2.0], [1.0, 2.0], lambda g, a: 0.5)
     search_heatmap(flat, Figure().add_subplot())

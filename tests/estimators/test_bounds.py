@@ -113,7 +113,7 @@ def literal_radius(G):
     seed=st.integers(0, 10**6),
     n=st.integers(2, 20),
     width=st.sampled_from([1e-4, 0.1, 1.0, 50.0]),
-    scale=st.sampled_from([1e-12, 1.0, 1e12]),
+    scale=st.sampled_from([1e-200, 1e-12, 1.0, 1e12, 1e200]),
     repeated=st.booleans(),
 )
 def test_the_smallest_ball(seed, n, width, scale, repeated) -> None:

@@ -150,5 +150,14 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
             searched(search="elsewhere", **given)
     assert searched(search="elsewhere", simple=True).plain
     assert searched(search="elsewhere", metric="none").metric is None
+    assert not searched(search="elsewhere", metric="none").blend
+    assert (
+        searched(search="elsewhere", metric="none").note
+        == "no blend: --search elsewhere keeps one kernel"
+    )
+    assert searched(search="elsewhere", metric="none", blend=False).note is None
+    assert searched(search="elsewhere", metric="none", kernel="rbf").note is None
+    with pytest.raises(ValueError, match="leave --blend or --search out"):
+        searched(search="elsewhere", metric="none", blend=True)
     assert searched(search="elsewhere", cv="loo").metric is None
     assert searched(search="elsewhere", on_disk=True).plain

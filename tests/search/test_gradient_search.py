@@ -150,6 +150,34 @@ def test_scales_of_the_targets_change_nothing(scale):
     assert_allclose([other.gamma_, other.alpha_], [one.gamma_, one.alpha_], rtol=1e-6)
 
 
+def test_one_cell_is_the_whole_search():
+    for kernel, gammas in (("rbf", [0.1]), ("linear", None)):
+        model = fitted(kernel=kernel, gammas=gammas, alphas=[0.01])
+        assert model.search_["evaluations"] == 0
+        assert model.alpha_ == 0.01
+        assert len(model.cv_results_["params"]) == 1
+
+
+def test_where_a_descent_stays_on_the_edge_it_is_not_warned_of():
+    rows, target = np.repeat(X[:10], 4, axis=0), np.random.default_rng(9).standard_normal(40)
+    model = LSSVRCV(criterion="gcv", search="gradient")
+    with pytest.warns(GridEdgeWarning):
+        clone(model).set_params(search="grid").fit(rows, target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        model.fit(rows, target)  # the best is a constant, and the slope at the edge is next to nothing
+    assert model.gamma_ == min(model.cv_results_["param_gamma"])
+    assert model.alpha_ == max(model.cv_results_["param_alpha"])
+
+
+@pytest.mark.parametrize("search", ["grid", "gradient"])
+def test_a_target_that_is_constant_has_no_say_in_the_evidence(search):
+    alone = fitted("evidence", search)
+    beside = fitted("evidence", search, target=np.column_stack([y, np.ones(len(y))]))
+    assert_allclose(beside.best_score_, alone.best_score_)
+    assert_allclose([beside.gamma_, beside.alpha_], [alone.gamma_, alone.alpha_], rtol=1e-2)
+
+
 def test_what_is_refused():
     for match, settings in {
         'criterion="press", "gcv"': {"criterion": "mse"},

@@ -154,6 +154,17 @@ def test_few_rows_are_searched_as_a_grid() -> None:
     assert model.best_params_ == full.best_params_
 
 
+def test_one_standard_error_has_all_ridges_to_choose_from() -> None:
+    X, y = table(n=300, d=4)
+    labels = (y > np.median(y)).astype(int)
+    found = search(kind=LSSVCCV, select="1se").fit(X, labels)
+    gammas = sorted({cell["gamma"] for cell in found.cv_results_["params"]})
+    assert 1 < len(gammas) < found.search_["n_candidates"][0]
+    grid = LSSVCCV(gammas=gammas, alphas=ALPHAS, select="1se").fit(X, labels)
+    assert found.best_params_ == grid.best_params_
+    assert found.best_params_["alpha"] > search(kind=LSSVCCV).fit(X, labels).best_params_["alpha"]
+
+
 def test_ties_go_to_the_narrowest_kernel_and_the_largest_ridge() -> None:
     X, _ = table(200)
     y = np.full(200, 3.0)

@@ -106,6 +106,22 @@ def test_several_kernels():
     assert labels.fit().kernel_ == labels.best_params_["kernel"]
 
 
+@pytest.mark.filterwarnings("ignore:the search chose")
+@pytest.mark.parametrize("kernel", ["rbf", ["rbf", "laplacian"]])
+def test_one_standard_error_is_that_of_a_grid(kernel):
+    noisy = y + 4 * np.random.default_rng(0).standard_normal(len(y))
+    given = {"kernel": kernel, "alphas": 4.0 ** np.arange(-6, 3), "gammas": [0.05, 0.2, 0.8]}
+    grid = LSSVRCV(**given, select="1se").fit(X, noisy)
+    assert grid.alpha_ > LSSVRCV(**given).fit(X, noisy).alpha_
+    objective = LSSVRCV(kernel, select="1se").objective(X, noisy)
+    for gamma in given["gammas"]:
+        for name in [{}] if kernel == "rbf" else [{"kernel": one} for one in kernel]:
+            objective.scores(gamma=gamma, alphas=given["alphas"], **name)
+    assert objective.best_params_ == objective.fit().best_params_ == grid.best_params_
+    assert objective.best_score_ == objective.cv_results_["mean_test_score"][objective.best_index_]
+    assert_allclose(objective.best_score_, grid.best_score_)
+
+
 def test_a_checkpoint_is_shared_with_other_objectives_and_with_a_grid(tmp_path):
     path, told = tmp_path / "journal", []
     first = LSSVRCV(checkpoint=path).objective(X, y)
@@ -184,7 +200,7 @@ def test_what_is_refused():
         ({"alpha": 1.0}, "parameters are alpha, gamma"),
         ({"alpha": 1.0, "gamma": 1.0, "degree": 2}, "degree"),
         ({"alpha": 1.0, "gamma": [1.0, 2.0]}, "one number"),
-        ({"alpha": -1.0, "gamma": 1.0}, "greater than 0"),
+        ({"alpha": -1.0, "gamma": 1.0}, "^alpha must be greater than 0"),
         ({"alpha": 1.0, "gamma": np.nan}, "greater than 0"),
         ({"alpha": [1.0, 2.0], "gamma": 1.0}, "one number"),
     ]:

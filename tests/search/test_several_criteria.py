@@ -206,6 +206,7 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         ({"criterion": ["mse", score]}, "'score' twice, or beside the first"),
         ({"criterion": ["mse", "nonsense"]}, "unknown criterion 'nonsense'"),
         ({"criterion": [["mse"], "press"]}, "unknown criterion"),
+        ({"criterion": ["mse", None]}, "unknown criterion None"),
         ({"criterion": ["mse", "press"], "metric": "diagonal"}, "goes by one criterion"),
         ({"criterion": ["gcv", "mse"], "blend": True, "kernel": "auto"}, "blend needs held-out"),
         ({"criterion": ["mse", "gcv"], "approximation": Nystroem(5)}, "needs the whole smoother"),

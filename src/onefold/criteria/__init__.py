@@ -106,6 +106,8 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
         )
     try:
         scorer = get_scorer(criterion)
+        if scorer is None:  # what scikit-learn has for None
+            raise TypeError("None is no criterion")
     except (ValueError, TypeError) as error:
         names = ", ".join(repr(name) for name in own)
         raise ValueError(

@@ -77,7 +77,8 @@ class _Balls:
         above = g[each, i][:, None] - g
         apart = self._diagonal[each, i][:, None] + self._diagonal - 2.0 * towards
         apart[each, i] = 1.0
-        j = np.where(beta > 0, above**2 / apart, -1.0).argmax(axis=1)
+        gains = above * (above / apart)  # squares leave the range of float64 long before
+        j = np.where(beta > 0, gains, -1.0).argmax(axis=1)
         there = beta[each, j]
         move = np.minimum(above[each, j] / (2.0 * apart[each, j]), there)
         beta[each, i] += move

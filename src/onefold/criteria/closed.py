@@ -158,12 +158,14 @@ class Evidence(SmootherCriterion):
     """The profiled log marginal likelihood, summed over targets."""
 
     def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-        # A target that the intercept fits exactly has no likelihood, but there every kernel is as good
-        # as any other.
+        # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
+        # as any other: it has no say.
         fit = known_quadratic(smoother, problem, alphas)
-        fit = np.where(fit == 0, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
+        silent = fit == 0
+        fit = np.where(silent, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
         m = problem.n - int(problem.fit_intercept)
         logdet = smoother.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
-        return np.sum(-0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi))), axis=1)
+        terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
+        return np.sum(np.where(silent, 0.0, terms), axis=1)

@@ -89,11 +89,10 @@ def _of_gcv(R: Array, r: Array, Y: Array, problem: Problem) -> Array:
 
 def _of_evidence(R: Array, r: Array, Y: Array, problem: Problem) -> Array:
     xp, m = namespace(R), problem.n - int(problem.fit_intercept)
-    # A target that is 0 has a likelihood that no kernel changes but by its determinant.
-    fits = xp.sum(Y * r, axis=0)
-    shares = m / xp.where(xp.sum(Y**2, axis=0) > 0, fits, xp.ones_like(fits))
+    fits, heard = xp.sum(Y * r, axis=0), xp.sum(Y**2, axis=0) > 0  # a target that is 0 has no say
+    shares = m / xp.where(heard, fits, xp.ones_like(fits))
     M = (r * shares[None, :]) @ r.T
-    M -= Y.shape[1] * R
+    M -= float(xp.sum(xp.astype(heard, R.dtype))) * R
     M *= 0.5
     return M
 

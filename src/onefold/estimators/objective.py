@@ -55,7 +55,8 @@ class Objective:
         Everything asked so far, as in ``GridSearchCV``.
     best_params_, best_score_, best_index_
         The best of it; ties go to the largest gamma, then the largest alpha. With several kernels error
-        rates are ranked by the squared error of the decision values, as in a fit.
+        rates are ranked by the squared error of the decision values, as in a fit. With ``select="1se"``
+        the largest alpha asked for that is within one standard error of it.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -87,7 +88,8 @@ class Objective:
             raise ValueError(
                 f"alpha must be one number; got {asked['alpha']!r}. Use scores for several."
             )
-        return float(self.scores({"alphas": asked.pop("alpha"), **asked})[0])
+        alphas = check_alphas(asked.pop("alpha"), "alpha")
+        return float(self.scores({"alphas": alphas, **asked})[0])
 
     def scores(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
         """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""
@@ -172,7 +174,12 @@ class Objective:
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:
             raise ValueError("nothing has been asked of this objective yet; call it with parameters.")
-        return self._ledger.best()
+        best = self._ledger.best()
+        if self._estimator.select == "min":
+            return best
+        group = self._candidates[best[0]].group
+        among = [number for number, one in enumerate(self._candidates) if one.group == group]
+        return self._ledger.simplest(best, among)
 
     @property
     def cv_results_(self) -> dict[str, Any]:

@@ -62,6 +62,11 @@ def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False
             f"--search {settings.search} goes through a grid of kernels as they are, and a metric is "
             "learned in rounds of its own; add --simple or --metric none, or leave --search out"
         )
+    if settings.search != "grid" and found.blend:
+        raise ValueError(
+            f"--search {settings.search} does not evaluate every kernel as a blend wants it; leave "
+            "--blend or --search out"
+        )
     return found
 
 
@@ -84,8 +89,11 @@ def _search_of(settings: Settings, sparse: bool, on_disk: bool) -> Search:
             "matern learn a diagonal or a full one, laplacian a diagonal one"
         )
     alone = len(kernels) == 1 and metric is None  # there is nothing to blend it with
-    blend = not alone if settings.blend is None else settings.blend
-    return Search(list(kernels) or AUTO, metric, blend)
+    one = alone or (metric is None and settings.search != "grid")
+    blend = not one if settings.blend is None else settings.blend
+    gave_way = one and not alone and settings.blend is None
+    note = f"no blend: --search {settings.search} keeps one kernel" if gave_way else None
+    return Search(list(kernels) or AUTO, metric, blend, note)
 
 
 def _kernel(name: str) -> Kernel:

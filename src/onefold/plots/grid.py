@@ -21,6 +21,8 @@ class SearchGrid:
         NaN where there was no candidate or no finite score.
     gamma, alpha, score : float
         The chosen point; gamma is NaN where there is none.
+    scattered : bool
+        Whether fewer than half of the rectangle were candidates: points rather than a grid.
     """
 
     gammas: np.ndarray
@@ -29,6 +31,7 @@ class SearchGrid:
     gamma: float
     alpha: float
     score: float
+    scattered: bool = False
 
     @classmethod
     def of(cls, cv_results: Mapping[str, Any], best: Mapping[str, float] | None = None) -> SearchGrid:
@@ -54,7 +57,9 @@ class SearchGrid:
         at_alpha = float(chosen.get("alpha", alpha[top]))
         column = 0 if gamma is None else int(np.argmin(np.abs(gammas - at_gamma)))
         row = int(np.argmin(np.abs(alphas - at_alpha)))
-        return cls(gammas, alphas, rectangle, at_gamma, at_alpha, float(rectangle[row, column]))
+        score = float(rectangle[row, column])
+        scattered = len(set(zip(rows.tolist(), columns.tolist()))) < rectangle.size / 2
+        return cls(gammas, alphas, rectangle, at_gamma, at_alpha, score, scattered)
 
 
 def exponent_label(value: float) -> str:

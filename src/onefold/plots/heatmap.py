@@ -37,7 +37,7 @@ def search_heatmap(
     The best third of the candidates gets a third of the colours at least, and what is much worse
     gets the last colour: hopeless corners, which every grid has, would otherwise leave one colour
     for all the rest. With a single gamma (or none, as for the linear kernel) the picture is a
-    curve over alpha.
+    curve over alpha. Candidates that are no grid, as those of descents and of other drivers, are points.
 
     Parameters
     ----------
@@ -104,18 +104,19 @@ def _draw(axes: Axes, grid: SearchGrid, headline: str | None, score_label: str) 
 
 def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     low, high = _limits(grid.scores)
-    mesh = axes.pcolormesh(
-        _edges(grid.gammas),
-        _edges(grid.alphas),
-        grid.scores,
-        cmap="viridis",
-        vmin=low,
-        vmax=high,
-        edgecolors="white",
-        linewidth=0.6,
-    )
-    # Candidates without a score stay visibly different from bad ones.
-    axes.set_facecolor("#e6e6e6")
+    colours: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "edgecolors": "white"}
+    mesh: Any
+    if grid.scattered:
+        rows, columns = np.nonzero(np.isfinite(grid.scores))
+        upwards = np.argsort(grid.scores[rows, columns])  # the best lie on top
+        rows, columns = rows[upwards], columns[upwards]
+        places = np.log2(grid.gammas[columns]), np.log2(grid.alphas[rows])
+        mesh = axes.scatter(*places, c=grid.scores[rows, columns], s=60, linewidth=0.6, **colours)
+    else:
+        borders = _edges(grid.gammas), _edges(grid.alphas)
+        mesh = axes.pcolormesh(*borders, grid.scores, linewidth=0.6, **colours)
+        # Candidates without a score stay visibly different from bad ones.
+        axes.set_facecolor("#e6e6e6")
     clipped = np.nanmin(grid.scores) < low
     bar = axes.figure.colorbar(mesh, ax=axes, extend="min" if clipped else "neither", pad=0.02)
     bar.set_label(score_label, color=INK)
@@ -123,8 +124,8 @@ def _draw_rectangle(axes: Axes, grid: SearchGrid, score_label: str) -> None:
     at = (np.log2(grid.gamma), np.log2(grid.alpha))
     axes.plot(*at, "o", ms=13, mfc="none", mec="white", mew=4.5, zorder=3)
     axes.plot(*at, "o", ms=13, mfc="none", mec=ACCENT, mew=2.2, zorder=4, label="chosen")
-    _power_ticks(axes.xaxis, grid.gammas)
-    _power_ticks(axes.yaxis, grid.alphas)
+    for axis, values in ((axes.xaxis, grid.gammas), (axes.yaxis, grid.alphas)):
+        _power_ticks(axis, _whole_powers(values) if grid.scattered else values)
     axes.set_xlabel(_GAMMA, color=INK)
     axes.set_ylabel(_ALPHA, color=INK)
     for spine in axes.spines.values():
@@ -171,6 +172,12 @@ def _edges(values: np.ndarray) -> np.ndarray:
     middle = (centres[1:] + centres[:-1]) / 2
     first, last = 2 * centres[0] - middle[0], 2 * centres[-1] - middle[-1]
     return np.concatenate([[first], middle, [last]])
+
+
+def _whole_powers(values: np.ndarray) -> np.ndarray:
+    """Powers of two with whole exponents from the least value to the greatest."""
+    first, last = np.floor(np.log2(values[0])), np.ceil(np.log2(values[-1]))
+    return 2.0 ** np.arange(first, last + 1)
 
 
 def _power_ticks(axis: Any, values: np.ndarray) -> None:

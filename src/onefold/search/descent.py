@@ -166,6 +166,8 @@ class Descent:
 
     def run(self, evaluations: Evaluations) -> None:
         """Go down from the cell, and beyond a bound where the way leads there."""
+        if not np.any(self.lower < self.upper):  # no coordinate has a range: the cell is all there is
+            return
         point = self.coordinates.start
         for extension in range(_EXTENSIONS + 1):
             found = minimize(

@@ -129,10 +129,12 @@ class Gradient:
     ) -> Outcome:
         ledger = evaluations.ledger
         number, ridge = ledger.best()
-        candidate, leader, edges = evaluations.candidates[number], grid.leader, None
+        candidate, leader = evaluations.candidates[number], grid.leader
         if (number, ridge) != (leader.index, leader.ridge):
             leader = Leader(candidate, number, ridge)
-            edges = min(descents, key=lambda descent: descent.loss).edges
+        lowest = min(descents, key=lambda descent: descent.loss, default=None)
+        # The cells of the coarse grid have a say where no descent has come to its end.
+        edges = None if lowest is None or np.isinf(lowest.loss) else lowest.edges
         report = ledger.report(number) | candidate.diagnose()
         notes = list(dict.fromkeys(note for descent in descents for note in descent.notes))
         if evaluations.unsolved:

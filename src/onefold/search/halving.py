@@ -118,7 +118,9 @@ class Halving:
             found = _searched(strategy, part.scoring, conduct, size)
             many = size >= min(_MANY * n, _MANY_ROWS)
             stages.take(size, found, judge(found, part.scoring, stages.beside, many=many))
-        windows = ridge_windows(setup) if stages.ridges else [every] * every.size
+        # Larger ridges that are hardly worse are wanted too, should the choice be among those.
+        few = stages.ridges and setup.select == "min"
+        windows = ridge_windows(setup) if few else [every] * every.size
         cells = stages.cells(windows, alone=not conduct.goes_on())
         candidates = make_candidates(setup.run, setup.kernels, setup.names)
         last = Climb(candidates, setup.alphas, cells, stages.beside, windows)
