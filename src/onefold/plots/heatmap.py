@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.machine.replacing import replacing
+from onefold.plots.figures import new_figure, write_figure
 from onefold.plots.grid import SearchGrid, exponent_label
 
 if TYPE_CHECKING:
@@ -64,23 +63,15 @@ def search_heatmap(
     ValueError
         If no candidate has a finite score.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "onefold[plot]"') from error
-
     grid = SearchGrid.of(cv_results, best)
     if not isinstance(path_or_ax, str | os.PathLike):
         _draw(path_or_ax, grid, headline, score_label)
         return path_or_ax
-    # A Figure of its own: no window, no global state, nothing for the caller to close.
-    figure = Figure(figsize=(7.4, 5.4))
+    figure = new_figure(7.4, 5.4)
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1)
     axes = figure.add_subplot()
     _draw(axes, grid, headline, score_label)
-    path = Path(path_or_ax)
-    with replacing(path) as temporary:
-        figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=160)
+    write_figure(figure, path_or_ax, dpi=160)
     return axes
 
 

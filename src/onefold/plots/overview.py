@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.machine.replacing import replacing
+from onefold.plots.figures import new_figure, write_figure
 from onefold.plots.grid import SearchGrid
 from onefold.plots.heatmap import INK
 from onefold.plots.panels import draw_cells, draw_groups, draw_rounds, draw_shares, group_of
@@ -63,21 +62,15 @@ def search_overview(
     ValueError
         If no candidate has a finite score.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "onefold[plot]"') from error
-
     panels = _panels(estimator, importances, score_label, number or (lambda score: score))
-    figure = Figure(figsize=(5.2 * len(panels), 4.8))
+    figure = new_figure(5.2 * len(panels), 4.8)
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
     for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels):
         draw(axes)
     if headline:
         figure.suptitle(headline, x=0.01, ha="left", color=INK)
     if path is not None:
-        with replacing(Path(path)) as temporary:
-            figure.savefig(temporary, format=Path(path).suffix.lstrip(".") or "png", dpi=130)
+        write_figure(figure, path, dpi=130)
     return figure
 
 
