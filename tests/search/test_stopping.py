@@ -115,9 +115,10 @@ def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
 
 
 PROCESS = """
-import sys, time, warnings
+import signal, sys, time, warnings
 import numpy as np
 from onefold import LSSVRCV
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
 rng = np.random.default_rng(0)
 X = rng.standard_normal((600, 3))
 y = np.sin(2 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(600)
