@@ -48,7 +48,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         chosen. It needs two splits or more, and goes with neither metric nor blend.
     search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
         How the grid of `gammas` and `alphas` is gone through. "halving" tries all on a subsample, those
-        that are not worse by more than noise on larger ones, and the last few on all rows, for a third
+        that are not worse by more than noise on larger ones, and the last few on all rows, for a part
         of the time (:class:`onefold.search.Halving`); not with metric or blend. "gradient" descends from
         the best cells of a coarse grid to optima between its cells, for the criteria "press", "gcv" and
         "evidence" and the exact machine, with one width or one per feature
