@@ -31,7 +31,11 @@ def _sigmoid(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> N
     """1 / (1 + exp(−(a f + b))) of every column, and what they say together."""
     steep = graph.node("Mul", decision, graph.constant(calibrator.slope[None, :]))
     logits = graph.node("Add", steep, graph.constant(calibrator.intercept[None, :]))
-    return _one_against_rest(graph, graph.node("Sigmoid", logits), n_classes)
+    # ONNX Runtime's Sigmoid has no digits left of small values, and small ones are divided by their sum.
+    one = graph.constant(1.0)
+    others = graph.node("Exp", graph.node("Neg", logits))
+    shares = graph.node("Div", one, graph.node("Add", one, others))
+    return _one_against_rest(graph, shares, n_classes)
 
 
 def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> Node:

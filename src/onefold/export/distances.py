@@ -6,9 +6,9 @@ Squared distances come from products of matrices. With u = u₁ + u₂, u₁ a m
 
 g and h are powers of two such that each of the three terms, written out in u·u, z·z and u·z, is a sum
 of whole multiples of g², g·h or h² below 2⁵³: float64 adds them without rounding. Rows that equal a
-centre have the distance 0, nearly equal ones keep their digits, and no rows × centres × features array is
-made. What u₂ leaves out of u is about as much as the rounding of u. Rows that are far from all centres
-may be rounded: they have no digits to lose.
+centre have the distance 0, nearly equal ones keep their digits, and no array is larger than rows ×
+centres. What u₂ leaves out of u is about as much as the rounding of u. Rows that are far from all
+centres may be rounded: they have no digits to lose.
 """
 
 from __future__ import annotations

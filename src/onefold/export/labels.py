@@ -23,7 +23,7 @@ def label_values(classes: Any) -> Any:
             return whole
     raise ValueError(
         f"labels of ONNX are whole numbers of 64 bits or text, and the classes are "
-        f"{classes.tolist()!r:.60}; encode y before fitting, with sklearn.preprocessing.LabelEncoder say."
+        f"{classes.tolist()!r:.60}; encode y before fitting, with LabelEncoder of scikit-learn say."
     )
 
 

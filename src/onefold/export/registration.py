@@ -33,14 +33,14 @@ from onefold.export.graph import Graph, Node
 from onefold.export.labels import class_values, label_values, write_labels
 
 FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
-_OPTIONS = {"zipmap": [False], "decision": [False, True]}
+_OPTIONS = {"zipmap": [True, False], "decision": [False, True]}  # pipelines of skl2onnx set the first
 
 
 def register_converters() -> None:
     """Let skl2onnx convert our estimators, and pipelines that end in one; a second call changes nothing.
 
-    ``skl2onnx.to_onnx(pipeline, X)`` then gives arrays: `zipmap`, which would make dictionaries of
-    probabilities, is off.
+    Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
+    `decision` asks for decision values beside them.
     """
     for kind in (LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR):
         register(kind)
@@ -61,12 +61,7 @@ def register(kind: type[KernelMachine]) -> None:
 
 def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """The outputs of a classifier; their types and shapes are set later, once the inputs' are known."""
-    options = scope.get_options(model, {"zipmap": False, "decision": False})
-    if options["zipmap"]:
-        raise ValueError(
-            f"zipmap={options['zipmap']!r} is not supported: the probabilities of "
-            f"{type(model).__name__} are an array, columns in the order of classes_; leave it out."
-        )
+    options = scope.get_options(model, {"decision": False})
     types = need("skl2onnx.common.data_types")
     names = ["probabilities" if _calibrator(model) is not None else "decision"]
     if options["decision"] and names != ["decision"]:
