@@ -137,3 +137,11 @@ def test_inputs_that_do_not_suit():
         skl2onnx.to_onnx(model, initial_types=[("X", StringTensorType([None, 4]))])
     with pytest.raises(ValueError, match="fitted to 4 features, and its input in the graph has 3"):
         skl2onnx.to_onnx(model, initial_types=[("X", FloatTensorType([None, 3]))])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "rbf"])
+def test_a_number_beside_a_product_keeps_its_digits(kernel):
+    # Of one feature the scaler divides by a single number, which is none of float32.
+    model = make_pipeline(StandardScaler(), LSSVR(kernel, alpha=0.1)).fit(3 * X[:, :1], y)
+    found = run(skl2onnx.to_onnx(model, X[:1, :1]), X[:, :1])["variable"][:, 0]
+    assert np.allclose(found, model.predict(X[:, :1]), rtol=1e-13, atol=1e-13)

@@ -45,7 +45,7 @@ def _transformed(graph: Graph, rows: Node, width: float, metric: Any | None) -> 
         return graph.node("Mul", rows, graph.constant(float(width)))
     weights = width * metric.values
     if metric.is_matrix:
-        return graph.node("MatMul", rows, graph.constant(weights.T))
+        return graph.product(rows, weights.T)
     return graph.node("Mul", rows, graph.constant(weights[None, :]))
 
 
@@ -71,7 +71,7 @@ def _products(graph: Graph, U: Node, Z: Any, sign: float) -> Node:
     squares, one = graph.sum_products(U, U), _ones(graph, U)
     left = graph.node("Concat", U, squares, one, axis=1)
     right = np.concatenate([-2.0 * Z, np.ones((len(Z), 1)), squared_norms(Z)[:, None]], axis=1)
-    return graph.node("MatMul", left, graph.constant(sign * right.T))
+    return graph.product(left, sign * right.T)
 
 
 def _split_products(graph: Graph, U: Node, Z: Any, sign: float, norm: float) -> Node:
@@ -87,7 +87,7 @@ def _split_products(graph: Graph, U: Node, Z: Any, sign: float, norm: float) -> 
     left = graph.node("Concat", first, second, own, _ones(graph, U), axis=1)
     Z_own = np.sum(Z_first * Z_second, axis=1)[:, None]
     right = 2.0 * np.concatenate([-Z_second, -Z_first, np.ones_like(Z_own), Z_own], axis=1)
-    mixed = graph.node("MatMul", left, graph.constant(sign * right.T))
+    mixed = graph.product(left, sign * right.T)
     small = graph.node("Add", mixed, _products(graph, second, Z_second, sign))
     return graph.node("Add", _products(graph, first, Z_first, sign), small)
 

@@ -47,8 +47,8 @@ def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
 def _sum(graph: Graph, kernel: Kernel, rows: Node, centres: Any, coef: Any) -> Node:
     """Σ_j c_j k(x, z_j); of the linear kernel x · Σ_j c_j z_j."""
     if isinstance(kernel, Linear):
-        return graph.node("MatMul", rows, graph.constant(centres.T @ coef))
-    return graph.node("MatMul", kernel_matrix(graph, kernel, rows, centres), graph.constant(coef))
+        return graph.product(rows, centres.T @ coef)
+    return graph.product(kernel_matrix(graph, kernel, rows, centres), coef)
 
 
 def _dense(expansion: Expansion) -> Any:

@@ -50,8 +50,7 @@ class Graph:
             kind, text = need("onnx").TensorProto.STRING, [str(item).encode() for item in array]
             self._container.add_initializer(name, kind, list(array.shape), text)
         else:
-            content = need("onnx.numpy_helper").from_array(np.ascontiguousarray(array))
-            content.dims[:] = array.shape  # a number has none, which NumPy's copy would give it
+            content = need("onnx.numpy_helper").from_array(array)
             self._container.add_initializer(name, None, None, content)
         return name
 
@@ -61,6 +60,13 @@ class Graph:
             return self.node("Cast", value, to=kind)
         self.node_as(output, "Cast", value, to=kind)
         return output
+
+    def product(self, left: Node, right: Any) -> Node:
+        """The product with a matrix of constants.
+
+        As Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
+        """
+        return self.node("Gemm", left, self.constant(right))
 
     def sum_columns(self, value: Node) -> Node:
         """Σ_j v_ij as one column."""

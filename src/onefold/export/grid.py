@@ -76,6 +76,4 @@ def _keys(graph: Graph, t: Node) -> Node:
     """The weights of four points along one axis, (rows, 4)."""
     square = graph.node("Mul", t, t)
     powers = graph.node("Concat", t, square, graph.node("Mul", square, t), axis=1)
-    return graph.node(
-        "Add", graph.node("MatMul", powers, graph.constant(_KEYS[:3])), graph.constant(_KEYS[3:])
-    )
+    return graph.node("Add", graph.product(powers, _KEYS[:3]), graph.constant(_KEYS[3:]))

@@ -80,15 +80,13 @@ def _laplacian(graph: Graph, kernel: Laplacian, rows: Node, centres: Any) -> Nod
 
 
 def _linear(graph: Graph, kernel: Linear, rows: Node, centres: Any) -> Node:
-    return graph.node("MatMul", rows, graph.constant(centres.T))
+    return graph.product(rows, centres.T)
 
 
 def _polynomial(graph: Graph, kernel: Polynomial, rows: Node, centres: Any) -> Node:
-    # The width goes into the constant: ONNX Runtime would keep a number beside a product as float32.
     twice = Transform(kernel.gamma, kernel.metric, centres)(centres)
     others = twice if kernel.metric is None else Transform(1.0, kernel.metric, centres).pull_back(twice)
-    products = graph.node("MatMul", rows, graph.constant(others.T))
-    base = graph.node("Add", products, graph.constant(float(kernel.coef0)))
+    base = graph.node("Add", graph.product(rows, others.T), graph.constant(float(kernel.coef0)))
     return graph.node("Pow", base, graph.constant(float(kernel.degree)))
 
 
