@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx_runs import run, session
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.impute import SimpleImputer
@@ -121,6 +122,15 @@ def test_inside_other_estimators_of_scikit_learn():
         vote = VotingClassifier(members, voting="hard", flatten_transform=False).fit(X, labels)
         graph = skl2onnx.to_onnx(vote, rows[:1], options={"zipmap": False})
         assert np.array_equal(run(graph, rows)["label"], vote.predict(rows))
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS == "a"], ids=["many", "two"])
+def test_estimators_that_ask_for_decision_values(labels):
+    # Also of classifiers that have probabilities: scikit-learn prefers decision_function here.
+    rows = X.astype(np.float32)
+    model = CalibratedClassifierCV(LSSVC(), cv=2).fit(X, labels)
+    found = run(skl2onnx.to_onnx(model, rows[:1], options={"zipmap": False}), rows)
+    assert np.allclose(found["probabilities"], model.predict_proba(rows), atol=1e-5)
 
 
 def test_registering_again_changes_nothing():

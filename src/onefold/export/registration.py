@@ -33,14 +33,15 @@ from onefold.export.graph import Graph, Node
 from onefold.export.labels import class_values, label_values, write_labels
 
 FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
-_OPTIONS = {"zipmap": [True, False], "decision": [False, True]}  # pipelines of skl2onnx set the first
+# Pipelines of skl2onnx set the first, its estimators around ours the second.
+_OPTIONS = {"zipmap": [True, False], "raw_scores": [True, False], "decision": [True, False]}
 
 
 def register_converters() -> None:
     """Let skl2onnx convert our estimators, and pipelines that end in one; a second call changes nothing.
 
     Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
-    `decision` asks for decision values beside them.
+    `decision` asks for decision values beside them, `raw_scores` for these in their place.
     """
     for kind in (LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR):
         register(kind)
@@ -61,9 +62,9 @@ def register(kind: type[KernelMachine]) -> None:
 
 def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """The outputs of a classifier; their types and shapes are set later, once the inputs' are known."""
-    options = scope.get_options(model, {"decision": False})
+    options = scope.get_options(model, {"raw_scores": False, "decision": False})
     types = need("skl2onnx.common.data_types")
-    names = ["probabilities" if _calibrator(model) is not None else "decision"]
+    names = ["decision" if options["raw_scores"] or _calibrator(model) is None else "probabilities"]
     if options["decision"] and names != ["decision"]:
         names.append("decision")
     operator = scope.declare_local_operator(f"Onefold{type(model).__name__}", model)
@@ -126,16 +127,17 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     outputs = operator.outputs
     if is_classifier(model):
         write_labels(graph, values, model.classes_, outputs[0].full_name)
-        _write(graph, _second(graph, model, values), outputs[1])
+        raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
+        _write(graph, _second(graph, model, values, raw), outputs[1])
         if len(outputs) > 2:
             _write(graph, class_values(graph, values, len(model.classes_)), outputs[2])
     else:
         _write(graph, values, outputs[0])
 
 
-def _second(graph: Graph, model: Any, values: Node) -> Node:
-    """Probabilities where they are calibrated, otherwise the decision values, one column per class."""
-    calibrator = _calibrator(model)
+def _second(graph: Graph, model: Any, values: Node, raw: bool) -> Node:
+    """Probabilities where they are calibrated and not unwanted, otherwise the decision values."""
+    calibrator = None if raw else _calibrator(model)
     if calibrator is None:
         return class_values(graph, values, len(model.classes_))
     return probabilities(graph, calibrator, values, len(model.classes_))
