@@ -82,6 +82,7 @@ def uncalibrated(**parameters) -> LSSVC:
         (np.array([False, True]), np.int64),
         (np.array([1.0, 2.0]), np.int64),
         (np.array([5, 2**40, -1]), np.int64),
+        (np.array([2**62 + 1, 2**62 + 3], dtype=np.uint64), np.int64),
         (np.array(["b", "a"]), np.object_),
         (np.array(["ä", "", "日本"], dtype=object), np.object_),
     ],
@@ -93,11 +94,19 @@ def test_labels(labels, kind):
     assert np.array_equal(found, model.predict(SINGLE))
 
 
-@pytest.mark.parametrize("labels", [[0.5, 1.0], [1e300, 2e300]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([0.5, 1.0]),
+        np.array([1e300, 2e300]),
+        np.array([1, 2**63], dtype=np.uint64),
+        np.array([1, 2**70], dtype=object),
+        np.array([b"a", b"b"]),
+    ],
+)
 def test_labels_that_onnx_does_not_know(labels):
-    # scikit-learn takes such numbers for targets of a regression, and so do we.
     model = uncalibrated().fit(X, np.arange(60) % 2)
-    model.classes_ = np.array(labels)
+    model.classes_ = labels  # scikit-learn takes some of them for targets of a regression
     with pytest.raises(ValueError, match=r"whole numbers of 64 bits or text.*encode y before fitting"):
         model.to_onnx()
 

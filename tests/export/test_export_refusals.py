@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from onefold import LSSVC, LSSVR
 from onefold.export import graph as graphs
 from onefold.export import register_converters
-from onefold.kernels import RBF
+from onefold.kernels import RBF, Sum
 
 rng = np.random.default_rng(3)
 X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
@@ -37,11 +37,16 @@ class Own(RBF):
     """A kernel of somebody else."""
 
 
+class OwnSum(Sum):
+    """Another one."""
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
         ("precomputed", "knows no rows to compare with; fit it with rows and a kernel"),
         (lambda A, B: A @ B.T, "a Python function cannot be written to ONNX; fit with a kernel"),
+        (OwnSum(RBF(), RBF()), "OwnSum cannot be written to ONNX"),
         (RBF() + RBF() * Own(), "Own cannot be written to ONNX; fit with a kernel of onefold.kernels"),
     ],
 )

@@ -182,23 +182,7 @@ class KernelMachine(BaseEstimator):
     def to_onnx(
         self, *, dtype: str = "float32", target_opset: int | None = None, decision: bool = False
     ) -> Any:
-        """The fitted model as an ``onnx.ModelProto``; the extra ``onefold[onnx]`` brings the libraries.
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}, default="float32"
-            Of the rows that come in and the values that go out; what is between them is float64.
-        target_opset : int, optional
-            Version of ONNX's operators, 13 at least; None is the latest that skl2onnx knows.
-        decision : bool, default=False
-            Whether a classifier gives its decision values too, one column per class.
-
-        Returns
-        -------
-        model : onnx.ModelProto
-            From "X", (rows, features), to "variable", (rows, targets); of a classifier to "label" and
-            "probabilities", or "decision" where nothing was calibrated. See :mod:`onefold.export`.
-        """
+        """The fitted model as an ``onnx.ModelProto``: see :func:`onefold.export.to_onnx`."""
         from onefold.export import to_onnx
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)

@@ -113,7 +113,7 @@ def negative_l1_distances(graph: Graph, U: Node, Z: Any) -> Node:
     """−Σ_j |u_j − z_j|, one feature after another: nothing larger than rows × centres is made."""
     start = graph.node("Expand", graph.constant([[0.0]]), _shape(graph, U, len(Z)))
     columns = graph.node("Unsqueeze", graph.node("Transpose", U, perm=[1, 0]), graph.constant([2]))
-    others = graph.constant(np.ascontiguousarray(Z.T)[:, None, :])
+    others = graph.constant(Z.T[:, None, :])
     return graph.node("Scan", start, columns, others, body=_one_feature(), num_scan_inputs=2)
 
 

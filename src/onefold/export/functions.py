@@ -25,23 +25,25 @@ def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
 
     O(rows · m · d) time; ONNX Runtime holds some rows × m arrays of float64 at once.
     """
-    values, intercept = None, np.zeros(f.n_targets)
-    for weight, part in f.parts:
-        term = _part(graph, part, weight, rows)
-        values = term if values is None else graph.node("Add", values, term)
-        intercept = intercept + weight * part.intercept
+    values, *others = (_part(graph, part, weight, rows) for weight, part in f.parts)
+    for term in others:
+        values = graph.node("Add", values, term)
+    intercept = sum(weight * part.intercept for weight, part in f.parts)
     if isinstance(f, Blend):
         intercept = intercept + f.intercept
-    return graph.node("Add", values or "", graph.constant(intercept[None, :]))
+    return graph.node("Add", values, graph.constant(intercept[None, :]))
 
 
 def _part(graph: Graph, part: Any, weight: float, rows: Node) -> Node:
     """Weight · (f_i − b_i)."""
     coef = weight * part.coef
-    if isinstance(part, GridExpansion):
-        outside = lambda some: _sum(graph, part.kernel, some, part.centres, coef)  # noqa: E731
-        return interpolated(graph, part.lattice, weight * part.values, rows, outside)
-    return _sum(graph, part.kernel, rows, _dense(part), coef)
+    if not isinstance(part, GridExpansion):
+        return _sum(graph, part.kernel, rows, _dense(part), coef)
+
+    def outside(some: Node) -> Node:
+        return _sum(graph, part.kernel, some, part.centres, coef)
+
+    return interpolated(graph, part.lattice, weight * part.values, rows, outside)
 
 
 def _sum(graph: Graph, kernel: Kernel, rows: Node, centres: Any, coef: Any) -> Node:

@@ -25,24 +25,24 @@ from onefold.kernels.metric import Transform
 
 def check_kernel(kernel: Kernel) -> None:
     """Raise if a kernel, or a part of it, has no place in a graph."""
-    if isinstance(kernel, Sum | Product):
-        check_kernel(kernel.left)
-        check_kernel(kernel.right)
-    elif isinstance(kernel, Precomputed):
+    if isinstance(kernel, Precomputed):
         raise ValueError(
             "a machine fitted to a precomputed kernel matrix knows no rows to compare with; fit it with "
             "rows and a kernel to export it."
         )
-    elif isinstance(kernel, CallableKernel):
+    if isinstance(kernel, CallableKernel):
         raise ValueError(
             "a kernel that is a Python function cannot be written to ONNX; fit with a kernel of "
             "onefold.kernels, a sum or a product of them."
         )
-    elif type(kernel) not in _WRITERS:
+    if type(kernel) not in _WRITERS:  # one derived from a kernel of ours may have another formula
         raise ValueError(
             f"{type(kernel).__name__} cannot be written to ONNX; fit with a kernel of onefold.kernels "
             "itself, a sum or a product of them."
         )
+    if isinstance(kernel, Sum | Product):
+        check_kernel(kernel.left)
+        check_kernel(kernel.right)
 
 
 def kernel_matrix(graph: Graph, kernel: Kernel, rows: Node, centres: Any) -> Node:

@@ -12,18 +12,16 @@ from onefold.export.graph import Graph, Node
 
 def label_values(classes: Any) -> Any:
     """The sorted labels as int64 or as text; raise where they are neither."""
-    values = np.asarray(classes)
-    if values.dtype.kind in "UO" and all(isinstance(label, str) for label in values):
-        return values.astype(str)
-    numbers = values.dtype.kind in "iubf" or all(isinstance(label, int) for label in values)
-    if numbers:
-        with np.errstate(invalid="ignore"):  # of numbers that are not whole, or too large
-            whole = values.astype(np.int64)
-        if np.array_equal(whole.astype(values.dtype), values):
-            return whole
+    labels = np.asarray(classes).tolist()
+    if all(isinstance(label, str) for label in labels):
+        return np.array(labels)
+    if all(isinstance(label, int | float) and label % 1 == 0 for label in labels) and (
+        -(2**63) <= min(labels) <= max(labels) < 2**63
+    ):
+        return np.array([int(label) for label in labels], dtype=np.int64)
     raise ValueError(
-        f"labels of ONNX are whole numbers of 64 bits or text, and the classes are "
-        f"{classes.tolist()!r:.60}; encode y before fitting, with LabelEncoder of scikit-learn say."
+        f"labels of ONNX are whole numbers of 64 bits or text, and the classes are {labels!r:.60}; "
+        "encode y before fitting, with LabelEncoder of scikit-learn say."
     )
 
 

@@ -20,7 +20,24 @@ def to_onnx(
     target_opset: int | None = None,
     decision: bool = False,
 ) -> Any:
-    """See :meth:`onefold.LSSVC.to_onnx`."""
+    """The fitted model as a graph of ONNX, which other programs run without this library.
+
+    Parameters
+    ----------
+    estimator : one of ours, fitted
+    dtype : {"float32", "float64"}, default="float32"
+        Of the rows that come in and the values that go out; what is between them is float64.
+    target_opset : int, optional
+        Version of ONNX's operators, 13 at least; None is the latest that skl2onnx knows.
+    decision : bool, default=False
+        Whether a classifier gives its decision values too, one column per class.
+
+    Returns
+    -------
+    model : onnx.ModelProto
+        From "X", (rows, features), to "variable", (rows, targets); of a classifier to "label" and
+        "probabilities", or "decision" where nothing was calibrated.
+    """
     check_is_fitted(estimator, "expansion_")
     if dtype not in ("float32", "float64"):
         raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')

@@ -25,7 +25,7 @@ from onefold.estimators import (
     SparseLSSVC,
     SparseLSSVR,
 )
-from onefold.estimators.base import KernelMachine
+from onefold.estimators.base import KernelClassifier, KernelMachine
 from onefold.export.calibrators import probabilities
 from onefold.export.extra import need
 from onefold.export.functions import check_function, decision_values
@@ -49,7 +49,7 @@ def register_converters() -> None:
 
 def register(kind: type[KernelMachine]) -> None:
     """The same for one class of estimators, which may be derived from one of ours."""
-    classifier = hasattr(kind, "decision_function")
+    classifier = issubclass(kind, KernelClassifier)
     need("skl2onnx").update_registered_converter(
         kind,
         f"Onefold{kind.__name__}",
