@@ -179,6 +179,14 @@ class KernelMachine(BaseEstimator):
 
         save(self, path)
 
+    def to_onnx(
+        self, *, dtype: str = "float32", target_opset: int | None = None, decision: bool = False
+    ) -> Any:
+        """The fitted model as an ``onnx.ModelProto``: see :func:`onefold.export.to_onnx`."""
+        from onefold.export import to_onnx
+
+        return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
+
 
 def _without_client(estimator: Any) -> Any:
     found = copy(estimator)

@@ -1,0 +1,77 @@
+r"""Nodes and constants of a graph under construction, written into a container of skl2onnx.
+
+Everything between the rows that come in and the values that go out is float64, also where these are
+float32: coefficients of a small ridge are large and cancel, and float32 sums would keep few of their
+digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from onefold.export.extra import need
+
+Node: TypeAlias = str
+"""The name of what a node gives."""
+
+_LARGEST = 2**31 - 2**20  # bytes of one message of protobuf, less some for its nodes
+
+
+class Graph:
+    """Where nodes are put, each under a name of its own."""
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self._scope, self._container, self._bytes = scope, container, 0
+
+    def node(self, kind: str, *inputs: Node, **attributes: Any) -> Node:
+        """One more node, of ONNX's own operators."""
+        name: str = self._scope.get_unique_variable_name(kind.lower())
+        self.node_as(name, kind, *inputs, **attributes)
+        return name
+
+    def node_as(self, output: Node, kind: str, *inputs: Node, **attributes: Any) -> None:
+        """One more node, which gives a value that has its name already."""
+        operator = self._scope.get_unique_operator_name(kind)
+        self._container.add_node(kind, list(inputs), output, name=operator, **attributes)
+
+    def constant(self, values: Any) -> Node:
+        """Numbers or text; Python's floats are float64, its integers int64."""
+        array = np.asarray(values)
+        self._bytes += array.nbytes
+        if self._bytes > _LARGEST:
+            raise ValueError(
+                "the graph would be larger than the 2 GiB that an ONNX model can hold; fit fewer "
+                'centres: approximation="nystroem", SparseLSSVC or SparseLSSVR.'
+            )
+        name: str = self._scope.get_unique_variable_name("constant")
+        if array.dtype.kind in "UO":
+            kind, text = need("onnx").TensorProto.STRING, [str(item).encode() for item in array]
+            self._container.add_initializer(name, kind, list(array.shape), text)
+        else:
+            content = need("onnx.numpy_helper").from_array(array)
+            self._container.add_initializer(name, None, None, content)
+        return name
+
+    def cast(self, value: Node, kind: int, output: Node | None = None) -> Node:
+        """The same numbers of another type of ONNX, under a name that it may have already."""
+        if output is None:
+            return self.node("Cast", value, to=kind)
+        self.node_as(output, "Cast", value, to=kind)
+        return output
+
+    def product(self, left: Node, right: Any) -> Node:
+        """The product with a matrix of constants.
+
+        As Gemm: ONNX Runtime draws numbers before or after a MatMul into it, and keeps them as float32.
+        """
+        return self.node("Gemm", left, self.constant(right))
+
+    def sum_columns(self, value: Node) -> Node:
+        """Σ_j v_ij as one column."""
+        return self.node("ReduceSum", value, self.constant([1]), keepdims=1)
+
+    def sum_products(self, left: Node, right: Node) -> Node:
+        """Σ_j a_ij b_ij as one column."""
+        return self.sum_columns(self.node("Mul", left, right))

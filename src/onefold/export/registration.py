@@ -1,0 +1,148 @@
+r"""Our estimators among those that skl2onnx converts: outputs, their types and shapes, the nodes.
+
+===========  ==================================  ===================================================
+regressors   ``variable``                        f(x), (rows, targets)
+classifiers  ``label``                           (rows,), int64 or text
+..           ``probabilities`` or ``decision``   (rows, classes), the latter without a calibration
+..           ``decision``                        also beside probabilities, by the option ``decision``
+===========  ==================================  ===================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from onefold.estimators import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+)
+from onefold.estimators.base import KernelClassifier, KernelMachine
+from onefold.export.calibrators import probabilities
+from onefold.export.extra import need
+from onefold.export.functions import check_function, decision_values
+from onefold.export.graph import Graph, Node
+from onefold.export.labels import class_values, label_values, write_labels
+
+FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
+# Pipelines of skl2onnx set the first, its estimators around ours the second.
+_OPTIONS = {"zipmap": [True, False], "raw_scores": [True, False], "decision": [True, False]}
+
+
+def register_converters() -> None:
+    """Let skl2onnx convert our estimators, and pipelines that end in one; a second call changes nothing.
+
+    Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
+    `decision` asks for decision values beside them, `raw_scores` for these in their place.
+    """
+    for kind in (LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR):
+        register(kind)
+
+
+def register(kind: type[KernelMachine]) -> None:
+    """The same for one class of estimators, which may be derived from one of ours."""
+    classifier = issubclass(kind, KernelClassifier)
+    need("skl2onnx").update_registered_converter(
+        kind,
+        f"Onefold{kind.__name__}",
+        _shapes,
+        _convert,
+        options=dict(_OPTIONS) if classifier else None,
+        parser=_classifier_outputs if classifier else None,
+    )
+
+
+def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """The outputs of a classifier; their types and shapes are set later, once the inputs' are known."""
+    options = scope.get_options(model, {"raw_scores": False, "decision": False})
+    types = need("skl2onnx.common.data_types")
+    names = ["decision" if options["raw_scores"] or _calibrator(model) is None else "probabilities"]
+    if options["decision"] and names != ["decision"]:
+        names.append("decision")
+    operator = scope.declare_local_operator(f"Onefold{type(model).__name__}", model)
+    operator.inputs = inputs
+    operator.outputs.append(scope.declare_local_variable("label", types.Int64TensorType()))
+    for name in names:
+        kind = types.guess_tensor_type(inputs[0].type)
+        operator.outputs.append(scope.declare_local_variable(name, kind))
+    return operator.outputs
+
+
+def _calibrator(model: Any) -> Any:
+    return getattr(model, "calibrator_", None)
+
+
+def _shapes(operator: Any) -> None:
+    """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
+    model, types = operator.raw_operator, need("skl2onnx.common.data_types")
+    check_is_fitted(model, "expansion_")
+    check_function(model.expansion_)
+    _check_inputs(model, [one.type for one in operator.inputs], types)
+    rows = operator.inputs[0].get_first_dimension()
+    kind = type(types.guess_tensor_type(operator.inputs[0].type))
+    if not is_classifier(model):
+        operator.outputs[0].set_type(kind([rows, model.expansion_.n_targets]))
+        return
+    text = label_values(model.classes_).dtype.kind == "U"
+    operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
+    for output in operator.outputs[1:]:
+        output.set_type(kind([rows, len(model.classes_)]))
+
+
+def _check_inputs(model: Any, kinds: list[Any], types: Any) -> None:
+    numbers = (types.FloatTensorType, types.DoubleTensorType, types.Int64TensorType)
+    if not all(
+        isinstance(kind, (*numbers, types.BooleanTensorType, types.Int32TensorType)) for kind in kinds
+    ):
+        raise ValueError(
+            f"{type(model).__name__} takes numbers, and its input in the graph is of the type "
+            f"{type(kinds[0]).__name__}; encode text in a step of the pipeline before it."
+        )
+    known = [kind.shape[1] for kind in kinds if len(kind.shape) == 2 and kind.shape[1]]
+    if len(known) == len(kinds) and sum(known) != model.n_features_in_:
+        raise ValueError(
+            f"{type(model).__name__} was fitted to {model.n_features_in_} features, and its input in "
+            f"the graph has {sum(known)}; give the shape of the rows that it was fitted to."
+        )
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """The nodes between inputs and outputs."""
+    model, graph, onnx = operator.raw_operator, Graph(scope, container), need("onnx")
+    opset = container.target_opset_any_domain("")
+    if opset < FIRST_OPSET:
+        raise ValueError(f"the graph needs opset {FIRST_OPSET} at least; got target_opset={opset}.")
+    double = onnx.TensorProto.DOUBLE
+    rows = [graph.cast(one.full_name, double) for one in operator.inputs]
+    X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
+    values = decision_values(graph, model.expansion_.on_host(), X)
+    outputs = operator.outputs
+    if is_classifier(model):
+        write_labels(graph, values, model.classes_, outputs[0].full_name)
+        raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
+        _write(graph, _second(graph, model, values, raw), outputs[1])
+        if len(outputs) > 2:
+            _write(graph, class_values(graph, values, len(model.classes_)), outputs[2])
+    else:
+        _write(graph, values, outputs[0])
+
+
+def _second(graph: Graph, model: Any, values: Node, raw: bool) -> Node:
+    """Probabilities where they are calibrated and not unwanted, otherwise the decision values."""
+    calibrator = None if raw else _calibrator(model)
+    if calibrator is None:
+        return class_values(graph, values, len(model.classes_))
+    return probabilities(graph, calibrator, values, len(model.classes_))
+
+
+def _write(graph: Graph, values: Node, output: Any) -> None:
+    kind = need("skl2onnx.common.data_types").guess_proto_type(output.type)
+    graph.cast(values, kind, output.full_name)
