@@ -24,6 +24,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
 from onefold.criteria import Task, label_index
+from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.validation import (
     check_length,
@@ -93,6 +94,7 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self._kernel_for_tags(), Precomputed)
         tags.input_tags.sparse = self._accepts_sparse()
+        tags.array_api_support = takes_any_library(self)
         return tags
 
     def _in_memory(self, *values: Any) -> list[Any]:

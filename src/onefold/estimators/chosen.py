@@ -9,7 +9,9 @@ from onefold.estimators.base import KernelMachine
 from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
+from onefold.estimators.following import follow
 from onefold.estimators.objective import Objective
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_budget, check_rows
@@ -47,7 +49,7 @@ _FREE = {
 }
 
 
-class Chosen(CallbackSupportMixin, KernelMachine):
+class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
@@ -158,6 +160,7 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if setup.learning is None and conduct.stopped is None:
             self._warn_of_edges(searched.edges)
+        follow(self, X)
         tasks.end()
         return self
 

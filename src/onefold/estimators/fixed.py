@@ -12,6 +12,7 @@ from onefold.approximations import Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
+from onefold.estimators.following import follow
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
@@ -105,6 +106,7 @@ class _Given(Streaming):
         if track is not None:
             with self._threads(problem):
                 self.feature_importances_ = shares_of(self.expansion_, problem, seed)
+        follow(self, X)
         return self
 
     def as_chooser(self, X: Any) -> Chosen:

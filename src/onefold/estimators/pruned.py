@@ -15,7 +15,9 @@ from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.following import follow
 from onefold.estimators.random import seed_of
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
 from onefold.estimators.validation import check_squares
 from onefold.expansions import Expansion
@@ -35,7 +37,7 @@ _RETUNE_FOLDS = 4  # as in cawley2002
 _FEWEST = 2
 
 
-class Pruned(KernelMachine):
+class Pruned(AsksForItsSplitter, KernelMachine):
     """Choose gamma and alpha, prune, choose the size, keep the path."""
 
     _default_criterion: ClassVar[str]
@@ -126,6 +128,7 @@ class Pruned(KernelMachine):
                 pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
             expansion = self._follow(pruner, problem, splits, task, criterion, basis.size)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
+        follow(self, X)
         return self
 
     def _check_settings(self) -> None:

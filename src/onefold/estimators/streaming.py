@@ -20,6 +20,7 @@ from onefold.approximations import Nystroem, Problem
 from onefold.approximations.nystroem.stream import Stream
 from onefold.estimators.base import KernelMachine, signed_targets, with_weights
 from onefold.estimators.final import metric_of
+from onefold.estimators.following import follow
 from onefold.estimators.validation import (
     check_alpha_count,
     check_alphas,
@@ -125,8 +126,8 @@ class Streaming(KernelMachine):
         weight = _weights(sample_weight, n)
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
-        X = to_device(X, self.device)
-        batch = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
+        moved = to_device(X, self.device)
+        batch = Problem(moved, like(targets, moved), None, self._fit_intercept, device=self.device)
         stream = self._stream_for(batch)
         if weight is not None:
             rows = np.flatnonzero(weight > 0)
@@ -142,6 +143,7 @@ class Streaming(KernelMachine):
         self.approximation_ = stream.report()
         self.metric_ = metric_of(stream.kernel)
         self.feature_importances_ = None
+        follow(self, X)
         return self
 
     def _stream_for(self, batch: Problem) -> Stream:
