@@ -1,4 +1,4 @@
-"""scikit-learn's checks of the array API, run by `test_array_api.py` with the switch that SciPy has for it."""
+"""Checks of the array API by scikit-learn; `test_array_api.py` runs them with SciPy's switch for it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -24,6 +23,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
 from onefold.criteria import Task, label_index
+from onefold.estimators.diagram import Diagram
 from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.validation import (
@@ -68,7 +68,7 @@ def signed_targets(index: Any, classes: int) -> Any:
     return targets
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(Diagram):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
     _fit_intercept: ClassVar[bool] = True
