@@ -47,6 +47,7 @@ from onefold.linalg import (
 )
 from onefold.machine.threads import count_workers, limit_blas, use_threads
 from onefold.rows import gathered, is_dask, to_device
+from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
@@ -191,7 +192,7 @@ def _without_client(estimator: Any) -> Any:
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
-    class_weight: Any
+    class_weight: ClassWeight
     classes_: Any
 
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
@@ -207,7 +208,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         targets = signed_targets(index, self.classes_.size)
         return targets, Task(X, y, self.classes_), weights_of_classes(self.class_weight, y)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
         if is_dask(X):
             columns = None if len(self._fitted_classes()) == 2 else self.classes_
@@ -215,14 +216,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The label of each row."""
         if is_dask(X):
             return lazy_predictions(self, "predict", X, self._fitted_classes().dtype, None)
         values = to_numpy(self._decide(X))
         return labels_like(self.classes_[label_index(values)], X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the given rows."""
         y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
         predicted = to_numpy(predicted)
@@ -243,7 +244,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.single_target_ = y.ndim == 1
         return np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), Task(X, y, None), None
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
@@ -252,7 +253,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         values = self._decide(X)
         return values[:, 0] if self.single_target_ else values
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the given rows."""
         y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
         return float(r2_score(to_numpy(y), to_numpy(predicted), sample_weight=sample_weight))

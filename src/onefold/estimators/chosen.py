@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar, Self
 
+from onefold.approximations import Approximation
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
@@ -29,6 +30,7 @@ from onefold.search import (
 )
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
+from onefold.typing import ArrayLike, CriterionLike, CrossValidation, MaybeArray, RandomState
 
 _FREE = {
     "gammas",  # a larger grid goes on from a smaller one
@@ -58,13 +60,13 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         self,
         kernel: Any = "rbf",
         *,
-        gammas: Any = None,
-        alphas: Any = None,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
         degree: float = 3,
         coef0: float = 1.0,
-        approximation: Any = "auto",
-        cv: Any = 5,
-        criterion: Any = None,
+        approximation: str | Approximation = "auto",
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
         select: str = "min",
         search: Any = "grid",
         refit: str = "auto",
@@ -77,7 +79,7 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
         client: Any = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -124,7 +126,9 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         return self._default_criterion if self.criterion is None else self.criterion
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
         """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
 
         One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
@@ -164,7 +168,9 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         tasks.end()
         return self
 
-    def objective(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Objective:
+    def objective(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Objective:
         """The held-out score as a function of the parameters, for drivers from elsewhere.
 
         The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` is a number, greater is
@@ -206,13 +212,15 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
 
-    def as_chooser(self, X: Any) -> Chosen:
+    def as_chooser(self, X: ArrayLike) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
         silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
         silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
 
-    def set_up(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
+    def set_up(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Setup:
         """The search that `fit` would make of the same data."""
         return set_up(self, X, y, sample_weight, groups)
 

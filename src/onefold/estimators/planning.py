@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Auto, Exact, Plan, Workload, resolve_approximation
+from onefold.approximations import Approximation, Auto, Exact, Plan, Workload, resolve_approximation
 from onefold.approximations.planning import Step, make_plan, speed_here
 from onefold.estimators.families import RELATIVE_ALPHAS, RELATIVE_GAMMAS, families_of, names_families
 from onefold.estimators.planned import asked_by
@@ -20,17 +20,18 @@ from onefold.learned_metrics import tracks_of
 from onefold.machine.threads import use_threads
 from onefold.search.planning import Size, learned_load, left_out, work_on_few_rows
 from onefold.search.setup import Learning
+from onefold.typing import ArrayLike, MaybeArray
 
 
 def plan(
-    X: Any,
-    y: Any = None,
+    X: ArrayLike,
+    y: MaybeArray = None,
     *,
     estimator: Any = None,
     kernel: Any = "rbf",
     metric: str | None = None,
     blend: bool = False,
-    approximation: Any = "auto",
+    approximation: str | Approximation = "auto",
     n_gammas: int | None = None,
     n_alphas: int | None = None,
     cv: int | str = 5,

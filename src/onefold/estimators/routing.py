@@ -11,11 +11,13 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from onefold.typing import CrossValidation
+
 
 class AsksForItsSplitter(BaseEstimator):
     """Requests groups on behalf of `cv`."""
 
-    cv: Any
+    cv: CrossValidation
 
     def get_metadata_routing(self) -> Any:
         """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""

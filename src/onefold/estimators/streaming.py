@@ -33,6 +33,7 @@ from onefold.estimators.validation import (
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.linalg import is_foreign, like, to_numpy
 from onefold.rows import is_dask, to_device
+from onefold.typing import ArrayLike, MaybeArray
 
 _AGAIN = "begin again with a new estimator (sklearn.base.clone)"
 
@@ -169,7 +170,7 @@ class StreamingRegressor(Streaming):
     single_target_: bool
 
     @_WithGivenLandmarks
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
         """Add a batch of rows: the model is then that of one `fit` of all rows so far.
 
         For ``approximation=Nystroem(rows)`` with landmark rows of your own. O((n + 20 m) m²) time for n
@@ -207,7 +208,9 @@ class StreamingClassifier(Streaming):
     classes_: Any
 
     @_WithGivenLandmarks
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: MaybeArray = None, sample_weight: MaybeArray = None
+    ) -> Self:
         """Add a batch of rows: the model is then that of one `fit` of all rows so far.
 
         For ``approximation=Nystroem(rows)`` with landmark rows of your own. O((n + 20 m) m²) time for n

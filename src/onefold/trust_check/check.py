@@ -32,20 +32,21 @@ from onefold.trust_check.findings import Draw, TrustCheck
 from onefold.trust_check.losses import loss_on
 from onefold.trust_check.steps import last_step, name_of
 from onefold.trust_check.subsample import draw_rows, same_splits
+from onefold.typing import ArrayLike, MaybeArray, RandomState
 
 _SHARE = 0.05  # of what there is to gain
 
 
 def trust(
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
     size: int = 1000,
     repeats: int = 1,
-    random_state: Any = None,
-    sample_weight: Any = None,
-    groups: Any = None,
+    random_state: RandomState = None,
+    sample_weight: MaybeArray = None,
+    groups: MaybeArray = None,
 ) -> TrustCheck:
     """Check on subsamples whether the estimator's approximation chooses as the exact method would.
 
