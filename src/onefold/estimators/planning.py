@@ -48,8 +48,8 @@ def plan(
     y : array (rows,) or (rows, targets), optional
         With an estimator: how many classes or targets there are.
     estimator : estimator of this library, or a Pipeline that ends in one, optional
-        Whose fit is planned: the parameters below that are its own are taken from it. The steps of a
-        Pipeline before it are fitted to X, as copies.
+        Whose fit is planned: the parameters below that are its own are taken from it, and its search is
+        counted as that of the whole grid. Copies of a Pipeline's earlier steps are fitted to X.
     kernel : str, Kernel, or list of them, default="rbf"
         As in :class:`LSSVCCV`; "auto" and lists are families to choose among.
     metric : {"diagonal", "full", "auto"} or None, default=None

@@ -138,6 +138,7 @@ def _search_words(estimator: Any) -> str:
     if not history:
         return ""
     seconds = sum(one.get("seconds", 0.0) for one in history)
-    words = f"{len(history)} kernels in {duration_words(seconds)} of work"
+    many = "1 kernel" if len(history) == 1 else f"{len(history)} kernels"
+    words = f"{many} in {duration_words(seconds)} of work"
     stopped = getattr(estimator, "search_", {}).get("stopped")
     return f"{words}, ended early: {stopped}" if stopped else words
