@@ -121,3 +121,11 @@ def test_rows_of_numpy_stay_there_whatever_the_device() -> None:
     landmarks = Nystroem(X[:10], predict="landmarks")
     model = LSSVR(RBF(0.3, metric=(1.0, 2.0, 0.5)), approximation=landmarks, device="cpu")
     assert isinstance(model.partial_fit(X, NUMBERS).metric_, np.ndarray)
+
+
+def test_what_comes_of_dask_s_rows_is_numpy_s() -> None:
+    array = pytest.importorskip("dask.array")
+    settings = {"approximation": "nystroem", "metric": "diagonal", "max_rounds": 1, **FEW}
+    model = LSSVRCV(**settings).fit(array.from_array(X, chunks=30), NUMBERS)
+    for name in ("heldout_prediction_", "feature_importances_"):
+        assert isinstance(getattr(model, name), np.ndarray), name

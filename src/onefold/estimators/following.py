@@ -8,14 +8,16 @@ import numpy as np
 
 from onefold.approximations import resolve_approximation
 from onefold.linalg import is_foreign, like
+from onefold.rows import is_dask
 
 
 def follow(estimator: Any, X: Any) -> None:
     """Bring fitted arrays of numbers to the library and the device of X; labels stay in NumPy.
 
-    What sits inside dicts, as in ``cv_results_``, is for reading and stays in NumPy.
+    What sits inside dicts, as in ``cv_results_``, is for reading and stays in NumPy. So does what comes
+    of Dask's rows: it was brought together here.
     """
-    if not is_foreign(X):
+    if not is_foreign(X) or is_dask(X):
         return
     for name, value in vars(estimator).items():
         fitted = name.endswith("_") and not name.startswith("_")
