@@ -9,7 +9,7 @@ import onefold
 
 ROOT = Path(onefold.__file__).parent
 LAYERS = [
-    {"_version"},
+    {"_version", "typing"},
     {"machine"},
     {"linalg"},
     {"rows"},

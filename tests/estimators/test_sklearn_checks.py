@@ -22,22 +22,24 @@ SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}
 
 
 _ROWS_AS_KERNEL = "hands over rows, or random numbers, as the kernel matrix: indefinite, so refused"
+_ANY_LIBRARY = "wants an error for rows of another library than in fit: they are predicted, in their own"
 _DATA_DROPPED = "drops data one by one: a row that comes twice may lose one of its copies"
 
 
 def explained(estimator: Any) -> dict[str, str]:
     """The checks that cannot hold, and why."""
+    libraries = {"check_array_api_same_namespace": _ANY_LIBRARY}
     if estimator.kernel == "precomputed":
-        return {
+        return libraries | {
             "check_positive_only_tag_during_fit": _ROWS_AS_KERNEL,
             "check_estimators_dtypes": _ROWS_AS_KERNEL,
         }
     if isinstance(estimator, SparseLSSVC) and estimator.prune == "suykens":
-        return {
+        return libraries | {
             "check_sample_weight_equivalence_on_dense_data": _DATA_DROPPED,
             "check_sample_weight_equivalence_on_sparse_data": _DATA_DROPPED,
         }
-    return {}
+    return libraries
 
 
 @parametrize_with_checks(

@@ -198,7 +198,7 @@ def test_tensors(rows) -> None:
     assert isinstance(predicted, torch.Tensor)
     assert_allclose(to_numpy(predicted), host.predict(NEW), rtol=1e-6, atol=1e-6)
     assert_allclose(there.heldout_prediction_, host.heldout_prediction_, rtol=1e-6, atol=1e-6)
-    assert isinstance(there.metric_, np.ndarray)
+    assert isinstance(there.metric_, torch.Tensor)
     assert_allclose(there.feature_importances_, host.feature_importances_, rtol=1e-5)
     labels = torch.asarray(np.digitize(Y, [-0.5, 0.5]))
     sound(fitted(torch.asarray(X), labels, LSSVCCV), X, np.digitize(Y, [-0.5, 0.5]))

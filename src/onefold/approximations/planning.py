@@ -21,6 +21,7 @@ from onefold.approximations.run import Run
 from onefold.approximations.workload import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.memory import available_memory
+from onefold.machine.notebook import html_table
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import count_workers, thread_budget
 
@@ -78,20 +79,29 @@ class Plan:
         """Whether the memory that is free would do."""
         return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
 
+    @property
+    def _title(self) -> str:
+        return f"{self.rows} rows, {self.features} features: {self.approximation}"
+
     def __str__(self) -> str:
+        return "\n".join([self._title, *(f"{name:<8}{words}" for name, words in self._facts())])
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        return html_table(self._facts(), self._title)
+
+    def _facts(self) -> list[tuple[str, str]]:
         time = "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
-        lines = [
-            f"{self.rows} rows, {self.features} features: {self.approximation}",
-            f"why     {self.reason}",
-            f"time    {time}",
-            *([f"steps   {'; '.join(map(str, self.steps))}"] if self.steps else []),
-            *(f"without {words}" for words in self.left_out),
-            f"memory  {memory}{'' if self.fits else ', not enough'}",
+        return [
+            ("why", self.reason),
+            ("time", time),
+            *([("steps", "; ".join(map(str, self.steps)))] if self.steps else []),
+            *(("without", words) for words in self.left_out),
+            ("memory", f"{memory}{'' if self.fits else ', not enough'}"),
         ]
-        return "\n".join(lines)
 
 
 def make_plan(

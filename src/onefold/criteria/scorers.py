@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
@@ -28,6 +29,12 @@ class Scorer(HeldoutCriterion):
 
     def __init__(self, scorer: Callable[..., float]) -> None:
         self._scorer = scorer
+        self._request = _weight_request(scorer)  # now: threads of the search have no such setting
+        if isinstance(self._request, str):
+            raise ValueError(
+                f"the scorer asks for weights under the name {self._request!r}, and a search has "
+                "those of fit; use set_score_request(sample_weight=True), or False."
+            )
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return RowScoring(self, problem, task, splits)
@@ -41,7 +48,8 @@ class Scorer(HeldoutCriterion):
         y = task.y[rows]
         stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
         weight = task.weight_of(rows)
-        extra = {} if weight is None or not _takes_weights(self._scorer) else {"sample_weight": weight}
+        wanted = weight is not None and self._request is not False and _takes_weights(self._scorer)
+        extra = {"sample_weight": weight} if wanted else {}
         scores, refusal = np.full(len(predictions), np.nan), None
         for index, values in enumerate(predictions):
             given = values if problem.offset is None else values + problem.offset
@@ -129,6 +137,14 @@ def _takes_weights(scorer: Any) -> bool:
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return "sample_weight" in signature(scorer).parameters
+
+
+def _weight_request(scorer: Any) -> bool | str | None:
+    """What a scorer has said by ``set_score_request(sample_weight=...)``; None where it has not."""
+    if not get_config()["enable_metadata_routing"] or not hasattr(scorer, "get_metadata_routing"):
+        return None
+    routing = scorer.get_metadata_routing()
+    return routing.score.requests.get("sample_weight") if hasattr(routing, "score") else None
 
 
 class _Heldout(BaseEstimator):

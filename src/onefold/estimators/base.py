@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -24,6 +23,8 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
 from onefold.criteria import Task, label_index
+from onefold.estimators.diagram import Diagram
+from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.validation import (
     check_length,
@@ -46,6 +47,7 @@ from onefold.linalg import (
 )
 from onefold.machine.threads import count_workers, limit_blas, use_threads
 from onefold.rows import gathered, is_dask, to_device
+from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 
@@ -67,7 +69,7 @@ def signed_targets(index: Any, classes: int) -> Any:
     return targets
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(Diagram):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
     _fit_intercept: ClassVar[bool] = True
@@ -93,6 +95,7 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self._kernel_for_tags(), Precomputed)
         tags.input_tags.sparse = self._accepts_sparse()
+        tags.array_api_support = takes_any_library(self)
         return tags
 
     def _in_memory(self, *values: Any) -> list[Any]:
@@ -197,7 +200,7 @@ def _without_client(estimator: Any) -> Any:
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
-    class_weight: Any
+    class_weight: ClassWeight
     classes_: Any
 
     def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
@@ -213,7 +216,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         targets = signed_targets(index, self.classes_.size)
         return targets, Task(X, y, self.classes_), weights_of_classes(self.class_weight, y)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: ArrayLike) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
         if is_dask(X):
             columns = None if len(self._fitted_classes()) == 2 else self.classes_
@@ -221,14 +224,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """The label of each row."""
         if is_dask(X):
             return lazy_predictions(self, "predict", X, self._fitted_classes().dtype, None)
         values = to_numpy(self._decide(X))
         return labels_like(self.classes_[label_index(values)], X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the given rows."""
         y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
         predicted = to_numpy(predicted)
@@ -249,7 +252,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         self.single_target_ = y.ndim == 1
         return np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), Task(X, y, None), None
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
@@ -258,7 +261,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         values = self._decide(X)
         return values[:, 0] if self.single_target_ else values
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the given rows."""
         y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
         return float(r2_score(to_numpy(y), to_numpy(predicted), sample_weight=sample_weight))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar, Self
 
+from onefold.approximations import Approximation
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
+from onefold.estimators.following import follow
 from onefold.estimators.objective import Objective
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_budget, check_rows
@@ -27,6 +30,7 @@ from onefold.search import (
 )
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
+from onefold.typing import ArrayLike, CriterionLike, CrossValidation, MaybeArray, RandomState
 
 _FREE = {
     "gammas",  # a larger grid goes on from a smaller one
@@ -47,7 +51,7 @@ _FREE = {
 }
 
 
-class Chosen(CallbackSupportMixin, KernelMachine):
+class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
@@ -56,13 +60,13 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         self,
         kernel: Any = "rbf",
         *,
-        gammas: Any = None,
-        alphas: Any = None,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
         degree: float = 3,
         coef0: float = 1.0,
-        approximation: Any = "auto",
-        cv: Any = 5,
-        criterion: Any = None,
+        approximation: str | Approximation = "auto",
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
         select: str = "min",
         search: Any = "grid",
         refit: str = "auto",
@@ -75,7 +79,7 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
         client: Any = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -122,7 +126,9 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         return self._default_criterion if self.criterion is None else self.criterion
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
         """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
 
         One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
@@ -158,10 +164,13 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if setup.learning is None and conduct.stopped is None:
             self._warn_of_edges(searched.edges)
+        follow(self, X)
         tasks.end()
         return self
 
-    def objective(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Objective:
+    def objective(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Objective:
         """The held-out score as a function of the parameters, for drivers from elsewhere.
 
         The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` is a number, greater is
@@ -203,13 +212,15 @@ class Chosen(CallbackSupportMixin, KernelMachine):
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
 
-    def as_chooser(self, X: Any) -> Chosen:
+    def as_chooser(self, X: ArrayLike) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
         silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
         silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
         return type(self)(**self.get_params(deep=False) | silent)
 
-    def set_up(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Setup:
+    def set_up(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Setup:
         """The search that `fit` would make of the same data."""
         return set_up(self, X, y, sample_weight, groups)
 

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Workload, resolve_approximation
+from onefold.approximations import Approximation, Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
+from onefold.estimators.following import follow
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
@@ -25,6 +26,7 @@ from onefold.estimators.validation import (
 )
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import opened
+from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
@@ -36,16 +38,16 @@ class _Given(Streaming):
         self,
         kernel: Any = "rbf",
         *,
-        gamma: Any = 1.0,
-        alpha: Any = 1.0,
+        gamma: MaybeArray = 1.0,
+        alpha: ArrayLike = 1.0,
         degree: float = 3,
         coef0: float = 1.0,
-        approximation: Any = "exact",
+        approximation: str | Approximation = "exact",
         metric: str | None = None,
         max_rounds: int = 3,
         device: Any = None,
         client: Any = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -61,7 +63,7 @@ class _Given(Streaming):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
         """Solve the least-squares problem.
 
         O(n³/3) time and one n × n array with the exact kernel matrix; with a metric that time for every
@@ -105,9 +107,10 @@ class _Given(Streaming):
         if track is not None:
             with self._threads(problem):
                 self.feature_importances_ = shares_of(self.expansion_, problem, seed)
+        follow(self, X)
         return self
 
-    def as_chooser(self, X: Any) -> Chosen:
+    def as_chooser(self, X: ArrayLike) -> Chosen:
         """An estimator that chooses from a grid around what is given, for the trust check.
 
         It looks at the approximation with the kernel as it is given: rounds that a subsample suggests
@@ -199,17 +202,17 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
         self,
         kernel: Any = "rbf",
         *,
-        gamma: Any = 1.0,
-        alpha: Any = 1.0,
+        gamma: MaybeArray = 1.0,
+        alpha: ArrayLike = 1.0,
         degree: float = 3,
         coef0: float = 1.0,
-        approximation: Any = "exact",
+        approximation: str | Approximation = "exact",
         metric: str | None = None,
         max_rounds: int = 3,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         device: Any = None,
         client: Any = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(

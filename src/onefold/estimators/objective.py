@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onefold.estimators.families import Family, families_of, family_kernels, names_families
+from onefold.estimators.following import follow
 from onefold.estimators.setting_up import candidate_kernels, set_up
 from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_alphas
@@ -222,4 +223,5 @@ class Objective:
         fitted.search_ = {"method": "objective", "evaluations": evaluations} | self._conduct.summary()
         if self._trust is not None:
             fitted.approximation_["trust"] = self._trust
+        follow(fitted, self._setup.table)
         return fitted

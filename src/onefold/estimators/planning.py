@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Auto, Exact, Plan, Workload, resolve_approximation
+from onefold.approximations import Approximation, Auto, Exact, Plan, Workload, resolve_approximation
 from onefold.approximations.planning import Step, make_plan, speed_here
 from onefold.estimators.families import RELATIVE_ALPHAS, RELATIVE_GAMMAS, families_of, names_families
+from onefold.estimators.planned import asked_by
 from onefold.estimators.selected import LSSVRCV
 from onefold.estimators.setting_up import DEFAULT_ALPHAS, DEFAULT_GAMMAS, check_learnable, metric_rows
 from onefold.learned_metrics import tracks_of
 from onefold.machine.threads import use_threads
 from onefold.search.planning import Size, learned_load, left_out, work_on_few_rows
 from onefold.search.setup import Learning
+from onefold.typing import ArrayLike, MaybeArray
 
 
 def plan(
-    X: Any,
+    X: ArrayLike,
+    y: MaybeArray = None,
     *,
+    estimator: Any = None,
     kernel: Any = "rbf",
     metric: str | None = None,
     blend: bool = False,
-    approximation: Any = "auto",
+    approximation: str | Approximation = "auto",
     n_gammas: int | None = None,
     n_alphas: int | None = None,
     cv: int | str = 5,
@@ -40,6 +45,11 @@ def plan(
     Parameters
     ----------
     X : array (rows, features), or such a shape
+    y : array (rows,) or (rows, targets), optional
+        With an estimator: how many classes or targets there are.
+    estimator : estimator of this library, or a Pipeline that ends in one, optional
+        Whose fit is planned: the parameters below that are its own are taken from it, and its search is
+        counted as that of the whole grid. Copies of a Pipeline's earlier steps are fitted to X.
     kernel : str, Kernel, or list of them, default="rbf"
         As in :class:`LSSVCCV`; "auto" and lists are families to choose among.
     metric : {"diagonal", "full", "auto"} or None, default=None
@@ -70,6 +80,34 @@ def plan(
     >>> plan((1000, 20)).approximation
     Exact()
     """
+    given: dict[str, Any] = {
+        "kernel": kernel, "metric": metric, "blend": blend, "approximation": approximation,
+        "n_gammas": n_gammas, "n_alphas": n_alphas, "cv": cv, "targets": targets, "classes": classes,
+        "n_jobs": n_jobs, "seconds": seconds,
+    }  # fmt: skip
+    if estimator is not None:
+        defaults = {name: one.default for name, one in signature(plan).parameters.items()}
+        X, given = asked_by(estimator, X, y, given, defaults)
+    elif y is not None:
+        raise ValueError("y belongs to an estimator; give that too, or targets or classes in its place.")
+    return _planned(X, **given)
+
+
+def _planned(
+    X: Any,
+    *,
+    kernel: Any,
+    metric: str | None,
+    blend: bool,
+    approximation: Any,
+    n_gammas: int | None,
+    n_alphas: int | None,
+    cv: int | str,
+    targets: int,
+    classes: int,
+    n_jobs: int | None,
+    seconds: float | None,
+) -> Plan:
     n, d = _shape_of(X)
     chosen = resolve_approximation(approximation)
     relative = metric is not None or names_families(kernel)

@@ -15,7 +15,9 @@ from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.following import follow
 from onefold.estimators.random import seed_of
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
 from onefold.estimators.validation import check_squares
 from onefold.expansions import Expansion
@@ -30,12 +32,13 @@ from onefold.pruning.sizes import best_size
 from onefold.rows import is_dask
 from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
+from onefold.typing import ArrayLike, CrossValidation, MaybeArray, RandomState, Scorer
 
 _RETUNE_FOLDS = 4  # as in cawley2002
 _FEWEST = 2
 
 
-class Pruned(KernelMachine):
+class Pruned(AsksForItsSplitter, KernelMachine):
     """Choose gamma and alpha, prune, choose the size, keep the path."""
 
     _default_criterion: ClassVar[str]
@@ -44,8 +47,8 @@ class Pruned(KernelMachine):
         self,
         kernel: Any = "rbf",
         *,
-        gammas: Any = None,
-        alphas: Any = None,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
         degree: float = 3,
         coef0: float = 1.0,
         n_centres: int | None = None,
@@ -54,10 +57,10 @@ class Pruned(KernelMachine):
         weights: str | None = None,
         max_centres: int = 1000,
         drop: float = 0.05,
-        cv: Any = 5,
-        criterion: Any = None,
+        cv: CrossValidation = 5,
+        criterion: str | Scorer | None = None,
         device: Any = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -77,7 +80,9 @@ class Pruned(KernelMachine):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
         """Tune the full model, prune it, and choose the number of centres.
 
         O(n m²) for the statistics of m = min(n, max_centres) first centres, and 2.3 m³ for each path.
@@ -126,6 +131,7 @@ class Pruned(KernelMachine):
                 pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
             expansion = self._follow(pruner, problem, splits, task, criterion, basis.size)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
+        follow(self, X)
         return self
 
     def _check_settings(self) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from onefold.approximations import Approximation
 from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
 from onefold.search import Callback
+from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
 
 
 class LSSVCCV(KernelClassifier, Chosen):
@@ -153,13 +155,13 @@ class LSSVCCV(KernelClassifier, Chosen):
         self,
         kernel: Any = "rbf",
         *,
-        gammas: Any = None,
-        alphas: Any = None,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
         degree: float = 3,
         coef0: float = 1.0,
-        approximation: Any = "auto",
-        cv: Any = 5,
-        criterion: Any = None,
+        approximation: str | Approximation = "auto",
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
         select: str = "min",
         search: Any = "grid",
         refit: str = "auto",
@@ -170,10 +172,10 @@ class LSSVCCV(KernelClassifier, Chosen):
         check: bool = False,
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        class_weight: Any = None,
+        class_weight: ClassWeight = None,
         device: Any = None,
         client: Any = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,

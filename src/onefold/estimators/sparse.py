@@ -6,6 +6,7 @@ from typing import Any
 
 from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.pruned import Pruned
+from onefold.typing import ClassWeight, CrossValidation, MaybeArray, RandomState, Scorer
 
 
 class SparseLSSVR(KernelRegressor, Pruned):
@@ -81,8 +82,8 @@ class SparseLSSVC(KernelClassifier, Pruned):
         self,
         kernel: Any = "rbf",
         *,
-        gammas: Any = None,
-        alphas: Any = None,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
         degree: float = 3,
         coef0: float = 1.0,
         n_centres: int | None = None,
@@ -91,11 +92,11 @@ class SparseLSSVC(KernelClassifier, Pruned):
         weights: str | None = None,
         max_centres: int = 1000,
         drop: float = 0.05,
-        cv: Any = 5,
-        criterion: Any = None,
-        class_weight: Any = None,
+        cv: CrossValidation = 5,
+        criterion: str | Scorer | None = None,
+        class_weight: ClassWeight = None,
         device: Any = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(

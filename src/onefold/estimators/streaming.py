@@ -20,6 +20,7 @@ from onefold.approximations import Nystroem, Problem
 from onefold.approximations.nystroem.stream import Stream
 from onefold.estimators.base import KernelMachine, signed_targets, with_weights
 from onefold.estimators.final import metric_of
+from onefold.estimators.following import follow
 from onefold.estimators.validation import (
     check_alpha_count,
     check_alphas,
@@ -32,6 +33,7 @@ from onefold.estimators.validation import (
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.linalg import is_foreign, like, to_numpy
 from onefold.rows import is_dask, to_device
+from onefold.typing import ArrayLike, MaybeArray
 
 _AGAIN = "begin again with a new estimator (sklearn.base.clone)"
 
@@ -125,8 +127,8 @@ class Streaming(KernelMachine):
         weight = _weights(sample_weight, n)
         if class_weight is not None:
             weight = class_weight if weight is None else weight * class_weight
-        X = to_device(X, self.device)
-        batch = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
+        moved = to_device(X, self.device)
+        batch = Problem(moved, like(targets, moved), None, self._fit_intercept, device=self.device)
         stream = self._stream_for(batch)
         if weight is not None:
             rows = np.flatnonzero(weight > 0)
@@ -142,6 +144,7 @@ class Streaming(KernelMachine):
         self.approximation_ = stream.report()
         self.metric_ = metric_of(stream.kernel)
         self.feature_importances_ = None
+        follow(self, X)
         return self
 
     def _stream_for(self, batch: Problem) -> Stream:
@@ -167,7 +170,7 @@ class StreamingRegressor(Streaming):
     single_target_: bool
 
     @_WithGivenLandmarks
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
         """Add a batch of rows: the model is then that of one `fit` of all rows so far.
 
         For ``approximation=Nystroem(rows)`` with landmark rows of your own. O((n + 20 m) m²) time for n
@@ -205,7 +208,9 @@ class StreamingClassifier(Streaming):
     classes_: Any
 
     @_WithGivenLandmarks
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: MaybeArray = None, sample_weight: MaybeArray = None
+    ) -> Self:
         """Add a batch of rows: the model is then that of one `fit` of all rows so far.
 
         For ``approximation=Nystroem(rows)`` with landmark rows of your own. O((n + 20 m) m²) time for n

@@ -87,14 +87,7 @@ def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
         X = xp.astype(X, xp.float64)  # half precision too: its squares overflow from 256 on
     if not all_finite(X):
         raise ValueError("X contains NaN or infinity; impute or drop those rows.")
-    if fitting:
-        estimator.n_features_in_ = int(X.shape[1])
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    return X
+    return validate_data(estimator, X, reset=fitting, skip_check_array=True)  # names and their number
 
 
 def check_kernel_matrix(kernel: Kernel, X: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import _num_samples
+
+from onefold.typing import ArrayLike, MaybeArray
 
 
 class GapKFold(BaseCrossValidator):
@@ -28,12 +29,12 @@ class GapKFold(BaseCrossValidator):
         self.n_splits = n_splits
         self.gap = gap
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: MaybeArray = None, y: MaybeArray = None, groups: MaybeArray = None) -> int:
         """Number of blocks."""
         return self.n_splits
 
     def split(
-        self, X: Any, y: Any = None, groups: Any = None
+        self, X: ArrayLike, y: MaybeArray = None, groups: MaybeArray = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield (train, test) row numbers, block by block in row order."""
         n = _num_samples(X)

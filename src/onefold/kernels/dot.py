@@ -22,7 +22,7 @@ from onefold.kernels.width import (
     usable_mean,
     weighted_sums,
 )
-from onefold.linalg import Array, like, namespace
+from onefold.linalg import Array, double, like, namespace
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Polynomial(WidthKernel):
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
-        squares = squared_norms(self.transform(rows)(rows))  # of a row with itself
+        squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
         return usable_mean(float(like(shares(weight, rows.shape[0]), squares) @ squares))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:

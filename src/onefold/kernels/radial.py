@@ -40,6 +40,7 @@ from onefold.kernels.width import (
 from onefold.linalg import (
     Array,
     clip_in_place,
+    double,
     exp_in_place,
     is_sparse,
     like,
@@ -115,7 +116,7 @@ class _Radial(WidthKernel):
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = zero_diagonal(clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
-        distances = squares if self.exponent_order == 1.0 else root_in_place(squares)
+        distances = double(squares if self.exponent_order == 1.0 else root_in_place(squares))
         share = like(shares(weight, rows.shape[0]), distances)
         return usable_mean(float(share @ (distances @ share)))
 

@@ -83,7 +83,8 @@ class CrossFitted(Model):
             )
             predicted = together.predict(take_rows(problem.X, rows))
             predicted = xp.reshape(predicted, (len(rows), len(found), targets))
-            values[np.flatnonzero(usable), ...] = xp.permute_dims(predicted, (1, 0, 2))
+            for place, number in enumerate(np.flatnonzero(usable).tolist()):
+                values[number, ...] = predicted[:, place, :]
         return values
 
     def expansion(self, alpha: Any) -> Expansion:

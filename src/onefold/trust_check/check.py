@@ -30,21 +30,23 @@ from onefold.search import GridEdgeWarning, tie_tolerance
 from onefold.search.setup import Setup
 from onefold.trust_check.findings import Draw, TrustCheck
 from onefold.trust_check.losses import loss_on
+from onefold.trust_check.steps import last_step, name_of
 from onefold.trust_check.subsample import draw_rows, same_splits
+from onefold.typing import ArrayLike, MaybeArray, RandomState
 
 _SHARE = 0.05  # of what there is to gain
 
 
 def trust(
     estimator: Any,
-    X: Any,
-    y: Any,
+    X: ArrayLike,
+    y: ArrayLike,
     *,
     size: int = 1000,
     repeats: int = 1,
-    random_state: Any = None,
-    sample_weight: Any = None,
-    groups: Any = None,
+    random_state: RandomState = None,
+    sample_weight: MaybeArray = None,
+    groups: MaybeArray = None,
 ) -> TrustCheck:
     """Check on subsamples whether the estimator's approximation chooses as the exact method would.
 
@@ -52,9 +54,10 @@ def trust(
 
     Parameters
     ----------
-    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, or one with given hyper-parameters
+    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, one with given hyper-parameters, or a Pipeline
         With the approximation to be checked. Given hyper-parameters are checked over a grid of
-        factors 1/64, 1/16, …, 64 around them.
+        factors 1/64, 1/16, …, 64 around them. Of a Pipeline the last step is checked, on rows that
+        copies of the steps before it have transformed.
     X, y, sample_weight, groups
         As in ``fit``; the estimator is not fitted by the check.
     size : int, default=1000
@@ -68,13 +71,14 @@ def trust(
     -------
     TrustCheck
     """
-    if not hasattr(estimator, "as_chooser"):
+    final, rows = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
+    if not hasattr(final, "as_chooser"):
         raise ValueError(
-            f"the trust check does not know {type(estimator).__name__}; give it one of the six "
-            "estimators with an approximation, by itself, and rows prepared as for its fit."
+            f"the trust check does not know {name_of(estimator)}; give it one of the six estimators "
+            "with an approximation, or a Pipeline that ends in one."
         )
-    chooser = estimator.as_chooser(X)
-    setup = chooser.set_up(X, y, sample_weight, groups)
+    chooser = final.as_chooser(rows)
+    setup = chooser.set_up(rows, y, sample_weight, groups)
     return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
 
 

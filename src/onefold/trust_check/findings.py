@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onefold.machine.notebook import html_table
+
 Verdict = Literal["applies", "doubtful", "does not apply"]
 
 _ORDER: tuple[Verdict, ...] = ("applies", "doubtful", "does not apply")
@@ -125,6 +127,20 @@ class TrustCheck:
             f"approximation {_named(draw.approximate)}, {draw.steps} grid steps apart; "
             f"regret {draw.regret:.3g} (tolerance {draw.tolerance:.3g}){loss}."
         )
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        draw = self.typical
+        facts = [
+            ("exact method", _named(draw.exact)),
+            ("approximation", f"{_named(draw.approximate)}, {draw.steps} grid steps apart"),
+            ("regret", f"{draw.regret:.3g} (tolerance {draw.tolerance:.3g})"),
+        ]
+        if draw.loss is not None and draw.loss_tolerance is not None:
+            facts += [("loss on fresh rows", f"{draw.loss:.3g} (tolerance {draw.loss_tolerance:.3g})")]
+        if len(self.draws) > 1:
+            facts += [("subsamples", ", ".join(one.verdict for one in self.draws))]
+        return html_table(facts, f"{self.verdict}, on {draw.rows} rows")
 
 
 def _ratio(value: float, tolerance: float) -> float:

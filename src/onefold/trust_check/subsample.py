@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils import _safe_indexing
 
+from onefold.linalg import is_foreign, take_rows
 from onefold.search.setup import Setup
 
 
@@ -54,7 +55,8 @@ def same_splits(setup: Setup, rows: Any) -> Any:
         return found
     splitter = check_cv(cv, task.y[rows], classifier=task.classes is not None)
     groups = None if setup.groups is None else np.asarray(setup.groups)[given]
-    return list(splitter.split(_safe_indexing(setup.table, given), task.y[rows], groups))
+    take = take_rows if is_foreign(setup.table) else _safe_indexing
+    return list(splitter.split(take(setup.table, given), task.y[rows], groups))
 
 
 def _row_numbers(part: Any) -> Any:

@@ -1,0 +1,33 @@
+"""Calls that `mypy` accepts, and some that it must not: part of what ``make lint`` checks, never run.
+
+A line that is wrong says so by ``type: ignore``; where mypy finds nothing wrong with it, it complains.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from onefold import LSSVCCV, LSSVR, plan, trust
+from onefold.heldout import GapKFold
+from onefold.typing import CrossValidation, Splitter
+
+
+def accepted(X: np.ndarray) -> float:
+    own: Splitter = GapKFold(2)
+    rows = np.arange(3), np.arange(2)
+    splits: list[CrossValidation] = [5, "loo", KFold(3), own, [rows], None]
+    for cv in splits:
+        LSSVCCV(gammas=[0.1, 1.0], cv=cv, criterion=["error", "roc_auc"]).fit(X, ["a", "b", "a"])
+    LSSVR(alpha=np.ones(2), random_state=np.random.default_rng(0)).fit([[1.0], [2.0]], X).predict(X)
+    plan((100, 5), estimator=LSSVR())
+    trust(LSSVR(), X, X[:, 0], groups=[1, 2, 3])
+    return LSSVR().fit(X, X[:, 0], sample_weight=X[:, 1]).score(X, X[:, 0])
+
+
+def refused(X: np.ndarray) -> None:
+    LSSVCCV(cv=3.5)  # type: ignore[arg-type]
+    LSSVCCV(criterion=7)  # type: ignore[arg-type]
+    LSSVR().fit(X, None)  # type: ignore[arg-type]
+    LSSVR(random_state="seed")  # type: ignore[arg-type]
+    GapKFold().split(None)  # type: ignore[arg-type]
