@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 SCORE = "mean held-out score (higher is better)"
 _GAMMA, _RELATIVE = "gamma (larger: more flexible)", "gamma, relative (larger: more flexible)"
 _ALPHA = "alpha (larger: smoother)"
-_LONGEST_LINE = 36  # characters of a title that leave room for the chosen values beside them
 _MOST_TICKS = 9
-_MOST_VECTORS = 600  # cells; more are drawn as an image
+_MOST_VECTORS, _MANY = 60, 1000  # cells; more are drawn as an image, or without borders
 
 
 @dataclass(eq=False)
@@ -121,11 +120,11 @@ class GridDisplay(Display):
         if np.isfinite(grid.gamma):
             width = f"{grid.gamma:.3g}" if self.relative else exponent_label(grid.gamma)
             chosen = f"gamma = {width}, {chosen}"
-        words = self.headline or f"best score {grid.score:.4g}"
-        between = " " if len(words) <= _LONGEST_LINE else "\n"
-        crown(axes, f"{words}{between}at {chosen}")
+        crown(axes, self.headline or f"best score {grid.score:.4g}", f"at {chosen}")
 
     def _draw_rectangle(self, axes: Axes, style: dict[str, Any]) -> None:
+        from matplotlib.patches import Rectangle
+
         grid = self.grid
         low, high = score_limits(grid.scores)
         colours: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high}
@@ -134,10 +133,14 @@ class GridDisplay(Display):
             mesh = self._draw_points(axes, colours | style)
         else:
             borders = _edges(grid.gammas), _edges(grid.alphas)
-            many = grid.scores.size > _MOST_VECTORS
-            look = {"edgecolors": (1, 1, 1, 0.6), "linewidth": 0.0 if many else 0.6, "rasterized": many}
+            cells = grid.scores.size
+            look: dict[str, Any] = {"edgecolors": (1, 1, 1, 0.6), "rasterized": cells > _MOST_VECTORS}
+            look["linewidth"] = 0.6 if cells < _MANY else 0.0
             mesh = axes.pcolormesh(*borders, np.ma.masked_invalid(grid.scores), **colours | look | style)
-            axes.set_facecolor(FAINT)  # candidates without a score stay visibly different from bad ones
+            # Candidates without a score stay unlike bad ones, also where the background is clear.
+            axes.add_patch(
+                Rectangle((0, 0), 1, 1, transform=axes.transAxes, color=FAINT, lw=0, zorder=-1)
+            )
             if grid.flat is not None:
                 _outline(axes, grid.flat, *borders, label=_inside(grid.flat))
         clipped = np.nanmin(grid.scores) < low
@@ -228,16 +231,19 @@ def _inside(cells: np.ndarray) -> str:
 
 def _outline(axes: Axes, inside: np.ndarray, x: np.ndarray, y: np.ndarray, label: str) -> None:
     """Lines between cells that are inside and those that are not, dark on light: seen on any colour."""
+    from matplotlib.patheffects import withStroke
+
     padded = np.pad(inside, 1)
     rows, columns = np.nonzero(padded[1:-1, 1:] != padded[1:-1, :-1])
     upright = [((x[c], y[r]), (x[c], y[r + 1])) for r, c in zip(rows, columns)]
     rows, columns = np.nonzero(padded[1:, 1:-1] != padded[:-1, 1:-1])
     level = [((x[c], y[r]), (x[c + 1], y[r])) for r, c in zip(rows, columns)]
-    for colour, width, words in (("white", 3.6, None), ("#1a1a1a", 1.6, label)):
-        points = [(np.nan, np.nan)]
-        for start, end in upright + level:
-            points += [start, end, (np.nan, np.nan)]
-        axes.plot(*zip(*points), color=colour, lw=width, zorder=3, label=words, clip_on=False)
+    points = [(np.nan, np.nan)]
+    for start, end in upright + level:
+        points += [start, end, (np.nan, np.nan)]
+    halo = [withStroke(linewidth=3.6, foreground="white")]
+    look: dict[str, Any] = {"color": "#1a1a1a", "lw": 1.6, "zorder": 3, "clip_on": False}
+    axes.plot(*zip(*points), **look, label=label, path_effects=halo)
 
 
 def _spans(axes: Axes, inside: np.ndarray, borders: np.ndarray) -> None:

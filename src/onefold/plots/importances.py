@@ -76,11 +76,14 @@ class ImportanceDisplay(Display):
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         shares = self.greatest
-        places = np.arange(len(shares))[::-1]
-        bars: dict[str, Any] = {"color": BLUE, "height": 0.66}
-        axes.barh(places, [100 * share for share in shares.values()], **bars | style)
+        slots = max(len(shares), 4)
+        places = np.arange(slots)[::-1][: len(shares)]
+        look: dict[str, Any] = {"color": BLUE, "height": 0.66}
+        bars = axes.barh(places, [100 * share for share in shares.values()], **look | style)
+        axes.bar_label(bars, fmt="{:.2g}", padding=3, fontsize="small")
         axes.set_yticks(places, labels=[shortened(name) for name in shares])
-        axes.set_ylim(-0.7, max(len(shares), 4) - 0.3)
+        axes.set_ylim(-0.7, slots - 0.3)
+        axes.margins(x=0.1)
         axes.set_xlabel("share of what moves the prediction, %")
         every = len(self.importances)
         title = "all features" if every == len(shares) else f"{len(shares)} of {every} features"

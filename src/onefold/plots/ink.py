@@ -7,6 +7,7 @@ data have colours that stand out from white and from black, and that colour-blin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,8 +28,10 @@ _OTHERS = ("#cc79a7", "#8c6d46", "#56b4e9", "#8f8f8f")
 _LONGEST_NAME = 24
 _MOST_TICKS = 13
 _LETTER = 0.58  # widths of a letter, in sizes of its font
-_HANDLE = 5  # letters that a legend's sign and its gaps take
+_HANDLE = 6.5  # letters that a legend's sign and its gaps take
 _LINE = 13.0  # points
+_TICK = 5  # letters
+_TALLEST_MARK = 8.0  # points, in a legend
 
 
 def ink() -> str:
@@ -71,9 +74,15 @@ def exponent_label(value: float) -> str:
 
 
 def power_ticks(axis: Any, values: np.ndarray) -> None:
-    """Ticks at powers of two on an axis of logarithms."""
-    step = -(-len(values) // _MOST_TICKS)
+    """Ticks at powers of two on an axis of logarithms, as many as there is room for."""
+    room = int(_letters(axis.axes, 1.0) / _TICK) if axis.axis_name == "x" else _MOST_TICKS
+    step = -(-len(values) // max(1, min(room, _MOST_TICKS)))
     axis.set_ticks(np.log2(values[::step]), labels=[exponent_label(v) for v in values[::step]])
+
+
+def counted(number: int, word: str) -> str:
+    """``1 kernel``, ``2,000 kernels``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def whole_powers(values: np.ndarray) -> np.ndarray:
@@ -106,14 +115,13 @@ def tidy(axes: Axes, lines: Literal["x", "y", "both"] = "y") -> None:
         axes.spines[side].set_visible(False)
 
 
-def crown(axes: Axes, title: str, *, legend: bool = True) -> None:
-    """The title, and below it, outside the axes, the legend in as few lines as fit."""
-    handles, labels = axes.get_legend_handles_labels()
-    lines = 0
+def crown(axes: Axes, title: str, more: str = "", *, legend: bool = True) -> None:
+    """The title, what goes on beside or below it, and under both, outside the axes, the legend."""
+    lines, (handles, labels) = 0, axes.get_legend_handles_labels()
     if legend and handles:
         columns = _columns(labels, _letters(axes, 0.833))
         lines = -(-len(labels) // columns)
-        axes.legend(
+        drawn = axes.legend(
             handles,
             labels,
             loc="lower left",
@@ -127,7 +135,13 @@ def crown(axes: Axes, title: str, *, legend: bool = True) -> None:
             columnspacing=1.2,
             labelspacing=0.3,
         )
-    axes.set_title(title, loc="left", fontsize="medium", pad=7.0 + _LINE * lines)
+        for handle in drawn.legend_handles:
+            if getattr(handle, "get_markersize", float)() > _TALLEST_MARK:
+                handle.set_markersize(_TALLEST_MARK)  # type: ignore[union-attr]
+    visible = len(re.sub(r"[${}^\\]", "", f"{title} {more}"))
+    between = " " if visible <= _letters(axes, 1.0) else "\n"
+    words = f"{title}{between}{more}" if more else title
+    axes.set_title(words, loc="left", fontsize="medium", pad=7.0 + _LINE * lines)
 
 
 def _letters(axes: Axes, size: float) -> float:
@@ -140,9 +154,9 @@ def _letters(axes: Axes, size: float) -> float:
 
 
 def _columns(labels: Sequence[str], room: float) -> int:
+    """How many columns of a legend go into so many letters; matplotlib fills the first ones first."""
     for columns in range(len(labels), 1, -1):
-        rows = -(-len(labels) // columns)
-        widths = [max(map(len, labels[i : i + rows])) for i in range(0, len(labels), rows)]
-        if sum(widths) + _HANDLE * len(widths) <= room:
+        widths = [max(map(len, own)) for own in np.array_split(labels, columns)]
+        if sum(widths) + _HANDLE * columns <= room:
             return columns
     return 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Kind = Literal["actual_vs_predicted", "residuals"]
 _CROWD = 2000  # points; more are counted in hexagons,
 _MOST = 200_000  # and more than these are drawn in part
-_VECTORS = 400  # points; more are drawn as an image
+_VECTORS = 200  # points; more are drawn as an image
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ class PredictionDisplay(Display):
             return ""
         if not np.isfinite(self.half_width):
             return f"Too few rows for intervals of {self.coverage:.0%}."
-        return f"± {self.half_width:.3g}: {self.share_inside:.1%} of rows"
+        return f"± {self.half_width:.3g} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         x, y, part = self.prediction, self.target, np.arange(len(self.target))
@@ -126,13 +126,13 @@ class PredictionDisplay(Display):
         residuals = self.kind == "residuals"
         y = y - x if residuals else y
         if len(x) > _CROWD:
-            look: dict[str, Any] = {"gridsize": 45, "bins": "log", "mincnt": 1, "linewidths": 0.1}
+            look: dict[str, Any] = {"gridsize": 36, "bins": "log", "mincnt": 1, "linewidths": 0.1}
             cells = axes.hexbin(x[part], y[part], **look | {"rasterized": True} | style)
             bar = axes.figure.colorbar(cells, ax=axes, pad=0.02)
             bar.set_label("rows")
             bar.outline.set_visible(False)
         else:
-            dots = line_style(style, color=BLUE, marker="o", ms=4, mew=0, ls="none", alpha=0.55)
+            dots = line_style(style, color=BLUE, marker="o", ms=4, mew=0, ls="none", alpha=0.65)
             axes.plot(x[part], y[part], **{"rasterized": len(x) > _VECTORS} | dots)
         ends = np.array([x.min(), x.max()])
         line = 0.0 * ends if residuals else ends

@@ -102,8 +102,8 @@ class ReliabilityDisplay(Display):
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
         return (
-            f"Observed frequency against held-out probability of {self.event}, {len(self.counts)} bins "
-            f"of {len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
+            f"Observed frequency against held-out probability of {self.event}: {len(self.counts)} bins, "
+            f"{len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
         )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:

@@ -17,7 +17,9 @@ from onefold.plots.ink import (
     MUTED,
     RING,
     SERIES,
+    counted,
     crown,
+    family_colour,
     line_style,
     plain_text,
     score_limits,
@@ -27,8 +29,8 @@ from onefold.plots.ink import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ONE = "each ridge"
-_MANY = 2000  # points; more are drawn as an image
+_ONE, _ROUND = "each ridge", "round "
+_MANY = 200  # points; more are drawn as an image
 
 
 @dataclass(eq=False)
@@ -78,7 +80,7 @@ class SearchPathDisplay(Display):
         history = searched(machine, "history_", remedy)
         search = getattr(machine, "search_", None) or {}
         place, score, group, stages = _earlier(search.get("stages", []))
-        first = int(max(place, default=0)) + 1
+        first = stages[-1][1] if stages else 1
         cells = [
             (first + number, value, _group(one), _is(one, alpha, machine.best_params_))
             for number, one in enumerate(history)
@@ -114,7 +116,8 @@ class SearchPathDisplay(Display):
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        words = f"{self.score_label}: {len(self.score)} candidates in {self.place.max()} evaluations"
+        words = f"{self.score_label}: {counted(len(self.score), 'candidate')} in "
+        words += counted(self._evaluations, "evaluation")
         if self.stages:
             words += " on " + ", ".join(f"{rows:,}" for rows, _, _ in self.stages) + " rows"
         ended = f" The search ended early ({self.stopped})." if self.stopped else ""
@@ -128,11 +131,10 @@ class SearchPathDisplay(Display):
 
         low, high = score_limits(self.score)
         margin = 0.08 * (high - low)
-        names = list(dict.fromkeys(self.group))
         shown = np.maximum(self.score, low - margin / 2)
-        for name, colour in zip(sorted(names) if len(names) > 1 else names, _colours(len(names))):
+        for name, colour in _colours(sorted(set(self.group))).items():
             own = np.array([one == name for one in self.group])
-            look = line_style(style, color=colour, marker="o", ms=4, alpha=0.55, mew=0, ls="none")
+            look = line_style(style, color=colour, marker="o", ms=4.5, alpha=0.7, mew=0, ls="none")
             many = {"rasterized": own.sum() > _MANY}
             axes.plot(self.place[own], shown[own], **many | look, label=plain_text(name))
         below = np.unique(self.place[self.score < low - margin / 2])
@@ -141,53 +143,63 @@ class SearchPathDisplay(Display):
             axes.plot(below, floor, "v", color=MUTED, ms=5, label="below the picture")
         self._draw_stages(axes)
         places, tops = self.best_so_far
-        for first, last in self._runs(places):
+        tops, label = np.maximum(tops, low - margin), "best so far"
+        for _, first, last in self.stages or [(0, 1, int(places[-1]))]:
             own = (places >= first) & (places <= last)
-            label = "best so far" if first == places[0] else None
-            axes.plot(places[own], np.maximum(tops[own], low - margin), color=ACCENT, lw=1.6,
-                      drawstyle="steps-post", label=label)  # fmt: skip
+            line: dict[str, Any] = {"color": ACCENT, "lw": 1.6, "drawstyle": "steps-post"}
+            ends = [*places[own], last + 0.5], [*tops[own], tops[own][-1]]
+            axes.plot(*ends, **line, label=label)
+            label = "_"
         at = [self.place[self.chosen]], [shown[self.chosen]]
         axes.plot(*at, **RING, mec=ACCENT, mew=2.2, zorder=4, label="chosen")
-        axes.set_ylim(low - margin, high + margin * (2.2 if self.stages else 1.0))
+        axes.set_ylim(low - margin, high + margin * (3.0 if self.stages else 1.0))
+        axes.set_xlim(0.5, self._evaluations + 0.5)
         axes.set_xlabel("kernel, in the order of evaluation")
         axes.set_ylabel(self.score_label)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         crown(axes, self._words())
         tidy(axes, "y")
 
-    def _words(self) -> str:
-        words = f"{len(self.score)} candidates, {self.place.max()} evaluations"
-        return f"{words}, stopped early ({plain_text(self.stopped)})" if self.stopped else words
+    @property
+    def _evaluations(self) -> int:
+        return int(self.stages[-1][2] if self.stages else self.place.max())
 
-    def _runs(self, places: np.ndarray) -> Sequence[tuple[int, int]]:
-        whole = [(int(places[0]), int(places[-1]))]
-        return [(first, last) for _, first, last in self.stages] or whole
+    def _words(self) -> str:
+        words = f"{counted(len(self.score), 'candidate')}, {counted(self._evaluations, 'evaluation')}"
+        return f"{words}, stopped early ({plain_text(self.stopped)})" if self.stopped else words
 
     def _draw_stages(self, axes: Axes) -> None:
         """Every other stage on a shade, with its rows above."""
         for number, (rows, first, last) in enumerate(self.stages):
             if number % 2 == 0:
                 axes.axvspan(first - 0.5, last + 0.5, color=FAINTER, lw=0)
+            where = {0: ("left", first - 0.4), len(self.stages) - 1: ("right", last + 0.4)}
+            side, place = where.get(number, ("center", (first + last) / 2))
             axes.annotate(
                 f"{rows:,} rows",
-                ((first + last) / 2, 1.0),
+                (place, 1.0),
                 xycoords=("data", "axes fraction"),
-                xytext=(0, -3),
+                xytext=(0, -3 - 11 * (number % 2)),  # neighbours at different heights
                 textcoords="offset points",
-                ha="center",
+                ha=side,
                 va="top",
                 fontsize="small",
             )
 
 
-def _colours(count: int) -> list[str]:
-    return [BLUE] if count == 1 else [SERIES[i % len(SERIES)] for i in range(count)]
+def _colours(names: Sequence[str]) -> dict[str, str]:
+    """Of rounds one after the other, of kernels their own."""
+    if len(names) == 1:
+        return {names[0]: BLUE}
+    if names[0].startswith(_ROUND):
+        return {name: SERIES[number % len(SERIES)] for number, name in enumerate(names)}
+    return {name: family_colour(name, names) for name in names}
 
 
 def _group(one: Mapping[str, Any]) -> str:
     """By rounds where there were any, else by kernel."""
     if "round" in one:
-        return f"round {one['round']}"
+        return f"{_ROUND}{one['round']}"
     return str(one.get("kernel", _ONE))
 
 
@@ -214,8 +226,9 @@ def _earlier(
             place.append(first + number)
             score.append(value)
             group.append(str(one["kernel"]) if "kernel" in one else None)
-        stages.append((int(stage["n_resources"]), first, first + len(kept) - 1))
-        first += len(kept)
+        tried = max(int(stage["n_candidates"]), len(kept))
+        stages.append((int(stage["n_resources"]), first, first + tried - 1))
+        first += tried
     if len(said) > 1:
         stages.append((int(said[-1]["n_resources"]), first, first))
     return place, score, group, stages

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT = 4.8, 3.9  # inches: text is still legible on a page of 360 pixels
-_DPI = 160  # of dense layers, which are images
+_DPI = 110  # of dense layers, which are images
 _FONT = "DejaVu Sans"
 _SETTINGS = {
     "svg.fonttype": "none",  # letters stay letters: small, and of the page's own fonts

@@ -87,14 +87,16 @@ class TrustDisplay(Display):
             for zone, start, end, colour in _ZONES:
                 if name.startswith("distance") and zone == "does not apply":
                     colour = _ZONES[1][3]  # far choices alone refute nothing
-                axes.barh(place, end - start, 0.62, start, color=colour, alpha=0.2, lw=0)
+                axes.barh(place, end - start, 0.5, start, color=colour, alpha=0.2, lw=0)
             shown = np.minimum(values, _END - 0.12)
-            axes.plot(shown, np.full(len(shown), place), "o", color=BLUE, ms=5, alpha=0.6, mew=0)
+            axes.plot(
+                shown, np.full(len(shown), place), "o", color=BLUE, ms=5, alpha=0.6, mew=0, clip_on=False
+            )
             look = line_style(style, marker="D", ms=9, color=BLUE, mec="white", mew=1.2, ls="none")
-            axes.plot([shown[own]], [place], **look, zorder=4)
+            axes.plot([shown[own]], [place], **look, zorder=4, clip_on=False)
             beyond = " →" if values[own] > _END else ""
-            axes.annotate(self._number(name) + beyond, (0, place), xytext=(0, 16),
-                          textcoords="offset points", fontsize="small", va="bottom")  # fmt: skip
+            words = self._number(name) + beyond
+            axes.text(0, place + 0.28, words, fontsize="small", va="bottom")
         names = [one.replace(" of ", "\nof ") for one in measures]
         axes.set_yticks(range(len(names))[::-1], labels=names)
         axes.set_ylim(-0.5, len(measures) - 0.25)
