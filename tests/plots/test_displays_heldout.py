@@ -129,6 +129,9 @@ def test_predictions_that_cannot_be_drawn(fit):
         PredictionDisplay.from_estimator(LSSVRCV(), Y)
     with pytest.raises(ValueError, match="pass the y that the estimator was fitted on"):
         PredictionDisplay.from_estimator(fit("plain"), Y[:-1])
+    nothing = Predicted(heldout_prediction_=np.full(3, np.nan), conformity_scores_=None)
+    with pytest.raises(ValueError, match="the splits tested none"):
+        PredictionDisplay.from_estimator(nothing, np.zeros(3))
     with pytest.raises(ValueError, match="kind must be one of"):
         PredictionDisplay.from_estimator(fit("plain"), Y, kind="qq")
     with pytest.raises(ValueError, match="coverage"):

@@ -38,7 +38,7 @@ def test_names_of_features_are_short_plain_and_distinct(fit):
     labels = [label.get_text() for label in drawn.ax_.get_yticklabels()]
     assert len(labels) == 2
     assert all(len(label) <= 26 for label in labels)
-    assert "2 of 3 features" in drawn.ax_.get_title(loc="left")
+    assert "the greatest 2 of 3" in drawn.ax_.get_title(loc="left")
     with pytest.raises(ValueError, match="names has 1 entries, and there are 3"):
         ImportanceDisplay.from_estimator(fit("blend"), names=["a"])
     with pytest.raises(ValueError, match="most"):

@@ -88,7 +88,8 @@ def test_the_outline_goes_around_the_region(fit):
     around = np.pad(flat, 1)
     borders = sum(int((np.diff(around, axis=axis) != 0).sum()) for axis in (0, 1))
     assert len(segments) == borders
-    assert line.get_label() == f"within one standard error ({flat.sum()})"
+    cells = int(flat.sum())
+    assert line.get_label() == f"within one standard error ({cells} cell{'s' * (cells > 1)})"
 
 
 def table(scores, gammas=(0.5, 1.0), alphas=(0.1, 1.0)):

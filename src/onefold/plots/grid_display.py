@@ -18,6 +18,7 @@ from onefold.plots.ink import (
     FAINT,
     FAINTER,
     RING,
+    counted,
     crown,
     exponent_label,
     line_style,
@@ -96,10 +97,11 @@ class GridDisplay(Display):
         at = f"alpha {grid.alpha:.3g}"
         if np.isfinite(grid.gamma):
             at = f"gamma {grid.gamma:.3g}, {at}"
-        cells = int(np.isfinite(grid.scores).sum())
+        cells = counted(int(np.isfinite(grid.scores).sum()), "cell")
+        widths, ridges = max(len(grid.gammas), 1), len(grid.alphas)
         return (
-            f"{self.score_label}: {cells} cells of {max(len(grid.gammas), 1)} widths and "
-            f"{len(grid.alphas)} ridges. The chosen one has {grid.score:.4g} at {at}; {self._region()}."
+            f"{self.score_label}: {cells} of {counted(widths, 'width')} and {counted(ridges, 'ridge')}. "
+            f"The chosen one has {grid.score:.4g} at {at}; {self._region()}."
         )
 
     def _region(self) -> str:
@@ -226,7 +228,7 @@ def _edges(values: np.ndarray) -> np.ndarray:
 
 
 def _inside(cells: np.ndarray) -> str:
-    return f"within one standard error ({int(cells.sum())})"
+    return f"within one standard error ({counted(int(cells.sum()), 'cell')})"
 
 
 def _outline(axes: Axes, inside: np.ndarray, x: np.ndarray, y: np.ndarray, label: str) -> None:

@@ -86,7 +86,7 @@ class ImportanceDisplay(Display):
         axes.margins(x=0.1)
         axes.set_xlabel("share of what moves the prediction, %")
         every = len(self.importances)
-        title = "all features" if every == len(shares) else f"{len(shares)} of {every} features"
+        title = "all features" if every == len(shares) else f"the greatest {len(shares)} of {every}"
         crown(axes, title, legend=False)
         tidy(axes, "x")
 

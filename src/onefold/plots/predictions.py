@@ -91,6 +91,8 @@ class PredictionDisplay(Display):
             raise ValueError(f"target must be a number from 0 to {count - 1}; got {target!r}.")
         name = "target" if count == 1 else f"target {target} of {count}"
         tested = np.isfinite(heldout[:, target]) & np.isfinite(given[:, target])
+        if not tested.any():
+            raise ValueError("no row has a held-out prediction: the splits tested none.")
         scores = getattr(machine, "conformity_scores_", None)
         half = None if scores is None else half_width(_columns(scores)[:, target], coverage)
         return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name)
