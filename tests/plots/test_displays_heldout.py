@@ -153,8 +153,8 @@ def test_the_calibration_error_by_hand():
     np.testing.assert_allclose(display.observed, [0.0, 0.5, 1.0, 0.5])
     assert display.counts.tolist() == [2, 2, 2, 2]
     np.testing.assert_allclose(display.calibration_error, np.mean([0.15, 0.15, 0.35, 0.35]))
-    label = next(words for words in display.plot().ax_.get_legend_handles_labels()[1] if "bins" in words)
-    assert label.endswith("0.250")
+    words = display.plot().ax_.get_legend_handles_labels()[1]
+    assert "expected calibration error 0.250 (4 bins)" in words
     for k, n, low, high in zip([0, 1, 2, 1], display.counts, display.lower, display.upper):
         interval = binomtest(k, int(n)).proportion_ci(method="wilson")
         np.testing.assert_allclose([low, high], [interval.low, interval.high], atol=1e-9)

@@ -80,7 +80,7 @@ class ImportanceDisplay(Display):
         places = np.arange(slots)[::-1][: len(shares)]
         look: dict[str, Any] = {"color": BLUE, "height": 0.66}
         bars = axes.barh(places, [100 * share for share in shares.values()], **look | style)
-        axes.bar_label(bars, fmt="{:.2g}", padding=3, fontsize="small")
+        axes.bar_label(bars, fmt=_percent, padding=3, fontsize="small")
         axes.set_yticks(places, labels=[shortened(name) for name in shares])
         axes.set_ylim(-0.7, slots - 0.3)
         axes.margins(x=0.1)
@@ -89,6 +89,13 @@ class ImportanceDisplay(Display):
         title = "all features" if every == len(shares) else f"the greatest {len(shares)} of {every}"
         crown(axes, title, legend=False)
         tidy(axes, "x")
+
+
+def _percent(value: float) -> str:
+    """Two digits, and no more than one behind the point."""
+    if 0 < value < 0.1:
+        return "< 0.1"
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
 
 
 def _distinct(names: Sequence[Any], shares: Any) -> dict[str, float]:

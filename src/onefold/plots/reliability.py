@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold.plots.display import Display
 from onefold.plots.fitted import as_array, machine_of, searched
-from onefold.plots.ink import BLUE, MUTED, crown, line_style, shortened, tidy
+from onefold.plots.ink import BLUE, MUTED, counted, crown, line_style, shortened, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,8 @@ class ReliabilityDisplay(Display):
         axes.plot([0, 1], [0, 1], color=MUTED, lw=1.2, ls="--", label="calibrated")
         bars = self.observed - self.lower, self.upper - self.observed
         look = line_style(style, color=BLUE, marker="o", ms=5, lw=1.6, elinewidth=1.2, capsize=2.5)
-        label = f"{len(self.counts)} bins, 95 % intervals: error {self.calibration_error:.3f}"
+        bins = counted(len(self.counts), "bin")
+        label = f"expected calibration error {self.calibration_error:.3f} ({bins})"
         axes.errorbar(self.predicted, self.observed, np.maximum(bars, 0), **look, label=label)
         heights, edges = np.histogram(self.probability, _BARS, (0, 1))
         tall = heights / heights.max() * _TALLEST
