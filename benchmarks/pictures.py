@@ -67,7 +67,7 @@ def main() -> None:
     draw("metric", RoundsDisplay.from_estimator(auto), ImportanceDisplay.from_estimator(auto))
     rng = np.random.default_rng(0)
     rough = rng.normal(size=(300, 3))
-    target = np.sign(rough[:, 0]) * np.abs(rough[:, 1]) + rough[:, 2] ** 2 + 0.2 * rng.normal(size=300)
+    target = np.sign(rough[:, 0]) * np.abs(rough[:, 1]) + 0.2 * rng.normal(size=300)
     blend = LSSVRCV("auto", metric="auto", blend=True, max_rounds=2).fit(rough, target)
     sparse = SparseLSSVR().fit(X, y)
     draw("blend", BlendDisplay.from_estimator(blend), SparsityDisplay.from_estimator(sparse))

@@ -16,8 +16,6 @@ def machine_of(estimator: Any) -> Any:
             estimator = estimator.steps[-1][1]
         elif hasattr(estimator, "estimator_"):
             estimator = estimator.estimator_
-        elif hasattr(estimator, "estimator") and hasattr(estimator, "preparation"):
-            estimator = estimator.estimator
         else:
             return estimator
 

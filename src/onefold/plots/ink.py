@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BLUE, ACCENT, GREEN = "#1a80bb", "#d55e00", "#009e73"
 SERIES = (BLUE, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#8c6d46", "#8f8f8f")
 FAINT = (0.5, 0.5, 0.5, 0.25)
-FAINTER = (0.5, 0.5, 0.5, 0.12)
+FAINTER = (0.5, 0.5, 0.5, 0.16)
 MUTED = "#808080"
 RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "fillstyle": "none", "markersize": 13}
 

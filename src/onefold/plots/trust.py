@@ -87,7 +87,7 @@ class TrustDisplay(Display):
             for zone, start, end, colour in _ZONES:
                 if name.startswith("distance") and zone == "does not apply":
                     colour = _ZONES[1][3]  # far choices alone refute nothing
-                axes.barh(place, end - start, 0.5, start, color=colour, alpha=0.2, lw=0)
+                axes.barh(place, end - start, 0.5, start, color=colour, alpha=0.28, lw=0)
             shown = np.minimum(values, _END - 0.12)
             axes.plot(
                 shown, np.full(len(shown), place), "o", color=BLUE, ms=5, alpha=0.6, mew=0, clip_on=False
