@@ -1,4 +1,4 @@
-"""A figure that belongs to nobody's window, the file it goes to, and the text of a picture in a page."""
+"""A figure that belongs to nobody's window, axes that notebooks show, and the file a picture goes to."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class SearchPathDisplay(Display):
         The round of each candidate's metric, or its kernel; all alike where there is one.
     chosen : int
         Which candidate was chosen.
-    seconds : ndarray (evaluations,) or None
+    seconds : ndarray (evaluations,)
         Of each evaluation on all rows.
     stages : list of (int, int, int)
         Rows of each stage of halving, its first place and its last.
