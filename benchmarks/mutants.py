@@ -51,7 +51,8 @@ TESTS: list[tuple[str, list[str], str]] = [
     (r"estimators/", ["estimators"], "exact"),
     (r"trust_check", ["trust"], "exact"),
     (r"saving/", ["saving"], "test_from_a_file"),
-    (r"tables/|cli/|plots/", ["tables", "cli"], "test_from_a_file"),
+    (r"plots/", ["plots"], "test_from_a_file"),
+    (r"tables/|cli/", ["tables", "cli"], "test_from_a_file"),
     (r"", ["test_threads.py", "basis", "estimators"], "test_two_threads"),
 ]
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Exact, Nystroem, Workload
 from onefold.kernels import RBF
-from onefold.plots import pruning_path
+from onefold.plots import SparsityDisplay
 from onefold.pruning.robust import robust_weights
 from onefold.pruning.sizes import best_size, knee, within
 from onefold.rows import rows_of
@@ -203,7 +203,7 @@ def test_saved_cloned_and_drawn(data, tmp_path):
     fitted.save(tmp_path / "sparse.onefold")
     np.testing.assert_array_equal(load(tmp_path / "sparse.onefold").predict(X), fitted.predict(X))
     assert clone(fitted).get_params()["gammas"] == [0.5]
-    assert pruning_path(fitted).get_xlabel() == "number of centres"
+    assert SparsityDisplay.from_estimator(fitted).chosen == fitted.n_centres_
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,18 @@
-"""A figure that belongs to nobody's window, and the file it goes to."""
+"""A figure that belongs to nobody's window, axes that notebooks show, and the file a picture goes to."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onefold.machine.replacing import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MISSING = 'pictures need matplotlib: pip install "onefold[plot]"'
+_PYPLOT_SIZE = (6.4, 4.8)
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -14,8 +20,17 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "onefold[plot]"') from error
-    return Figure(figsize=(width, height))
+        raise ImportError(_MISSING) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def pyplot_axes() -> Axes:
+    """Axes of a new figure of pyplot, which notebooks show."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(_MISSING) from error
+    return plt.subplots(figsize=_PYPLOT_SIZE, layout="constrained")[1]
 
 
 def write_figure(figure: Any, path: str | os.PathLike[str], dpi: int) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from onefold.plots import plain_text, pruning_path, search_heatmap
-from onefold.plots.grid import SearchGrid, exponent_label
+from onefold.plots import SparsityDisplay, plain_text, search_heatmap
+from onefold.plots.grid import SearchGrid
+from onefold.plots.ink import exponent_label
 
 
 def results(gammas, alphas, score):
@@ -36,13 +37,17 @@ def test_every_cell_shows_its_own_score():
     assert [t.get_text() for t in axes.get_xticklabels()] == ["$2^{-2}$", "$2^{0}$", "$2^{2}$"]
 
 
+def chosen_in(axes):
+    return next(line.get_xydata() for line in axes.lines if line.get_label() == "chosen")
+
+
 def test_the_chosen_point_is_marked():
     axes = search_heatmap(GRID, Figure().add_subplot())
-    np.testing.assert_allclose(axes.lines[-1].get_xydata(), [[0.0, -1.0]])
+    np.testing.assert_allclose(chosen_in(axes), [[0.0, -1.0]])
     assert axes.get_title(loc="left") == "best score -0.05 at gamma = $2^{0}$, alpha = $2^{-1}$"
     best = {"gamma": 4.0, "alpha": 2.0}
     axes = search_heatmap(GRID, Figure().add_subplot(), best, headline="2 % error")
-    np.testing.assert_allclose(axes.lines[-1].get_xydata(), [[2.0, 1.0]])
+    np.testing.assert_allclose(chosen_in(axes), [[2.0, 1.0]])
     assert axes.get_title(loc="left").startswith("2 % error at gamma = $2^{2}$")
 
 
@@ -107,7 +112,7 @@ def test_without_matplotlib(monkeypatch, tmp_path):
         search_heatmap(GRID, tmp_path / "p.png")
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "onefold\[plot\]"'):
-        pruning_path(None)
+        SparsityDisplay(np.array([1]), np.array([0.0]), np.array([0.0]), 1).plot()
 
 
 @pytest.mark.parametrize("name", ["$_per_$", "$", r"\$x$", "a$b$", "no dollar"])
