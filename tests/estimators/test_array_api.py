@@ -101,7 +101,7 @@ def test_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     model.save(tmp_path / "model.onefold")
     loaded = onefold.load(tmp_path / "model.onefold")
     assert isinstance(loaded.heldout_prediction_, np.ndarray)
-    assert_allclose(loaded.predict(X), to_numpy(model.predict(library(X))), rtol=1e-12)
+    assert_allclose(loaded.predict(X), to_numpy(model.predict(library(X))), rtol=1e-12, atol=1e-12)
 
 
 @LIBRARIES
