@@ -63,7 +63,7 @@ class Isotonic(Calibrator):
 
 
 def _staircase(values: Any, truth: Any, weight: Any) -> tuple[Any, Any]:
-    """The corners of one column; in units of a power of 2, for scikit-learn joins values within 1e-15."""
+    """The corners of one column; in units of a power of 2: scikit-learn joins values within 1e-15."""
     unit = np.exp2(np.round(np.log2(typical_size(values[None]))))
     scaled = in_units(values[None], unit)[0]
     stairs = IsotonicRegression(out_of_bounds="clip").fit(scaled, truth, sample_weight=weight)

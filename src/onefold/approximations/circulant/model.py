@@ -102,6 +102,12 @@ class CirculantModel(SmoothingModel):
         rows = [np.array([i]) for i in range(self.problem.n)]
         return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
 
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        if self._settings.validate == "matrix":
+            return super().left_out(some, alpha)
+        found = self.heldout([np.array([row]) for row in some], [alpha])
+        return some, namespace(self.problem.Y).concat(found, axis=1)[0, ...]
+
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         if self._settings.validate == "matrix":
             return self.smoother.heldout(self.problem.Y, parts, alphas)
