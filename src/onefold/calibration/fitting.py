@@ -17,10 +17,10 @@ CALIBRATIONS: dict[str, type[Calibrator]] = {
 
 
 def check_calibration(name: Any) -> None:
-    """Raise unless `name` is that of a calibration, or None."""
-    if name is not None and not (isinstance(name, str) and name in CALIBRATIONS):
+    """Raise unless `name` is that of a calibration."""
+    if not (isinstance(name, str) and name in CALIBRATIONS):
         names = ", ".join(f'"{known}"' for known in CALIBRATIONS)
-        raise ValueError(f"calibration must be {names} or None; got {name!r:.60}.")
+        raise ValueError(f"calibration must be {names}, or None for no probabilities; got {name!r:.60}.")
 
 
 def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> Calibrator:

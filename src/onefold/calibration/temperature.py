@@ -6,8 +6,8 @@ A convex function of β, with f = (−f, f) for two classes. Its derivative is b
 steps within a bracket, in units of the typical size of d; some ten passes over the rows.
 
 The likelihood has no maximum where every row is right: it rises with β for ever. There β is such that
-the losses of all rows together are half of one row's unit of weight: of n rows without an error the
-expected rate of errors is (0 + ½)/(n + 1) by Jeffreys' rule. Where decision values tell nothing the
+the losses of all rows together are ½, or half the mean weight where that is less than 1: of n rows
+without an error the expected rate of errors is (0 + ½)/(n + 1) by Jeffreys' rule. Where decision values tell nothing the
 best β would be 0 or less: it is e⁻¹⁰ over the typical size, so that the classes are nearly equally
 likely and still in their order.
 """
@@ -76,7 +76,7 @@ def _differences(decision: Any, index: Any) -> Any:
 def best_slopes(differences: Any, weight: Any) -> Any:
     """The slope β (models,) of each model, from its differences (models, rows, other classes)."""
     unit = typical_size(np.abs(differences).max(axis=2))
-    d, v = in_units(differences, unit), weight / weight.mean()
+    d, v = in_units(differences, unit), weight / min(1.0, float(weight.mean()))
     right, found = np.all(d < 0, axis=(1, 2)), np.empty(len(d))
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         for some, function, most in ((~right, _derivative, _MOST), (right, _gone, _CERTAIN)):
@@ -93,7 +93,7 @@ def _derivative(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
 
 
 def _gone(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
-    """How far the loss is below half a row, in logarithms, and the derivative of that."""
+    """How far the loss is below ½, in logarithms, and the derivative of that."""
     p, losses = _shares(d, beta)
     total = losses @ v
     return np.log(0.5 / total), -(np.sum(p * d, axis=2) @ v) / total

@@ -198,7 +198,8 @@ class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
         y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=self)
         check_length(y, X.shape[0])
         check_classification_targets(y)
-        check_calibration(self.calibration)
+        if self.calibration is not None:
+            check_calibration(self.calibration)
         self.classes_, index = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             only = self.classes_.tolist()[0]

@@ -106,7 +106,7 @@ class Calibrated(Uncalibrated):
         known = np.isfinite(values).all(axis=1)
         rows, values = rows[known], values[known]
         if not rows.size:
-            return {"calibrated_with": f"{_NONE}: the predictions of left-out rows are not finite"}
+            return {"calibrated_with": f"{_NONE}: there are no finite predictions of left-out rows"}
         self.calibrator_ = self._calibrator(values, rows, task)
         return {"calibrated_with": f"leave-one-out predictions of {rows.size} of {n} rows"}
 

@@ -105,8 +105,10 @@ class CirculantModel(SmoothingModel):
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
         if self._settings.validate == "matrix":
             return super().left_out(some, alpha)
-        found = self.heldout([np.array([row]) for row in some], [alpha])
-        return some, namespace(self.problem.Y).concat(found, axis=1)[0, ...]
+        parts = [np.array([row]) for row in some]
+        if not self.usable(parts, [alpha]).all():  # the matrix of one row less may not be positive
+            return some, take_rows(self.problem.Y, some) * float("nan")
+        return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         if self._settings.validate == "matrix":
