@@ -3,7 +3,7 @@ r"""One number for all classes: p ∝ exp(β f), β the inverse temperature.
     β = argmin Σ_i v_i log(1 + Σ_{j ≠ y_i} exp(β d_ij)),    d_ij = f_j(x_i) − f_{y_i}(x_i)
 
 A convex function of β, with f = (−f, f) for two classes. Its derivative is brought to 0 by Newton's
-steps within a bracket, in units of the typical size of d; some ten passes over the rows.
+steps within a bracket, in units of the typical size of d: some ten passes over the rows.
 
 The likelihood has no maximum where every row is right: it rises with β for ever. There β is such that
 the losses of all rows together are ½, or half the mean weight where that is less than 1: of n rows
@@ -25,7 +25,7 @@ from onefold.calibration.base import Calibrator, in_units, typical_size
 
 _LEAST, _MOST = np.exp(-10.0), np.exp(10.0)  # of β in units of its own, as in scikit-learn
 _CERTAIN = -np.log(np.finfo(float).eps)  # of β: the typical row is certain to the last digit
-_STEPS, _CLOSE = 100, 1e-13
+_STEPS, _CLOSE = 100, 1e-8  # steps at most; the last one is squared in what is left to go
 _SMALLEST, _LARGEST = 1e-307, 1e307  # of β
 
 
@@ -79,17 +79,26 @@ def best_slopes(differences: Any, weight: Any) -> Any:
     d, v = in_units(differences, unit), weight / min(1.0, float(weight.mean()))
     right, found = np.all(d < 0, axis=(1, 2)), np.empty(len(d))
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        for some, function, most in ((~right, _derivative, _MOST), (right, _gone, _CERTAIN)):
+        for some, function, most in ((~right, _pull, _MOST), (right, _gone, _CERTAIN)):
             if some.any():
                 found[some] = _roots(partial(function, d[some], v), int(some.sum()), most)
         return np.clip(found / unit, _SMALLEST, _LARGEST)
 
 
-def _derivative(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
-    """The derivative (models,) of the loss at β (models,), and its own."""
+def _pull(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
+    """What pulls β (models,) down over what pulls it up, in logarithms, and the derivative of that.
+
+    Down do the classes that are likelier than the right one, Σ v p d⁺, up all others: their difference
+    is the derivative of the loss. It falls off exponentially, its logarithms are nearly straight lines.
+    """
     p, _ = _shares(d, beta)
-    mean = np.sum(p * d, axis=2)
-    return mean @ v, (np.sum(p * d**2, axis=2) - mean**2) @ v
+    p *= d
+    mean, down = p.sum(axis=2), np.maximum(p, 0.0)
+    moved = d - mean[:, :, None]
+    P, N = down.sum(axis=2) @ v, (down - p).sum(axis=2) @ v
+    dP = np.einsum("mij,mij,i->m", down, moved, v)
+    dN = dP - np.einsum("mij,mij,i->m", p, moved, v)
+    return np.log(P / N), dP / P - dN / N
 
 
 def _gone(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
@@ -118,7 +127,7 @@ def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) 
         value, slope = function(x)
         low, high = np.where(value <= 0, x, low), np.where(value > 0, x, high)
         step = x - value / slope
-        step = np.where((low < step) & (step < high), step, np.sqrt(low * high))
+        step = np.where((low <= step) & (step <= high), step, np.sqrt(low * high))
         done = np.abs(step - x) <= _CLOSE * x
         x = step
         if np.all(done | below | above):
