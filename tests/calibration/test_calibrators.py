@@ -176,8 +176,12 @@ def test_useless_decision_values():
     assert misled.slope > 0  # the order of the classes stays
     # A temperature alone knows nothing of how frequent classes are; the others do.
     index, constant = np.array([0] * 90 + [1] * 10), np.full((100, 1), 0.3)
-    assert_allclose(fit_calibrator("temperature", constant, index).probabilities(constant), 0.5, atol=1e-3)
-    assert_allclose(fit_calibrator("sigmoid", constant, index).probabilities(constant)[:, 1], 0.1, atol=0.02)
+    assert_allclose(
+        fit_calibrator("temperature", constant, index).probabilities(constant), 0.5, atol=1e-3
+    )
+    assert_allclose(
+        fit_calibrator("sigmoid", constant, index).probabilities(constant)[:, 1], 0.1, atol=0.02
+    )
     assert_allclose(fit_calibrator("isotonic", constant, index).probabilities(constant)[:, 1], 0.1)
 
 

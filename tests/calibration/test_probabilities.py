@@ -192,7 +192,11 @@ def test_labels_of_any_kind_and_the_columns_in_their_order(kind):
     X, y = table(3)
     grid = CELL if kind is LSSVC else GRID
     plain = kind(**grid).fit(X, y)
-    for names in (np.array(["b", "c", "a"]), np.array([2.0, -1, 0]), np.array(["zz", "a", "mm"], dtype=object)):
+    for names in (
+        np.array(["b", "c", "a"]),
+        np.array([2.0, -1, 0]),
+        np.array(["zz", "a", "mm"], dtype=object),
+    ):
         found = kind(**grid).fit(X, names[y])
         assert_array_equal(found.classes_, np.unique(names))
         order = np.argsort(names)

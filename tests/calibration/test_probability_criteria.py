@@ -119,7 +119,9 @@ def test_single_rows_and_too_few_of_them():
 
     scorer = make_scorer(right, response_method="predict_proba")
     # Of two classes a scorer is given the second one's column.
-    two = make_scorer(lambda y, p: float(np.mean(np.where(y, p, 1 - p))), response_method="predict_proba")
+    two = make_scorer(
+        lambda y, p: float(np.mean(np.where(y, p, 1 - p))), response_method="predict_proba"
+    )
     alone = LSSVCCV(**GRID, cv=LeaveOneOut(), criterion=two).fit(X, y)
     pooled = LSSVCCV(**GRID, cv="loo", criterion=two).fit(X, y)
     assert alone.best_score_ == pytest.approx(pooled.best_score_)
@@ -134,9 +136,7 @@ def test_scorers_of_decision_values_keep_their_numbers():
     found = LSSVCCV(**GRID, cv=FOLDS, criterion="roc_auc", calibration="isotonic").fit(X, y)
     plain = LSSVCCV(**GRID, cv=FOLDS, criterion="roc_auc", calibration=None).fit(X, y)
     assert_allclose(found.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=0)
-    scores = [
-        roc_auc_score(y[test], found.heldout_prediction_[test]) for _, test in FOLDS.split(X, y)
-    ]
+    scores = [roc_auc_score(y[test], found.heldout_prediction_[test]) for _, test in FOLDS.split(X, y)]
     assert found.best_score_ == pytest.approx(np.mean(scores))
 
 

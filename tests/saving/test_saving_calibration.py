@@ -29,7 +29,9 @@ def through_file(model, tmp_path):
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", CALIBRATIONS)
 @pytest.mark.parametrize(
-    "kind", [LSSVC(gamma=0.1), LSSVCCV(**ONE), SparseLSSVC(**ONE, n_centres=9)], ids=lambda e: type(e).__name__
+    "kind",
+    [LSSVC(gamma=0.1), LSSVCCV(**ONE), SparseLSSVC(**ONE, n_centres=9)],
+    ids=lambda e: type(e).__name__,
 )
 def test_probabilities_keep_their_bits(tmp_path, kind, name, y):
     model = kind.set_params(calibration=name).fit(X, y)

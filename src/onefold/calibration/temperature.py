@@ -7,9 +7,9 @@ steps within a bracket, in units of the typical size of d: some ten passes over 
 
 The likelihood has no maximum where every row is right: it rises with β for ever. There β is such that
 the losses of all rows together are ½, or half the mean weight where that is less than 1: of n rows
-without an error the expected rate of errors is (0 + ½)/(n + 1) by Jeffreys' rule. Where decision values tell nothing the
-best β would be 0 or less: it is e⁻¹⁰ over the typical size, so that the classes are nearly equally
-likely and still in their order.
+without an error the expected rate of errors is (0 + ½)/(n + 1) by Jeffreys' rule. Where decision
+values tell nothing the best β would be 0 or less: it is e⁻¹⁰ over the typical size, so that the classes
+are nearly equally likely and still in their order.
 """
 
 from __future__ import annotations
