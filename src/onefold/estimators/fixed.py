@@ -99,7 +99,7 @@ class _Given(Streaming):
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             report |= run.diagnose(kernel) | rounds
-            report |= self._calibrate_alone(run, model, task, alpha, seed or 0)
+            report |= self._calibrate_alone(run, lambda: model, task, alpha, seed or 0)
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
         self.metric_ = metric_of(kernel)

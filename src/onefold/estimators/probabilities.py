@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ class Uncalibrated:
     """What a fit says to an estimator that may want probabilities; a regressor does not."""
 
     def _calibrate_alone(
-        self, run: Run, model: Model, task: Task, alpha: Any, seed: int
+        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
     ) -> dict[str, Any]:
         """There is a final model; what its report should say of the calibration."""
         return {}
@@ -87,7 +89,7 @@ class Calibrated(Uncalibrated):
         return like(found, values)
 
     def _calibrate_alone(
-        self, run: Run, model: Model, task: Task, alpha: Any, seed: int
+        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
     ) -> dict[str, Any]:
         """On rows left out one by one.
 
@@ -101,14 +103,14 @@ class Calibrated(Uncalibrated):
             return {"calibrated_with": f"{_NONE}: there are no held-out predictions"}
         n = run.problem.n
         some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
-        rows, values = model.left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
+        rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
         values = np.asarray(to_numpy(values), dtype=np.float64)
         known = np.isfinite(values).all(axis=1)
         rows, values = rows[known], values[known]
         if not rows.size:
             return {"calibrated_with": f"{_NONE}: there are no finite predictions of left-out rows"}
         self.calibrator_ = self._calibrator(values, rows, task)
-        return {"calibrated_with": f"leave-one-out predictions of {rows.size} of {n} rows"}
+        return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
     def _calibrate_heldout(self, searched: Outcome, final: Final, setup: Setup) -> None:
         self.calibrator_ = self.heldout_proba_ = None
@@ -118,7 +120,7 @@ class Calibrated(Uncalibrated):
         if heldout is None or scoring.splits is None or scoring.task is None:
             leader = final.leaders[0]
             run, alpha = leader.candidate.run, searched.found.alpha
-            model = run.final_model(leader.candidate.kernel, alpha)
+            model = partial(run.final_model, leader.candidate.kernel, alpha)
             self._calibrate_alone(run, model, setup.task, alpha, setup.seed or 0)
             return
         rows = np.flatnonzero(np.isfinite(heldout).all(axis=1))
