@@ -17,7 +17,7 @@ from sklearn.isotonic import IsotonicRegression
 from onefold.calibration.base import Calibrator, in_units, is_class, one_against_rest, typical_size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Isotonic(Calibrator):
     """A staircase for each column, divided by their sum for more than two classes.
 

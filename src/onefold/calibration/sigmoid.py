@@ -21,7 +21,7 @@ _STEPS, _HALVINGS = 100, 40
 _CLOSE, _ROUNDING = 1e-12, 1e-14
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sigmoid(Calibrator):
     """A sigmoid for each column, divided by their sum for more than two classes.
 
