@@ -178,6 +178,7 @@ def test_useless_decision_values():
     misled = fit_calibrator("temperature", -decision, index)
     assert_allclose(misled.probabilities(decision), 0.5, atol=1e-3)
     assert misled.slope > 0  # the order of the classes stays
+    assert fit_calibrator("temperature", 0 * decision, index).slope < 1e-3
     # A temperature alone knows nothing of how frequent classes are; the others do.
     index, constant = np.array([0] * 90 + [1] * 10), np.full((100, 1), 0.3)
     assert_allclose(

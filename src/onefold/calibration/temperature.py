@@ -121,7 +121,7 @@ def _shares(d: Any, beta: Any) -> tuple[Any, Any]:
 def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) -> Any:
     """Where increasing functions are 0, between the least slope and `most`; or the nearer end."""
     low, high = np.full(count, _LEAST), np.full(count, float(most))
-    below, above = function(low)[0] >= 0, function(high)[0] <= 0
+    below, above = ~(function(low)[0] < 0), function(high)[0] <= 0  # NaN: nothing pulls at all
     x = np.ones(count)
     for _ in range(_STEPS):
         value, slope = function(x)
