@@ -270,8 +270,6 @@ def test_targets_of_any_ordinary_size_read_the_same(here, capsys, factor):
 
 REFUSED = {
     "y": {
-        "neg_log_loss": "needs probabilities, which least-squares machines do not give",
-        "roc_auc_ovr": "needs probabilities",
         "r2": "is for regression, and this is classification",
         "mse": "is for regression, and this is classification",
         "f1": "counts the class 1 against another, and 'y' has 'no', 'yes'; use f1_macro",

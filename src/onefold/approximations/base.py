@@ -51,6 +51,14 @@ class Model(ABC):
     def leave_one_out(self, alphas: Any) -> Array:
         """Each row predicted from all others: (μ, n, targets)."""
 
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        """Rows that are each predicted from all others, at one μ, and the predictions (rows, targets).
+
+        All rows where one pass gives them, otherwise `some`, ascending: their calibration is enough.
+        """
+        values = self.leave_one_out([alpha])[0, ...]
+        return np.arange(values.shape[0]), values
+
     @abstractmethod
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""

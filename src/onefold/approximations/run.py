@@ -123,13 +123,19 @@ class Run:
         `model` is this run's own of the same kernel where a search has kept it; it is used where the
         final model is of the same approximation.
         """
-        ridges = self.problem.ridge(alpha)
         if self.refit is not None or model is None:
-            run = self if self.refit is None else self.refit
-            load = self.load.of_final_fit(np.unique(ridges).size)
-            model = replace(run, load=load).model(kernel)
-        expansion = self.problem.restore(model.expansion(ridges))
-        return expansion, model.report
+            model = self.final_model(kernel, alpha)
+        return self.finished(model, alpha)
+
+    def final_model(self, kernel: Kernel, alpha: Any) -> Model:
+        """The model that `final` takes its expansion from."""
+        run = self if self.refit is None else self.refit
+        load = self.load.of_final_fit(np.unique(alpha).size)
+        return replace(run, load=load).model(kernel)
+
+    def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
+        """The expansion of a final model in the user's units, and what fitted it."""
+        return self.problem.restore(model.expansion(self.problem.ridge(alpha))), model.report
 
     def diagnose(self, kernel: Kernel) -> dict[str, Any]:
         """What is worth knowing of the chosen kernel's model, and too dear for every candidate."""

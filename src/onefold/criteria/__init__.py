@@ -63,7 +63,9 @@ _FOR_BOTH: dict[str, Callable[[], Criterion]] = {
 }
 
 
-def resolve_criteria(criterion: Any, *, classifier: bool) -> dict[str, Criterion]:
+def resolve_criteria(
+    criterion: Any, *, classifier: bool, calibration: str | None = None
+) -> dict[str, Criterion]:
     """The criteria behind one, or behind a list of them, by name; the first one decides.
 
     A scorer goes by the name of its function.
@@ -73,7 +75,7 @@ def resolve_criteria(criterion: Any, *, classifier: bool) -> dict[str, Criterion
         raise ValueError("criterion is an empty list; name at least one criterion.")
     found: dict[str, Criterion] = {}
     for one in given:
-        resolved = resolve_criterion(one, classifier=classifier)
+        resolved = resolve_criterion(one, classifier=classifier, calibration=calibration)
         name = one if isinstance(one, str) else _name(one)
         if name in found or (found and name == "score"):
             raise ValueError(
@@ -90,10 +92,13 @@ def _name(scorer: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
-    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer."""
+def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
+    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer.
+
+    `calibration` is that of the probabilities a scorer may ask for.
+    """
     if callable(criterion):
-        return _scorer(criterion, criterion, classifier)
+        return _scorer(criterion, criterion, classifier, calibration)
     own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
     own |= {} if classifier else {"mse": SquaredError}
     if isinstance(criterion, str) and criterion in own:
@@ -114,18 +119,19 @@ def resolve_criterion(criterion: Any, *, classifier: bool) -> Criterion:
             f"unknown criterion {criterion!r}; use one of {names}, "
             "the name of a scikit-learn scorer, or a scorer."
         ) from error
-    return _scorer(scorer, criterion, classifier)
+    return _scorer(scorer, criterion, classifier, calibration)
 
 
-def _scorer(scorer: Any, name: Any, classifier: bool) -> Scorer:
+def _scorer(scorer: Any, name: Any, classifier: bool, calibration: str | None) -> Scorer:
     """The criterion of a scorer; raise if it asks for what held-out predictions do not have."""
     asked = getattr(scorer, "_response_method", "predict")
     methods = {asked} if isinstance(asked, str) else set(asked)
-    if methods.isdisjoint({"predict", "decision_function"} if classifier else {"predict"}):
+    known = {"predict", "decision_function", "predict_proba"} if classifier else {"predict"}
+    if methods.isdisjoint(known):
         needed = "probabilities" if methods == {"predict_proba"} else " or ".join(sorted(methods))
         instead = '"error" or "balanced_accuracy"' if classifier else '"mse" or "r2"'
         raise ValueError(
             f"criterion={name!r} needs {needed}, which held-out predictions of a "
             f"{'classifier' if classifier else 'regression'} do not have here; use {instead}."
         )
-    return Scorer(scorer)
+    return Scorer(scorer, calibration)

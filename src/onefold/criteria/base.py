@@ -67,6 +67,11 @@ class Criterion(ABC):
         """Whether splits hold rows out for it."""
         return self.needs in ("squares", "sums", "rows")
 
+    @property
+    def asks_probabilities(self) -> bool:
+        """Whether it may ask for calibrated probabilities."""
+        return False
+
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         """The criterion at work in one search."""
@@ -81,6 +86,13 @@ class HeldoutCriterion(Criterion):
 
         Predictions are NumPy arrays in the problem's units.
         """
+
+    def score_splits(
+        self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
+    ) -> Any:
+        """Scores (μ, splits) from the predictions (μ, rows, targets) of each split's test rows."""
+        pairs = zip(predictions, splits.tests)
+        return np.stack([self.score(values, rows, problem, task) for values, rows in pairs], axis=1)
 
 
 @dataclass(frozen=True)

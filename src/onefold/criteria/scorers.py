@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
+from onefold.calibration import CalibrationFolds
 from onefold.criteria.asking import Listener
 from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
+from onefold.criteria.shown import Shown
 from onefold.heldout import HeldoutBlock, Splits, whole_parts
 from onefold.linalg import take_rows
 
@@ -23,12 +24,18 @@ class Scorer(HeldoutCriterion):
     """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator.
 
     Predictions that it refuses have no score (NaN), as in GridSearchCV.
+
+    Parameters
+    ----------
+    scorer : function
+    calibration : str or None
+        Of the probabilities that it may ask for; None is a temperature.
     """
 
     needs = "rows"
 
-    def __init__(self, scorer: Callable[..., float]) -> None:
-        self._scorer = scorer
+    def __init__(self, scorer: Callable[..., float], calibration: str | None = None) -> None:
+        self._scorer, self._calibration = scorer, calibration or "temperature"
         self._request = _weight_request(scorer)  # now: threads of the search have no such setting
         if isinstance(self._request, str):
             raise ValueError(
@@ -36,27 +43,45 @@ class Scorer(HeldoutCriterion):
                 "those of fit; use set_score_request(sample_weight=True), or False."
             )
 
+    @property
+    def asks_probabilities(self) -> bool:
+        asked = getattr(self._scorer, "_response_method", None)
+        if asked is None:  # a function of the user's, which may ask for anything
+            return True
+        return (asked if isinstance(asked, str) else next(iter(asked))) == "predict_proba"
+
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        if hasattr(self._scorer, "_response_method") and self.asks_probabilities:
+            CalibrationFolds.of(splits)  # raises before the long work where rows are too few
         return RowScoring(self, problem, task, splits)
 
     def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
-        return self.judge(predictions, rows, problem, task)[0]
+        alone = Splits(problem.n, [rows], [np.sort(rows)])
+        return self.judge([predictions], alone, problem, task)[0][:, 0]
 
-    def judge(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> tuple[Any, str | None]:
-        """One score per μ, and why those that are refused have none."""
-        X = take_rows(task.X, rows)
-        y = task.y[rows]
-        stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
-        weight = task.weight_of(rows)
-        wanted = weight is not None and self._request is not False and _takes_weights(self._scorer)
-        extra = {"sample_weight": weight} if wanted else {}
-        scores, refusal = np.full(len(predictions), np.nan), None
-        for index, values in enumerate(predictions):
-            given = values if problem.offset is None else values + problem.offset
-            try:
-                scores[index] = self._scorer(stand_in(given, X, task), X, y, **extra)
-            except ValueError as error:
-                refusal = f"the criterion refuses their predictions ({error})"
+    def score_splits(
+        self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
+    ) -> Any:
+        return self.judge(predictions, splits, problem, task)[0]
+
+    def judge(
+        self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
+    ) -> tuple[Any, str | None]:
+        """Scores (μ, splits), and why those that are refused have none."""
+        scores, refusal = np.full((len(predictions[0]), len(splits)), np.nan), None
+        takes_weights = self._request is not False and _takes_weights(self._scorer)
+        if problem.offset is not None:
+            predictions = [values + problem.offset for values in predictions]
+        shown = Shown(predictions, splits, task, self._calibration)
+        for split, rows in enumerate(splits.tests):
+            X, y, weight = take_rows(task.X, rows), task.y[rows], task.weight_of(rows)
+            extra = {} if weight is None or not takes_weights else {"sample_weight": weight}
+            for number in range(len(scores)):
+                try:
+                    stand_in = shown.estimator(split, number, X)
+                    scores[number, split] = self._scorer(stand_in, X, y, **extra)
+                except ValueError as error:
+                    refusal = f"the criterion refuses their predictions ({error})"
         if refusal is None and np.isnan(scores).any():
             refusal = (
                 "the criterion gives NaN for some held-out rows, as R² does for a single one; use "
@@ -98,13 +123,9 @@ class RowScoring(Scoring):
 
     def judge(self, answers: Answers) -> tuple[Any, str | None]:
         """Scores (finite μ, splits), and why some are NaN."""
-        finite, why = answers.finite, None
-        scores = np.empty((np.count_nonzero(finite), self.n_scores))
-        for split, ((_, _, values), rows) in enumerate(zip(answers.blocks, self.splits.tests)):
-            values = values if finite.all() else values[finite]
-            scores[:, split], refusal = self.criterion.judge(values, rows, self.problem, self.task)
-            why = refusal or why
-        return scores, why
+        finite = answers.finite
+        predictions = [values if finite.all() else values[finite] for _, _, values in answers.blocks]
+        return self.criterion.judge(predictions, self.splits, self.problem, self.task)
 
 
 class _Rows(Listener):
@@ -145,41 +166,3 @@ def _weight_request(scorer: Any) -> bool | str | None:
         return None
     routing = scorer.get_metadata_routing()
     return routing.score.requests.get("sample_weight") if hasattr(routing, "score") else None
-
-
-class _Heldout(BaseEstimator):
-    """Answers `predict` for the held-out rows, as the model trained without them would."""
-
-    def __init__(self, values: Any, X: Any, task: Task) -> None:
-        self._values, self._X, self.task = values, X, task
-        self.n_features_in_ = X.shape[1]
-
-    def _for(self, X: Any) -> Any:
-        if X is not self._X:
-            raise ValueError(
-                "the scorer asked for predictions on rows other than those it was given; in "
-                "closed-form cross-validation only the held-out rows have predictions."
-            )
-        return self._values
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class _HeldoutRegressor(RegressorMixin, _Heldout):
-    def predict(self, X: Any) -> Any:
-        values = self._for(X)
-        return values[:, 0] if self.task.y.ndim == 1 else values
-
-
-class _HeldoutClassifier(ClassifierMixin, _Heldout):
-    @property
-    def classes_(self) -> Any:
-        return self.task.classes
-
-    def decision_function(self, X: Any) -> Any:
-        values = self._for(X)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict(self, X: Any) -> Any:
-        return self.task.labels(self._for(X))

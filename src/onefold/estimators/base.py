@@ -22,10 +22,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from onefold.approximations import Problem
+from onefold.calibration import check_calibration
 from onefold.criteria import Task, label_index
 from onefold.estimators.diagram import Diagram
 from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
+from onefold.estimators.probabilities import Calibrated, Uncalibrated
 from onefold.estimators.validation import (
     check_length,
     check_rows,
@@ -69,7 +71,7 @@ def signed_targets(index: Any, classes: int) -> Any:
     return targets
 
 
-class KernelMachine(Diagram):
+class KernelMachine(Uncalibrated, Diagram):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
     _fit_intercept: ClassVar[bool] = True
@@ -197,7 +199,7 @@ def _without_client(estimator: Any) -> Any:
     return found
 
 
-class KernelClassifier(ClassifierMixin, KernelMachine):
+class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
     class_weight: ClassWeight
@@ -207,6 +209,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=self)
         check_length(y, X.shape[0])
         check_classification_targets(y)
+        if self.calibration is not None:
+            check_calibration(self.calibration)
         self.classes_, index = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             only = self.classes_.tolist()[0]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar, Self
 
+from sklearn.utils import get_tags
+
 from onefold.approximations import Approximation
+from onefold.criteria import resolve_criteria
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
@@ -190,8 +193,12 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
 
     def _decisive(self) -> dict[str, Any]:
         """The settings that a single evaluation may depend on, beside the data and the splits."""
-        free = {name: value for name, value in self.get_params(deep=False).items() if name not in _FREE}
-        return {"estimator": type(self).__name__, **free}
+        given, classifier = self.get_params(deep=False), get_tags(self).estimator_type == "classifier"
+        criteria = resolve_criteria(self._criterion_name, classifier=classifier).values()
+        if not any(one.asks_probabilities for one in criteria):
+            given.pop("calibration", None)
+        decisive = {name: value for name, value in given.items() if name not in _FREE}
+        return {"estimator": type(self).__name__, **decisive}
 
     def _search(self, setup: Setup, conduct: Conduct | None = None) -> Outcome:
         """The search that the setup describes, or rounds of learned metrics."""
@@ -210,6 +217,7 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         if setup.learning is not None:
             self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
+        self._calibrate_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
 
     def as_chooser(self, X: ArrayLike) -> Chosen:

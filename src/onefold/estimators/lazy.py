@@ -14,7 +14,9 @@ from onefold.criteria import Criterion
 from onefold.kernels import Precomputed
 from onefold.rows import Predicted, example_of, is_dask, is_remote, lazily
 
-_PREDICTS = ("expansion_", "classes_", "single_target_", "n_features_in_", "feature_names_in_")
+_PREDICTS = (
+    "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
+)  # fmt: skip
 _OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
 
 

@@ -104,7 +104,8 @@ class Pruned(AsksForItsSplitter, KernelMachine):
                 'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
             )
         name = self._default_criterion if self.criterion is None else self.criterion
-        criterion = resolve_criterion(name, classifier=classifier)
+        calibration = getattr(self, "calibration", None)
+        criterion = resolve_criterion(name, classifier=classifier, calibration=calibration)
         if not isinstance(criterion, HeldoutCriterion):
             raise ValueError(
                 f"criterion={name!r} is no score of held-out predictions, which choose the number of "
@@ -112,6 +113,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
             )
         problem, task = self._problem(X, y, sample_weight)
         check_squares(problem.Y)
+        given = task
         if problem.root_weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=to_numpy(problem.root_weight) ** 2)
         n, seed = _num_samples(X), seed_of(self.random_state) or 0
@@ -129,7 +131,8 @@ class Pruned(AsksForItsSplitter, KernelMachine):
                 pruner = self._suykens(problem, task, criterion, (kernel, alpha), seed)
             else:
                 pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
-            expansion = self._follow(pruner, problem, splits, task, criterion, basis.size)
+            expansion, heldout = self._follow(pruner, problem, splits, task, criterion, basis.size)
+            self._calibrate_splits(heldout, splits.tests, given)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
         follow(self, X)
         return self
@@ -254,12 +257,12 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         task: Task,
         criterion: HeldoutCriterion,
         start: int,
-    ) -> Expansion:
-        """Score every size, choose one, and fit it on all rows."""
+    ) -> tuple[Expansion, list[Any]]:
+        """Score every size, choose one, and fit it on all rows; with its held-out predictions."""
         stop = min(_FEWEST if self.n_centres is None else self.n_centres, start)
         path = prune_sizes(start, stop, self.drop)
-        pairs = zip(pruner.heldout(splits, path), splits.tests)
-        scores = np.array([criterion.score(values, rows, problem, task) for values, rows in pairs])
+        predictions = pruner.heldout(splits, path)
+        scores = criterion.score_splits(predictions, splits, problem, task).T
         # A training part has fewer centres to begin with: what it cannot prune it cannot judge.
         most = pruner.most_centres(splits)
         judged = [k for k, s in enumerate(path) if s == start or s < most or s == self.n_centres]
@@ -282,7 +285,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
             "chosen_by": "n_centres" if self.n_centres is not None
             else "tolerance" if self.tolerance is not None else "knee",
         }  # fmt: skip
-        return expansion
+        return expansion, [values[judged[chosen]] for values in predictions]
 
 
 def _weighted(problem: Problem, weights: Any) -> Problem:

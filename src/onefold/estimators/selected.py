@@ -38,11 +38,12 @@ class LSSVCCV(KernelClassifier, Chosen):
         An integer is stratified folds. ``"loo"`` scores all left-out predictions together. A metric or a
         blend needs folds.
     criterion : str, scorer, or list of these, default="error"
-        "error" (its negative is the score), the name of a scikit-learn scorer, or a scorer; without
-        splits "press", "span", "gcv", "evidence", "cost" and "radius_margin" (docs/criteria.md). With
-        several kernels or a metric "error" and "accuracy" rank by the squared error of the decision
-        values; the scores are still counts of errors. Of a list the first one decides; the others are
-        recorded in ``cv_results_`` under their names, at no further factorisation. With a metric: one.
+        "error" (its negative is the score), the name of a scikit-learn scorer, also of probabilities
+        ("neg_log_loss"), or a scorer; without splits "press", "span", "gcv", "evidence", "cost" and
+        "radius_margin" (docs/criteria.md). With several kernels or a metric "error" and "accuracy" rank
+        by the squared error of the decision values; the scores are still counts of errors. Of a list the
+        first one decides; the others are recorded in ``cv_results_`` under their names, at no further
+        factorisation. With a metric: one.
     select : {"min", "1se"}, default="min"
         The best mean score, or of all cells within one standard error of it the largest alpha, and at
         that alpha the best score. The error is that of the mean difference to the best cell, paired over
@@ -84,6 +85,11 @@ class LSSVCCV(KernelClassifier, Chosen):
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class; "balanced" counts the classes once,
         in all rows. A class of weight 0 is neither trained on nor scored.
+    calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
+        How decision values become probabilities, fitted to the held-out ones (docs/probabilities.md):
+        what ``CalibratedClassifierCV(ensemble=False)`` has, without refitting. As in :class:`LSSVC`.
+        Scorers of probabilities calibrate with it, too (None: with a temperature), each fold by the
+        others.
     device : str, torch device or None, default=None
         Move the rows there, as in :class:`LSSVC`.
     client : dask.distributed.Client or None, default=None
@@ -129,6 +135,12 @@ class LSSVCCV(KernelClassifier, Chosen):
     heldout_prediction_ : array (n,) or (n, classes)
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
         for rows that were not tested. Where folds were set aside these are all the other rows.
+    calibrator_ : Calibrator or None
+        From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
+        sample_weight; criteria without splits: to leave-one-out predictions, as in :class:`LSSVC`.
+    heldout_proba_ : array (n, classes) or None
+        Probabilities of the held-out rows, those of a fold calibrated by the other folds; NaN where
+        ``heldout_prediction_`` is.
     history_ : list of dict
         Scores and time of each kernel, in the order they finished.
     search_ : dict
@@ -173,6 +185,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
+        calibration: str | None = "temperature",
         device: Any = None,
         client: Any = None,
         random_state: RandomState = None,
@@ -207,6 +220,7 @@ class LSSVCCV(KernelClassifier, Chosen):
             callback=callback,
         )
         self.class_weight = class_weight
+        self.calibration = calibration
 
 
 class LSSVRCV(KernelRegressor, Chosen):

@@ -52,7 +52,9 @@ def set_up(
     """
     classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
-    first, *others = resolve_criteria(estimator._criterion_name, classifier=classifier).items()
+    calibration = getattr(estimator, "calibration", None)
+    named = resolve_criteria(estimator._criterion_name, classifier=classifier, calibration=calibration)
+    first, *others = named.items()
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     method = resolve_method(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))

@@ -65,13 +65,16 @@ class SparseLSSVC(KernelClassifier, Pruned):
         that was learned elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
+    calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
+        As in :class:`LSSVCCV`, fitted to the held-out decision values at the chosen size.
     n_centres, tolerance, prune, weights, max_centres, drop, device, random_state
         As in :class:`SparseLSSVR`.
     criterion : str or scorer, default="error"
 
     Attributes
     ----------
-    classes_ : array
+    classes_, calibrator_
+        As in :class:`LSSVC`.
     path_, n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
         As in :class:`SparseLSSVR`.
     """
@@ -95,6 +98,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
         cv: CrossValidation = 5,
         criterion: str | Scorer | None = None,
         class_weight: ClassWeight = None,
+        calibration: str | None = "temperature",
         device: Any = None,
         random_state: RandomState = 0,
         n_jobs: int | None = None,
@@ -105,3 +109,4 @@ class SparseLSSVC(KernelClassifier, Pruned):
             cv=cv, criterion=criterion, device=device, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
         self.class_weight = class_weight
+        self.calibration = calibration

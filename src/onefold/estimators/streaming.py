@@ -141,6 +141,7 @@ class Streaming(KernelMachine):
             expansion = stream.expansion(alpha)
         self.expansion_ = self._finished(expansion, batch, n)
         self._stream = stream
+        self._forget_calibration()
         self.approximation_ = stream.report()
         self.metric_ = metric_of(stream.kernel)
         self.feature_importances_ = None

@@ -120,10 +120,6 @@ def check_criterion(name: str, target: Target, approximation: str = "auto") -> N
         raise ValueError(f"{option} compares clusterings, and this is {target.task}; {advice}")
     if task != target.task:
         raise ValueError(f"{option} is for {task}, and this is {target.task}; {advice}")
-    if _needs_probabilities(scorer):
-        raise ValueError(
-            f"{option} needs probabilities, which least-squares machines do not give; {advice}"
-        )
     if task == "classification":
         _check_labels(option, scorer, target)
 
@@ -137,8 +133,7 @@ def _nearest(name: str, task: str) -> str:
 
 
 def _suitable(task: str) -> list[str]:
-    scorers = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
-    usable = [name for name in scorers if not _needs_probabilities(get_scorer(name))]
+    usable = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
     return list(dict.fromkeys([*_OWN[task], *usable]))
 
 
@@ -150,16 +145,12 @@ def _task_of(scorer: Any) -> str | None:
     return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
 
 
-def _needs_probabilities(scorer: Any) -> bool:
-    return str(scorer._response_method) == "predict_proba"
-
-
 def _check_labels(option: str, scorer: Any, target: Target) -> None:
     """Try the scorer on decision values for one row of each class, and on labels that are right."""
     classes = np.unique(target.values)
 
     class Right(ClassifierMixin, BaseEstimator):
-        """Answers as the machine does: decision values and labels, no probabilities."""
+        """Answers as the machine does: decision values, labels and probabilities."""
 
         classes_ = classes
 
@@ -169,6 +160,9 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
         def decision_function(self, X: Any) -> Any:
             right = np.eye(len(classes))[X[:, 0]]
             return right[:, 1] - 0.5 if len(classes) == 2 else right
+
+        def predict_proba(self, X: Any) -> Any:
+            return np.eye(len(classes))[X[:, 0]]
 
         def predict(self, X: Any) -> Any:
             return classes[X[:, 0]]

@@ -1,4 +1,4 @@
-"""Rules for kernels, metrics and blends that an estimator may choose, and for what it tells of them.
+"""Rules for kernels, metrics, blends and calibrations, and for what an estimator tells of them.
 
 None of the fitted attributes must be there: they came with later versions, and plain searches have none.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.calibration import CALIBRATIONS, Calibrator
 from onefold.kernels import resolve_kernel
 from onefold.saving.rules import (
     Rule,
@@ -54,6 +55,7 @@ PARAMETERS: dict[str, Rule] = {
     "search": lambda v, e: resolve_method(v),
     "time_budget": maybe(number(above=0.0)),
     "checkpoint": maybe(either(is_text, of_type(PurePath))),
+    "calibration": maybe(one_of(*CALIBRATIONS)),
 }
 
 _MEMBER: dict[str, Rule] = {
@@ -95,6 +97,22 @@ def _are_members(value: Any, estimator: Any) -> bool:
     return known and sum(item["weight"] > 0 for item in value) == len(estimator.expansion_.parts)
 
 
+def _fits_decision(value: Any, estimator: Any) -> bool:
+    """A calibrator for as many columns of decision values as the classifier has."""
+    fits = isinstance(value, Calibrator) and hasattr(estimator, "classes_")
+    return fits and value.columns in (None, estimator.expansion_.n_targets)
+
+
+def _are_probabilities(value: Any, estimator: Any) -> bool:
+    """One row for each held-out prediction, of numbers from 0 to 1 that sum to 1, or of NaN."""
+    if not array(None, None)(value, estimator):
+        return False
+    if value.shape != (len(estimator.heldout_prediction_), estimator.classes_.size):
+        return False
+    told = value[~np.isnan(value).all(axis=1)]
+    return bool(np.all((told >= 0) & (told <= 1)) and np.all(abs(told.sum(axis=1) - 1) <= _ROUNDING))
+
+
 FITTED: dict[str, Rule] = {
     "kernel_": maybe(is_text),
     "metric_": maybe(_is_metric),
@@ -102,5 +120,7 @@ FITTED: dict[str, Rule] = {
     "metric_history_": maybe(_is_history),
     "blend_": maybe(_are_members),
     "blend_score_": maybe(number()),
+    "calibrator_": maybe(_fits_decision),
+    "heldout_proba_": maybe(_are_probabilities),
     "search_": lambda v, e: type(v) is dict and all(type(key) is str for key in v),
 }

@@ -25,6 +25,7 @@ _KERNELS = (
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.search": dict.fromkeys(("FullGrid", "Gradient", "Halving"), State()),  # as do theirs
+    "onefold.calibration": dict.fromkeys(("Temperature", "Sigmoid", "Isotonic"), State()),
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,

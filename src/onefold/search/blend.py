@@ -183,8 +183,6 @@ def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
     problem, splits = scoring.problem, scoring.held_out
     of_splits = predictions.of_splits or [predictions.heldout[rows] for rows in splits.tests]
     less = 0.0 if problem.offset is None else problem.offset
-    scores = [
-        scoring.criterion.score(values[None] - less, rows, problem, scoring.task)[0]
-        for values, rows in zip(of_splits, splits.tests)
-    ]
+    shifted = [values[None] - less for values in of_splits]
+    scores = scoring.criterion.score_splits(shifted, splits, problem, scoring.task)[0]
     return np.asarray(scores, dtype=np.float64)

@@ -24,6 +24,7 @@ from onefold.linalg import (
     cholesky,
     cholesky_solve,
     copied,
+    inverse_column_squares,
     invert_lower,
     is_numpy,
     like,
@@ -89,6 +90,8 @@ class CholeskySmoother(DenseSmoother):
         if self._last is not None and self._last[0] == alpha:
             return self._last[1]
         self._last = None  # before its memory is used again
+        if self._K is None and self._decomposed is not None:
+            return next(self._decomposed.operators([alpha]))
         if self._K is None:
             raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
         if alpha < BELOW * self._noise:
@@ -176,6 +179,12 @@ class _Factorised(Operator):
         for start in range(0, n, _STRIP):  # a strip at a time: no second array of n × n
             total = total + xp.sum(inverse[start : min(start + _STRIP, n), :] ** 2, axis=0)
         return self._alpha * total
+
+    def diagonal_at(self, rows: Any) -> Array:
+        if self._inverted:
+            return super().diagonal_at(rows)
+        check_stop()
+        return self._alpha * inverse_column_squares(self._factor, rows)
 
     def logdet(self) -> Array:
         xp = namespace(self._factor)

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.linalg import Array, like, like_index, namespace, solve_positive, to_numpy
 from onefold.machine.threads import check_stop
 from onefold.smoothers.base import BorderCorrection, Smoother
-from onefold.smoothers.left_out import LeftOut
+from onefold.smoothers.left_out import LeftOut, gather
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
@@ -33,6 +33,11 @@ class Operator(ABC):
     @abstractmethod
     def diagonal(self) -> Array:
         """The diagonal of R."""
+
+    def diagonal_at(self, rows: Any) -> Array:
+        """The diagonal of R at some rows, ascending."""
+        diagonal = self.diagonal()
+        return gather(diagonal, like_index(rows, diagonal))
 
     @abstractmethod
     def logdet(self) -> Array:
@@ -112,6 +117,16 @@ class DenseSmoother(Smoother):
         xp = namespace(Y)
         diagonals = self._known(xp.stack([diagonal for diagonal, _ in pieces]), alphas)
         return Y[None, ...] - xp.stack([found for _, found in pieces]) / diagonals[:, :, None]
+
+    def some_left_out(self, Y: Array, rows: Any, alpha: float) -> Array:
+        """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
+        operator, here = next(iter(self.operators([alpha]))), like_index(rows, Y)
+        residuals, border = self._first(operator, Y)
+        diagonal = operator.diagonal_at(rows)
+        if border is not None:
+            diagonal = diagonal - gather(border.rho[0, :], here) ** 2 / border.sigma[0]
+        diagonal = self._known(diagonal[None, :], [alpha])[0, :]
+        return gather(Y, here) - gather(residuals, here) / diagonal[:, None]
 
     def _known(self, diagonals: Array, alphas: Any) -> Array:
         """The diagonal of R_b (μ, n), NaN where rounding decides it: rows that a tiny μ saturates."""

@@ -102,6 +102,14 @@ class CirculantModel(SmoothingModel):
         rows = [np.array([i]) for i in range(self.problem.n)]
         return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
 
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        if self._settings.validate == "matrix":
+            return super().left_out(some, alpha)
+        parts = [np.array([row]) for row in some]
+        if not self.usable(parts, [alpha]).all():  # the matrix of one row less may not be positive
+            return some, take_rows(self.problem.Y, some) * float("nan")
+        return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
+
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         if self._settings.validate == "matrix":
             return self.smoother.heldout(self.problem.Y, parts, alphas)

@@ -102,13 +102,26 @@ class ExactModel(SmoothingModel):
 
     def leave_one_out(self, alphas: Any) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
-        predictions = self.problem.unscale(predictions)
-        if self._host_weight is not None:
-            row = int(np.argmax(self._host_weight))
-            if self._outweighs([row]):
-                there = self._trained_without([row], alphas)
-                predictions = like(to_numpy(predictions), predictions)
-                predictions[:, row, :] = there[:, 0, :]
+        return self._heaviest_refitted(
+            self.problem.unscale(predictions), np.arange(self.problem.n), alphas
+        )
+
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        """Triangular solves for these rows: O(n²) for each, beside the factor of the fit."""
+        found = self.smoother.some_left_out(self.problem.scaled_targets(), some, alpha)
+        found = self.problem.unscale(found[None, ...], some)
+        return some, self._heaviest_refitted(found, some, [alpha])[0, ...]
+
+    def _heaviest_refitted(self, predictions: Array, rows: Any, alphas: Any) -> Array:
+        """Predictions (μ, rows, targets), that of a row which outweighs all others from a refit."""
+        if self._host_weight is None:
+            return predictions
+        heaviest = int(np.argmax(self._host_weight))
+        place = np.flatnonzero(rows == heaviest)
+        if place.size and self._outweighs([heaviest]):
+            there = self._trained_without([heaviest], alphas)
+            predictions = like(to_numpy(predictions), predictions)
+            predictions[:, int(place[0]), :] = there[:, 0, :]
         return predictions
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Model
+from onefold.approximations.fifths import left_out_in_fifths
 from onefold.approximations.nystroem.basis import BasisModel
 from onefold.expansions import Expansion
 from onefold.kernels.tiles import kernel_product
@@ -36,6 +37,9 @@ class RowsModel(Model):
             'leave-one-out has no closed form with predict="rows"; use k-fold cross-validation, or '
             'predict="landmarks".'
         )
+
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        return left_out_in_fifths(self, self.problem.n, some, alpha)
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""

@@ -1,0 +1,160 @@
+"""Probabilities of classifiers: a calibrator from held-out decision values, and what it predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from onefold.approximations import Model, Run
+from onefold.calibration import CalibrationFolds, Calibrator, fit_calibrator
+from onefold.criteria import Task
+from onefold.estimators.final import Final
+from onefold.estimators.lazy import lazy_predictions
+from onefold.linalg import Array, like, to_numpy
+from onefold.rows import is_dask
+from onefold.search import Outcome
+from onefold.search.setup import Setup
+from onefold.search.subsamples import drawn
+
+_ROWS = 1000  # that are left out, each alone, where every one costs O(n²)
+_NONE = "nothing"
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    """Whether there is, or will be, a calibrator; raise with the reason where there is none."""
+    name = type(estimator).__name__
+    if estimator.calibration is None:
+        raise AttributeError(
+            f'{name} has no probabilities with calibration=None; use "temperature", "sigmoid" or '
+            '"isotonic", and fit again.'
+        )
+    if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:
+        raise AttributeError(
+            f"this {name} was fitted without held-out predictions to calibrate (conjugate gradients, "
+            "rows of Dask, partial_fit, a file of an earlier version); use LSSVCCV with folds, or "
+            "sklearn.calibration.CalibratedClassifierCV around it."
+        )
+    return True
+
+
+class Uncalibrated:
+    """What a fit says to an estimator that may want probabilities; a regressor does not."""
+
+    def _calibrate_alone(
+        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
+    ) -> dict[str, Any]:
+        """There is a final model; what its report should say of the calibration."""
+        return {}
+
+    def _calibrate_heldout(self, searched: Outcome, final: Final, setup: Setup) -> None:
+        """There is a choice with its held-out predictions."""
+
+    def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
+        """There are predictions (rows, targets) of each split's test rows."""
+
+    def _forget_calibration(self) -> None:
+        """There is another batch of rows."""
+
+
+class Calibrated(Uncalibrated):
+    """`predict_proba` and `predict_log_proba`, and the three ways to a calibrator."""
+
+    calibration: str | None
+    classes_: Any
+    calibrator_: Calibrator | None
+    heldout_prediction_: Any
+    heldout_proba_: Any
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (rows, classes), the columns in the order of ``classes_``; rows sum to 1."""
+        return self._calibrated("predict_proba", "probabilities", X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Their logarithms."""
+        return self._calibrated("predict_log_proba", "log_probabilities", X)
+
+    def _calibrated(self, method: str, function: str, X: Any) -> Array:
+        check_is_fitted(self, "expansion_")
+        if is_dask(X):
+            return lazy_predictions(self, method, X, np.float64, self.classes_)
+        values = self._decide(X)  # type: ignore[attr-defined]
+        found = getattr(self.calibrator_, function)(np.asarray(to_numpy(values), dtype=np.float64))
+        return like(found, values)
+
+    def _calibrate_alone(
+        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
+    ) -> dict[str, Any]:
+        """On rows left out one by one.
+
+        All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
+        """
+        self.calibrator_ = None
+        if self.calibration is None:
+            return {}
+        approximation = run.approximation if run.refit is None else run.refit.approximation
+        if run.problem.remote or not approximation.selects:
+            return {"calibrated_with": f"{_NONE}: there are no held-out predictions"}
+        n = run.problem.n
+        some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
+        rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
+        values = np.asarray(to_numpy(values), dtype=np.float64)
+        known = np.isfinite(values).all(axis=1)
+        rows, values = rows[known], values[known]
+        if not rows.size:
+            return {"calibrated_with": f"{_NONE}: there are no finite predictions of left-out rows"}
+        self.calibrator_ = self._calibrator(values, rows, task)
+        return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
+
+    def _calibrate_heldout(self, searched: Outcome, final: Final, setup: Setup) -> None:
+        self.calibrator_ = self.heldout_proba_ = None
+        if self.calibration is None:
+            return
+        heldout, scoring = final.heldout, searched.scoring
+        if heldout is None or scoring.splits is None or scoring.task is None:
+            leader = final.leaders[0]
+            run, alpha = leader.candidate.run, searched.found.alpha
+            model = partial(run.final_model, leader.candidate.kernel, alpha)
+            self._calibrate_alone(run, model, setup.task, alpha, setup.seed or 0)
+            return
+        rows = np.flatnonzero(np.isfinite(heldout).all(axis=1))
+        self.calibrator_ = self._calibrator(heldout[rows], rows, scoring.task)
+        if rows.size < 2:
+            return  # nothing to calibrate the one row by
+        folds, index = CalibrationFolds.of(scoring.splits), self._index(scoring.task)
+        weight = scoring.task.sample_weight
+        found = folds.probabilities(self.calibration, heldout[folds.rows][None], index, weight)[0]
+        found = searched.in_order(folds.mean_by_row(found, scoring.splits.n))
+        if setup.problem.kept is not None:
+            found = self._with_weightless(found, setup.problem.kept, self.calibrator_)
+        self.heldout_proba_ = found
+
+    def _with_weightless(self, found: Any, kept: Any, calibrator: Calibrator) -> Any:
+        """Probabilities of all rows: those of weight 0 had no say in any calibration."""
+        values = self.heldout_prediction_.reshape(self.heldout_prediction_.shape[0], -1)
+        every = np.full((len(values), self.classes_.size), np.nan)
+        every[kept] = found
+        others = np.setdiff1d(np.flatnonzero(np.isfinite(values).all(axis=1)), kept)
+        every[others] = calibrator.probabilities(values[others])
+        return every
+
+    def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
+        self.calibrator_ = None
+        if self.calibration is not None:
+            self.calibrator_ = self._calibrator(np.concatenate(values), np.concatenate(tests), task)
+
+    def _forget_calibration(self) -> None:
+        self.calibrator_ = None  # held-out predictions of rows that are gone there are none
+
+    def _calibrator(self, values: Any, rows: Any, task: Task) -> Calibrator:
+        name: Any = self.calibration
+        return fit_calibrator(name, values, self._index(task)[rows], task.weight_of(rows))
+
+    def _index(self, task: Task) -> Any:
+        return np.searchsorted(self.classes_, task.y)

@@ -1,0 +1,245 @@
+"""`fit_calibrator`: scikit-learn's numbers, and sense where it has none."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
+from sklearn.calibration import _SigmoidCalibration, _TemperatureScaling
+from sklearn.isotonic import IsotonicRegression
+
+from onefold.calibration import (
+    CALIBRATIONS,
+    Isotonic,
+    Sigmoid,
+    Temperature,
+    fit_calibrator,
+    fit_calibrators,
+)
+
+NAMES = list(CALIBRATIONS)
+
+
+def drawn(rows, classes, seed=0, noise=0.7):
+    """Decision values (rows, t) that tell something of the classes, and the classes."""
+    rng = np.random.default_rng(seed)
+    index = rng.integers(0, classes, rows)
+    values = 2.0 * np.eye(classes)[index] - 1.0 + noise * rng.normal(size=(rows, classes))
+    return (values[:, 1:] if classes == 2 else values), index
+
+
+def by_hand(name, decision, index, weight, asked):
+    """The probabilities of scikit-learn's calibrators, put together as CalibratedClassifierCV does."""
+    if name == "temperature":
+        return _TemperatureScaling().fit(decision, index, weight).predict(asked)
+    columns, found = decision.shape[1], []
+    for t in range(columns):
+        truth = (index == (1 if columns == 1 else t)).astype(float)
+        kind = _SigmoidCalibration() if name == "sigmoid" else IsotonicRegression(out_of_bounds="clip")
+        found.append(kind.fit(decision[:, t], truth, weight).predict(asked[:, t]))
+    shares = np.stack(found, axis=1)
+    if columns == 1:
+        return np.concatenate([1 - shares, shares], axis=1)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize("name", NAMES)
+def test_scikit_learns_numbers(name, classes, weighted):
+    decision, index = drawn(250, classes)
+    weight = np.random.default_rng(1).uniform(0.1, 4, 250) if weighted else None
+    asked = drawn(100, classes, seed=5)[0]
+    ours = fit_calibrator(name, decision, index, weight).probabilities(asked)
+    assert_allclose(ours, by_hand(name, decision, index, weight, asked), atol=1e-6)
+    assert_allclose(ours.sum(axis=1), 1.0, atol=1e-14)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_are_repeated_rows(name, classes):
+    decision, index = drawn(60, classes)
+    counts = np.random.default_rng(2).integers(0, 4, 60)
+    weighted = fit_calibrator(name, decision, index, counts).probabilities(decision)
+    repeated = fit_calibrator(name, np.repeat(decision, counts, 0), np.repeat(index, counts))
+    assert_allclose(weighted, repeated.probabilities(decision), atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e290])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scale_of_decision_values_does_not_matter(name, classes, scale):
+    decision, index = drawn(120, classes)
+    plain = fit_calibrator(name, decision, index).probabilities(decision)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scaled = fit_calibrator(name, scale * decision, index).probabilities(scale * decision)
+    assert_allclose(scaled, plain, atol=1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_far_out_are_safe(name, classes):
+    decision, index = drawn(120, classes)
+    found = fit_calibrator(name, decision, index)
+    far = 1e300 * np.sign(decision) * np.random.default_rng(3).uniform(0, 1, decision.shape)
+    with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
+        warnings.simplefilter("error")
+        values, logs = found.probabilities(far), found.log_probabilities(far)
+    assert np.isfinite(values).all()
+    assert not np.isnan(logs).any()
+    assert_allclose(values.sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(np.exp(logs), values, atol=1e-15)
+
+
+@given(
+    rows=st.integers(1, 40),
+    classes=st.integers(2, 5),
+    seed=st.integers(0, 10**6),
+    name=st.sampled_from(NAMES),
+    spread=st.sampled_from([0.0, 1e-9, 0.3, 3.0]),
+    outlier=st.sampled_from([1.0, 1e6, 1e200]),
+    ties=st.booleans(),
+)
+def test_any_rows_give_probabilities(rows, classes, seed, name, spread, outlier, ties):
+    rng = np.random.default_rng(seed)
+    decision, index = drawn(rows, classes, seed, spread)
+    decision[0] *= outlier
+    if ties:
+        decision = np.sign(decision) * np.minimum(np.abs(decision), 1.0)
+    weight = rng.choice([0.0, 1e-6, 1.0, 1e6], rows)
+    weight[rng.integers(rows)] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit_calibrator(name, decision, index, weight)
+        values = found.probabilities(np.concatenate([decision, -3 * decision, 0 * decision]))
+    assert values.shape == (3 * rows, classes)
+    assert np.all((values >= 0) & (values <= 1))
+    assert_allclose(values.sum(axis=1), 1.0, atol=1e-12)
+
+
+@given(rows=st.integers(5, 60), classes=st.integers(2, 4), seed=st.integers(0, 10**6))
+def test_the_temperature_is_the_minimum_of_the_log_loss(rows, classes, seed):
+    decision, index = drawn(rows, classes, seed, noise=1.5)
+    weight = np.random.default_rng(seed).uniform(0.1, 2, rows)
+
+    def loss(slope):
+        logs = Temperature(float(slope)).log_probabilities(decision)
+        return -weight @ logs[np.arange(rows), index]
+
+    found = fit_calibrator("temperature", decision, index, weight)
+    best = loss(found.slope)
+    labels = decision[:, 0] > 0 if classes == 2 else decision.argmax(axis=1)
+    if np.all(labels == index):  # no row is wrong: the loss has no minimum, and half a row's is left
+        left = best == pytest.approx(min(1, weight.mean()) / 2, rel=1e-6)
+        values = np.concatenate([-decision, decision], axis=1) if classes == 2 else decision
+        sizes = np.abs(values - values[np.arange(rows), index][:, None]).max(axis=1)
+        # One row that is barely right would ask for more: the typical row is certain by then.
+        assert left or found.slope * np.median(sizes) == pytest.approx(-np.log(np.finfo(float).eps))
+        return
+    searched = minimize_scalar(lambda log: loss(np.exp(log)), bounds=(-15, 10), method="bounded")
+    # Decision values that mislead have their minimum at 0 or below: nearly equal probabilities stay.
+    assert best <= searched.fun * (1 + 1e-6) or found.slope < 1e-3
+
+
+def test_several_models_at_once_are_each_by_itself():
+    for classes in (2, 3):
+        decisions = np.stack([drawn(80, classes, 1, noise)[0] for noise in (0.0, 0.3, 1.0, 30.0)])
+        index = drawn(80, classes, 1)[1]
+        for name in NAMES:
+            together = fit_calibrators(name, decisions, index)
+            for decision, found in zip(decisions, together):
+                alone = fit_calibrator(name, decision, index).probabilities(decision)
+                assert_allclose(found.probabilities(decision), alone, atol=1e-9)
+
+
+def test_where_no_row_is_wrong_the_slope_stays_finite():
+    x = np.where(np.arange(99) % 2, 1.0, -1.0)[:, None]
+    index = np.arange(99) % 2
+    found = fit_calibrator("temperature", x, index).probabilities(x)
+    wrong = found[np.arange(99), 1 - index]
+    assert_allclose(wrong, 0.5 / 99, rtol=0.01)
+    twice = fit_calibrator("temperature", x, index, np.full(99, 2.0))
+    repeated = fit_calibrator("temperature", np.repeat(x, 2, 0), np.repeat(index, 2))
+    assert twice.slope == pytest.approx(repeated.slope)
+    small = fit_calibrator("temperature", x, index, np.full(99, 1e-9))
+    assert_allclose(small.probabilities(x), found)
+    tiny = np.where(np.arange(99) == 0, 1e-14, 1.0)[:, None] * x
+    assert fit_calibrator("temperature", tiny, index).slope < 40
+
+
+def test_useless_decision_values():
+    decision, index = drawn(200, 2)
+    misled = fit_calibrator("temperature", -decision, index)
+    assert_allclose(misled.probabilities(decision), 0.5, atol=1e-3)
+    assert misled.slope > 0  # the order of the classes stays
+    assert fit_calibrator("temperature", 0 * decision, index).slope < 1e-3
+    # A temperature alone knows nothing of how frequent classes are; the others do.
+    index, constant = np.array([0] * 90 + [1] * 10), np.full((100, 1), 0.3)
+    assert_allclose(
+        fit_calibrator("temperature", constant, index).probabilities(constant), 0.5, atol=1e-3
+    )
+    assert_allclose(
+        fit_calibrator("sigmoid", constant, index).probabilities(constant)[:, 1], 0.1, atol=0.02
+    )
+    assert_allclose(fit_calibrator("isotonic", constant, index).probabilities(constant)[:, 1], 0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_classes_that_no_row_has(name):
+    decision, index = drawn(100, 4)
+    index[index == 2] = 1
+    values = fit_calibrator(name, decision, index).probabilities(decision)
+    assert np.isfinite(values).all()
+    only = fit_calibrator(name, decision[:1, :1], np.array([1])).probabilities(np.array([[0.0], [5.0]]))
+    assert np.isfinite(only).all()
+
+
+def test_no_class_likelier_than_another_where_all_are_impossible():
+    step = np.array([0.0, 1.0])
+    found = Isotonic((step,) * 3, (step,) * 3)
+    assert_allclose(found.probabilities(np.full((1, 3), -1.0)), 1 / 3)
+
+
+def test_what_is_refused():
+    decision, index = drawn(20, 3)
+    for name in ("platt", None, ["sigmoid"], 3):
+        with pytest.raises(ValueError, match="calibration"):
+            fit_calibrator(name, decision, index)
+    with pytest.raises(ValueError, match="none negative"):
+        fit_calibrator("sigmoid", decision, index, -np.ones(20))
+    with pytest.raises(ValueError, match="at least one row with weight"):
+        fit_calibrator("sigmoid", decision, index, np.zeros(20))
+    with pytest.raises(ValueError, match="finite decision values"):
+        fit_calibrator("sigmoid", decision * np.nan, index)
+    with pytest.raises(ValueError, match="2 columns of decision values"):
+        fit_calibrator("sigmoid", decision[:, :2], index % 2)
+    with pytest.raises(ValueError, match="do not go with the classes"):
+        fit_calibrator("sigmoid", decision, index + 1)
+    with pytest.raises(ValueError, match="whole numbers"):
+        fit_calibrator("sigmoid", decision, index[:-1])
+
+
+@pytest.mark.parametrize("slope", [0.0, -1.0, np.inf, np.nan, "1", None, 1])
+def test_temperatures_that_make_no_sense(slope):
+    with pytest.raises(ValueError, match="slope must be"):
+        Temperature(slope)
+
+
+def test_sigmoids_and_staircases_that_make_no_sense():
+    one, two, up = np.ones(1), np.ones(2), np.array([0.0, 0.5])
+    for arrays in [(1.0, one), (one, two), (two, two), (one * np.nan, one), (one.astype(int), one)]:
+        with pytest.raises(ValueError, match="slope and intercept"):
+            Sigmoid(*arrays)
+    wrong = [
+        ([up], (up,)), ((), ()), ((up, up), (up, up)), ((up[::-1],), (up,)), ((up,), (up[::-1],)),
+        ((up,), (2 + up,)), ((up,), (one,)), ((up * np.nan,), (up,)), ((np.empty(0),), (np.empty(0),)),
+    ]  # fmt: skip
+    for arrays in wrong:
+        with pytest.raises(ValueError, match="must"):
+            Isotonic(*arrays)

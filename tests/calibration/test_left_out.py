@@ -1,0 +1,113 @@
+"""Rows left out alone, for calibration: what literal refits without them predict."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
+from onefold.kernels import RBF
+from onefold.linalg import inverse_column_squares, to_numpy
+
+RNG = np.random.default_rng(0)
+N = 60
+
+
+def problem(X, targets=2, weight=None, *, intercept=True):
+    Y = np.sign(RNG.normal(size=(len(X), targets)))
+    return Problem(X, Y, None if weight is None else np.sqrt(weight), intercept)
+
+
+def refitted(approximation, kernel, whole, row, mu):
+    """The row's prediction by a model without it."""
+    part = whole.rows(np.delete(np.arange(whole.n), row))
+    model = approximation.start(part, [kernel], Workload()).model(kernel)
+    return to_numpy(model.expansion(mu).predict(whole.X[row : row + 1]))[0]
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1.0])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weight", [None, "even", "uneven", "one"])
+def test_the_exact_machine(weight, intercept, mu):
+    v = {
+        None: None,
+        "even": RNG.uniform(0.5, 2, N),
+        "uneven": 10.0 ** RNG.uniform(-4, 2, N),
+        "one": np.where(np.arange(N) == 7, 1e8, 1.0),  # beside which nothing can be told of the rest
+    }[weight]
+    whole = problem(RNG.normal(size=(N, 3)), weight=v, intercept=intercept)
+    kernel, some = RBF(0.3), np.array([0, 7, 8, 30, 59])
+    model = Exact().start(whole, [kernel], Workload()).model(kernel)
+    model.expansion(mu)
+    rows, values = model.left_out(some, mu)
+    assert rows.tolist() == some.tolist()
+    expected = [refitted(Exact(), kernel, whole, row, mu) for row in some]
+    assert_allclose(values, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_ridge_below_rounding_and_copies_of_rows():
+    X = np.repeat(RNG.normal(size=(15, 2)), 4, axis=0)
+    whole, kernel = problem(X), RBF(0.01)
+    for mu in (1e-18, 1e-9, 1e-2):
+        model = Exact().start(whole, [kernel], Workload()).model(kernel)
+        model.expansion(mu)
+        _, values = model.left_out(np.arange(N), mu)
+        known = np.isfinite(values).all(axis=1)  # rows that a tiny ridge saturates have none
+        if mu == 1e-2:
+            expected = [refitted(Exact(), kernel, whole, row, mu) for row in range(N)]
+            assert_allclose(values, expected, atol=1e-7)
+        assert np.all(np.abs(values[known]) < 1e6)
+
+
+@pytest.mark.parametrize("n", [1, 5, 700])
+def test_columns_of_the_inverse(n):
+    factor = np.tril(RNG.normal(size=(n, n))) / np.sqrt(n) + 2 * np.eye(n)
+    columns = np.unique(RNG.integers(0, n, 300))
+    given = np.asfortranarray(factor + np.triu(np.full((n, n), np.nan), 1))  # above it is anything
+    expected = np.sum(np.linalg.inv(factor)[:, columns] ** 2, axis=0)
+    assert_allclose(inverse_column_squares(given, columns), expected, rtol=1e-9)
+
+
+def test_the_exact_machine_in_torch():
+    torch = pytest.importorskip("torch")
+    X, some = RNG.normal(size=(N, 3)), np.array([2, 40])
+    whole, kernel = problem(X), RBF(0.3)
+    there = Problem(torch.asarray(X), torch.asarray(whole.Y), None, True)
+    plain, moved = (Exact().start(p, [kernel], Workload()).model(kernel) for p in (whole, there))
+    assert_allclose(to_numpy(moved.left_out(some, 0.1)[1]), plain.left_out(some, 0.1)[1], rtol=1e-8)
+
+
+def test_a_circulant_matrix_that_one_row_less_makes_indefinite():
+    whole, kernel = problem(SERIES), RBF(1.0)
+    model = Circulant().start(whole, [kernel], Workload()).model(kernel)
+    assert np.isnan(model.left_out(np.array([1, 2]), 0.1)[1]).all()
+
+
+SERIES = np.linspace(0, 5, N)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("approximation", "X"),
+    [
+        (Nystroem(20), RNG.normal(size=(N, 2))),
+        (Nystroem(RNG.normal(size=(12, 2))), RNG.normal(size=(N, 2))),
+        (Toeplitz(), SERIES),
+        (Circulant(validate="matrix", negative="clip"), SERIES),
+        (Circulant(negative="clip"), SERIES),
+        (Grid(), SERIES),
+        (Nystroem(20, predict="rows"), RNG.normal(size=(N, 2))),
+    ],
+    ids=["nystroem", "given", "toeplitz", "circulant", "circulant by kernel", "grid", "rows"],
+)
+def test_other_machines_agree_with_their_own_held_out_rows(approximation, X):
+    whole, kernel, some = problem(X), RBF(1.0), np.array([3, 10, 33, 58])
+    model = approximation.start(whole, [kernel], Workload()).model(kernel)
+    rows, values = model.left_out(some, 0.1)
+    assert set(some) <= set(rows.tolist())
+    alone = not isinstance(approximation, Grid) and getattr(approximation, "predict", "") != "rows"
+    for row, found in zip(rows, values):
+        if row in some:
+            part = np.array([row]) if alone else np.arange(row % 5, N, 5)
+            expected = to_numpy(model.heldout([part], [0.1])[0])[0][np.flatnonzero(part == row)[0]]
+            assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
