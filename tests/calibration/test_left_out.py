@@ -15,7 +15,7 @@ N = 60
 
 
 def problem(X, targets=2, weight=None, *, intercept=True):
-    Y = np.sign(RNG.normal(size=(len(X), targets)))
+    Y = np.sign(np.random.default_rng(1).normal(size=(len(X), targets)))
     return Problem(X, Y, None if weight is None else np.sqrt(weight), intercept)
 
 
@@ -106,8 +106,14 @@ def test_other_machines_agree_with_their_own_held_out_rows(approximation, X):
     rows, values = model.left_out(some, 0.1)
     assert set(some) <= set(rows.tolist())
     alone = not isinstance(approximation, Grid) and getattr(approximation, "predict", "") != "rows"
-    for row, found in zip(rows, values):
-        if row in some:
-            part = np.array([row]) if alone else np.arange(row % 5, N, 5)
-            expected = to_numpy(model.heldout([part], [0.1])[0])[0][np.flatnonzero(part == row)[0]]
-            assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    # Together, as they are asked for: the digits of a basis model's folds depend on how many there are.
+    fifths = [np.arange(k, N, 5) for k in np.unique(some % 5)]
+    parts = [np.array([row]) for row in some] if alone else fifths
+    known = {
+        row: value
+        for part, found in zip(parts, model.heldout(parts, [0.1]))
+        for row, value in zip(part.tolist(), to_numpy(found)[0])
+    }
+    for row, found in zip(rows.tolist(), values):
+        if row in known:
+            assert_allclose(found, known[row], rtol=1e-6, atol=1e-9)
