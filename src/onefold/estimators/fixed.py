@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Workload, resolve_approximation
-from onefold.estimators.base import KernelClassifier, KernelRegressor
+from onefold.approximations import Model, Run, Workload, resolve_approximation
+from onefold.estimators.base import KernelClassifier
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
+from onefold.estimators.interval_parameters import GivenRegressor
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
@@ -23,7 +24,7 @@ from onefold.estimators.validation import (
     check_kernel_matrix,
     check_rows,
 )
-from onefold.kernels import resolve_gamma, resolve_kernel
+from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.rows import opened
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
@@ -92,20 +93,29 @@ class _Given(Streaming):
         fits = 1 if track is None else self.max_rounds + 1
         with self._threads(problem):
             run = approximation.start(problem, [kernel], Workload(fits, np.unique(alpha).size))
+            self._check_given(run)
             rounds: dict[str, Any] = {}
             if track is not None:
                 kernel, rounds = learn(track, run, alpha, self.max_rounds, seed or 0)
                 run = run.restarted(kernel)
-            expansion, report = run.final(kernel, alpha)
+            model = run.final_model(kernel, alpha)
+            expansion, report = run.final(kernel, alpha, model)
             report |= run.diagnose(kernel) | rounds
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
         self.metric_ = metric_of(kernel)
         self.feature_importances_ = None
-        if track is not None:
-            with self._threads(problem):
+        with self._threads(problem):
+            self._after_fit(run, model, kernel, alpha, _num_samples(X))
+            if track is not None:
                 self.feature_importances_ = shares_of(self.expansion_, problem, seed)
         return self
+
+    def _check_given(self, run: Run) -> None:
+        """Raise before a fit for what could not be made of it."""
+
+    def _after_fit(self, run: Run, model: Model, kernel: Kernel, alpha: Any, rows: int) -> None:
+        """What else is made of the model of a table of so many rows."""
 
     def as_chooser(self, X: Any) -> Chosen:
         """An estimator that chooses from a grid around what is given, for the trust check.
@@ -229,7 +239,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
         self.class_weight = class_weight
 
 
-class LSSVR(StreamingRegressor, KernelRegressor, _Given):
+class LSSVR(GivenRegressor, StreamingRegressor, _Given):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.
@@ -240,15 +250,20 @@ class LSSVR(StreamingRegressor, KernelRegressor, _Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
+    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+        How `predict_interval` makes bounds, as in :class:`LSSVRCV`; from five folds of consecutive rows
+        in closed form, or from single rows.
 
     Attributes
     ----------
     expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
+    conformity_scores_, intervals_, fold_models_, spread_models_
+        As in :class:`LSSVRCV`.
     """
 
 
-class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
+class KernelRidge(GivenRegressor, StreamingRegressor, _Given):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
     scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.
@@ -259,11 +274,15 @@ class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
+    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+        As in :class:`LSSVR`.
 
     Attributes
     ----------
     expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
+    conformity_scores_, intervals_, fold_models_, spread_models_
+        As in :class:`LSSVRCV`.
     """
 
     _fit_intercept = False

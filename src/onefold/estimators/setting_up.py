@@ -97,6 +97,7 @@ def set_up(
     grid, wanted = (kernels, names, alphas), (estimator.select, bool(estimator.blend))
     setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, *wanted)
     method.check(setup)
+    estimator._check_setup(setup)
     return setup
 
 

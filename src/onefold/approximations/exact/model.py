@@ -17,7 +17,7 @@ from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import SmoothingModel
 from onefold.approximations.exact.matrix import check_matrix, recentred, rounding_of
 from onefold.approximations.problem import Problem
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import (
@@ -139,17 +139,20 @@ class ExactModel(SmoothingModel):
 
     def _trained_without(self, rows: Any, alphas: Any) -> Array:
         """The rows predicted by models that are fitted without them, one factorisation for each μ."""
-        problem, kernel = self.problem, self._kernel
-        rest = np.delete(np.arange(problem.n), rows)
-        precomputed = isinstance(kernel, Precomputed)
-        part, asked = problem.rows(rest, precomputed=precomputed), take_rows(problem.X, rows)
-        if precomputed:
+        problem, values = self.problem, np.asarray(alphas, dtype=np.float64).reshape(-1)
+        rest, part, model = self._refitted_without(rows, values.size)
+        asked = take_rows(problem.X, rows)
+        if isinstance(self._kernel, Precomputed):
             asked = take_rows(asked.T, rest).T
-        part = replace(part, offset=None).about_its_mean()
-        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        model = ExactModel(kernel, part, n_alphas=values.size, need="coefficients")
         models = [part.restore(model.expansion(mu)) for mu in values]
         return namespace(problem.Y).stack([f.predict(asked) for f in models])
+
+    def _refitted_without(self, rows: Any, n_alphas: int) -> tuple[Any, Problem, ExactModel]:
+        """The other rows' numbers, their problem about its own mean, and its model."""
+        rest = np.delete(np.arange(self.problem.n), rows)
+        part = self.problem.rows(rest, precomputed=isinstance(self._kernel, Precomputed))
+        part = replace(part, offset=None).about_its_mean()
+        return rest, part, ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
 
     def _heldout_by_duals(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
@@ -177,6 +180,39 @@ class ExactModel(SmoothingModel):
                 f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
             found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+        r"""α = R_b Ŷ / μ and b = (sᵀŶ − (Ks)ᵀα) / sᵀs of every part; see `heldout_solutions`.
+
+        O(n²) per part and target beyond the blocks of R. Where rounding would decide, refitted.
+        """
+        problem, ridges = self.problem, target_ridges(alpha, self.problem.Y.shape[1])
+        literal = bool(self.smoother.below_rounding(ridges.distinct).any())
+        Y, count, t = problem.scaled_targets(), len(parts), problem.Y.shape[1]
+        xp = namespace(Y)
+        coef, intercept = xp.zeros_like(Y[:, None, :] * ones(count, Y)[None, :, None]), None
+        levels = xp.zeros_like(coef[0, ...])
+        if not literal:
+            duals, found = self.smoother.heldout_solutions(Y, parts, ridges.distinct)
+            coef = xp.permute_dims(ridges.own(duals), (1, 0, 2))
+            intercept = None if found is None else ridges.own(found)
+        flat = xp.reshape(coef, (problem.n, count * t))
+        if intercept is not None:
+            levels = intercept - xp.reshape(self._mean_row @ flat, (count, t))
+        if problem.root_weight is not None:
+            flat = problem.root_weight[:, None] * flat
+        for number, rows in enumerate(parts):
+            if literal or self._outweighs(rows):
+                rest, part, model = self._refitted_without(rows, ridges.distinct.size)
+                alone = part.restore(model.expansion(ridges.each))
+                own = np.zeros((problem.n, t))
+                own[rest] = to_numpy(alone.coef)
+                flat[:, number * t : (number + 1) * t] = like(own, flat)
+                levels[number, ...] = alone.intercept
+        centres = None if isinstance(self._kernel, Precomputed) else problem.X
+        return FoldModels.of(
+            Expansion(self._kernel, centres, flat, xp.reshape(levels, (count * t,))), count
+        )
 
     def kernel_matrix(self) -> Array:
         """K without weights, made again: the factorisation took its place."""
