@@ -132,7 +132,7 @@ def conform(method: str, held: HeldOut, kernel: Kernel, seed: int) -> Conformed 
     count = 1 if held.models is None else held.models.count
     report |= {"folds": count, "predictions": _BY_FINAL if held.models is None else _BY_FOLDS}
     values = None if spread is None else spread.values
-    intervals = ConformalIntervals(method, residuals, fold, count, values)
+    intervals = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
     scores = _scores(held.problem.n, rows, residuals)
     return Conformed(intervals, held.models, None if spread is None else spread.models, scores, report)
 

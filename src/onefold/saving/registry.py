@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from onefold.approximations import registered
 from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
+from onefold.saving.intervals import INTERVALS
 from onefold.saving.rules import State
 from onefold.saving.transformers import TRANSFORMERS
 
@@ -26,6 +27,7 @@ _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.search": dict.fromkeys(("FullGrid", "Gradient", "Halving"), State()),  # as do theirs
     "onefold.expansions": EXPANSIONS,
+    "onefold.calibration": {"ConformalIntervals": INTERVALS},
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,
 }
