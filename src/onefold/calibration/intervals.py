@@ -136,5 +136,5 @@ class ConformalIntervals:
         farthest = min(min(share, 1.0 - share) for share in shares)
         warn_user(
             f"{self.n_residuals} held-out residuals are too few for such bounds, which are infinite; "
-            f"use {int(np.ceil(1.0 / farthest)) - 1} rows or more, or a smaller coverage."
+            f"use {int(np.ceil(1.0 / farthest - 1e-9)) - 1} rows or more, or a smaller coverage."
         )
