@@ -157,7 +157,7 @@ class DenseSmoother(Smoother):
             duals = operator.apply(filled)
             if border is not None and self.border is not None:
                 duals = border.vectors(duals[None, ...], filled)[0, :, :]
-                level = (self.border @ filled) / float(self.border @ self.border)
+                level = (self.border @ filled) / (self.border @ self.border)
                 levels.append(xp.reshape(level, (sets.count, Y.shape[1])))
             duals /= float(alpha)
             pieces.append(sets.zeroed(duals))
