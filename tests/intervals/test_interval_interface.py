@@ -215,6 +215,17 @@ def test_splits_that_cannot_teach_the_spread_say_so():
     assert series.intervals_.method == "normalised"
 
 
+def test_many_folds_need_no_models_of_their_own(monkeypatch):
+    monkeypatch.setattr("onefold.estimators.intervals._LARGEST_MODELS", 10**4)
+    rows = np.vstack([X, X + 0.1])
+    model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
+    assert model.fold_models_ is None
+    assert "final model itself" in model.approximation_["intervals"]["predictions"]
+    assert model.intervals_.n_residuals == 120
+    assert np.isfinite(model.predict_interval(NEW)).all()
+    assert LSSVRCV(cv=60, gammas=[0.3], alphas=[0.1]).fit(X, y).fold_models_.count == 60
+
+
 def test_threads_change_nothing():
     cv = KFold(5, shuffle=True, random_state=0)
     one = LSSVRCV(n_jobs=1, cv=cv, **GRID).fit(X, y)

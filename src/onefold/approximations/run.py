@@ -146,16 +146,16 @@ class Run:
         cheap.
         """
         ridges = self.problem.ridge(alpha)
-        found = model.fold_models(parts, ridges)
-        if found is None and self.approximation.fold_models == "refitted":
-            try:
+        try:
+            found = model.fold_models(parts, ridges)
+            if found is None and self.approximation.fold_models == "refitted":
                 with (
                     warnings.catch_warnings()
                 ):  # what there is to warn of, the model of all rows has said
                     warnings.simplefilter("ignore")
                     found = FoldModels.each([self._without(rows, kernel, ridges) for rows in parts])
-            except UnsolvableError:  # some fold's matrix, unlike that of all rows
-                return None
+        except UnsolvableError:  # some fold's matrix, unlike that of all rows
+            return None
         return None if found is None or not found.finite else found.plus(self.problem.offset)
 
     def _without(self, rows: Any, kernel: Kernel, ridges: Any) -> Expansion:

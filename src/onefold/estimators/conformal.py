@@ -82,11 +82,13 @@ def parts_for(method: str, searched: Outcome) -> list[Any]:
     return list(splits.left_out)
 
 
-def heldout_of(method: str, searched: Outcome, final: Final, parts: Sequence[Any]) -> HeldOut | None:
+def heldout_of(
+    method: str, searched: Outcome, final: Final, parts: Sequence[Any] | None
+) -> HeldOut | None:
     """What the final models of a search say of rows that they have not seen; None for nothing."""
     problem, splits, folds = searched.scoring.problem, searched.scoring.splits, final.folds
     models = None if folds is None else folds.models
-    if models is None:
+    if models is None or parts is None:
         if final.heldout is None:
             return None
         tested = np.flatnonzero(np.isfinite(final.heldout).all(axis=1))

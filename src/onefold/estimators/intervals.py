@@ -37,6 +37,8 @@ from onefold.rows import is_dask
 from onefold.search import Outcome
 from onefold.search.setup import Setup
 
+_MANY_FOLDS = 64
+_LARGEST_MODELS = 2**24  # coefficients of many folds that are kept unasked; beyond, f itself serves
 _JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
 
 
@@ -170,14 +172,16 @@ class IntervalRegressor(KernelRegressor):
 
     def _parts(self, searched: Outcome) -> Sequence[Any] | None:
         """The rows that fold models are made without; None for no intervals."""
-        if self.intervals is None or searched.scoring.problem.n < 2:
+        if self.intervals is None:
             return None
-        return parts_for(self.intervals, searched)
+        parts, (n, _, t) = parts_for(self.intervals, searched), searched.scoring.problem.shape
+        many = len(parts) > _MANY_FOLDS and len(parts) * n * t > _LARGEST_MODELS
+        return None if many and self.intervals != "jackknife+" else parts
 
     def _after_search(self, searched: Outcome, final: Final, setup: Setup, parts: Any) -> None:
         """Intervals from the held-out predictions of what was chosen."""
         found = None
-        if self.intervals is not None and parts is not None:
+        if self.intervals is not None:
             held = heldout_of(self.intervals, searched, final, parts)
             if held is not None:
                 found = conform(self.intervals, held, searched.found.chosen.kernel, setup.seed or 0)

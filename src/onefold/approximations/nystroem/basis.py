@@ -67,8 +67,10 @@ class BasisModel(Model):
             self.report_error(mu, intercept)
         return Expansion(self.design.kernel, self.design.landmarks, beta, intercept)
 
-    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
         """The coefficients of the landmarks without each part, from what a search has collected."""
+        if not self.trains_without(parts):
+            return None
         ridges = target_ridges(alpha, self.problem.Y.shape[1])
         found = self.solve_without(parts, ridges.distinct)
         xp = namespace(found[0][0])
@@ -80,6 +82,10 @@ class BasisModel(Model):
     @abstractmethod
     def solve(self, alphas: Any) -> Solution:
         """The model of all rows."""
+
+    @abstractmethod
+    def trains_without(self, parts: Sequence[Any]) -> bool:
+        """Whether the sets are few enough for a model without each."""
 
     @abstractmethod
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:

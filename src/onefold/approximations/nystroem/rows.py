@@ -83,8 +83,10 @@ class RowsModel(Model):
         X = problem.X
         return Expansion(model.design.kernel, X, like(coef, X), like(intercept, X))
 
-    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
         """Coefficients of all rows without each part, 0 for its own."""
+        if not self._landmarks.trains_without(parts):
+            return None
         problem, model = self.problem, self._landmarks
         n, t, X = problem.n, int(problem.Y.shape[1]), problem.X
         ridges = target_ridges(alpha, t)
