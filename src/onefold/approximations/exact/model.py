@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
+from onefold.approximations.alphas import TargetRidges, target_ridges
 from onefold.approximations.base import SmoothingModel
 from onefold.approximations.exact.matrix import check_matrix, recentred, rounding_of
 from onefold.approximations.problem import Problem
@@ -31,6 +31,7 @@ from onefold.linalg import (
     ones,
     take_rows,
     to_numpy,
+    zeros,
 )
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.left_out import LeftOut
@@ -182,37 +183,40 @@ class ExactModel(SmoothingModel):
         return found
 
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
-        r"""α = R_b Ŷ / μ and b = (sᵀŶ − (Ks)ᵀα) / sᵀs of every part; see `heldout_solutions`.
-
-        O(n²) per part and target beyond the blocks of R. Where rounding would decide, refitted.
-        """
-        problem, ridges = self.problem, target_ridges(alpha, self.problem.Y.shape[1])
+        r"""Every part's model in closed form, or fitted again where rounding would decide."""
+        problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
+        ridges = target_ridges(alpha, t)
         literal = bool(self.smoother.below_rounding(ridges.distinct).any())
-        Y, count, t = problem.scaled_targets(), len(parts), problem.Y.shape[1]
-        xp = namespace(Y)
-        coef, intercept = xp.zeros_like(Y[:, None, :] * ones(count, Y)[None, :, None]), None
-        levels = xp.zeros_like(coef[0, ...])
-        if not literal:
-            duals, found = self.smoother.heldout_solutions(Y, parts, ridges.distinct)
-            coef = xp.permute_dims(ridges.own(duals), (1, 0, 2))
-            intercept = None if found is None else ridges.own(found)
-        flat = xp.reshape(coef, (problem.n, count * t))
-        if intercept is not None:
-            levels = intercept - xp.reshape(self._mean_row @ flat, (count, t))
-        if problem.root_weight is not None:
-            flat = problem.root_weight[:, None] * flat
+        if literal:
+            coef, level = zeros((problem.n, count * t), problem.Y), zeros((count * t,), problem.Y)
+        else:
+            coef, level = self._folds_in_closed_form(parts, ridges)
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
                 rest, part, model = self._refitted_without(rows, ridges.distinct.size)
                 alone = part.restore(model.expansion(ridges.each))
-                own = np.zeros((problem.n, t))
+                own, columns = np.zeros((problem.n, t)), slice(number * t, (number + 1) * t)
                 own[rest] = to_numpy(alone.coef)
-                flat[:, number * t : (number + 1) * t] = like(own, flat)
-                levels[number, ...] = alone.intercept
+                coef[:, columns] = like(own, coef)
+                level[columns] = alone.intercept
         centres = None if isinstance(self._kernel, Precomputed) else problem.X
-        return FoldModels.of(
-            Expansion(self._kernel, centres, flat, xp.reshape(levels, (count * t,))), count
-        )
+        return FoldModels.of(Expansion(self._kernel, centres, coef, level), count)
+
+    def _folds_in_closed_form(self, parts: Sequence[Any], ridges: TargetRidges) -> tuple[Array, Array]:
+        r"""α = R_b Ŷ / μ, (n, parts · targets), and b = (sᵀŶ − (Ks)ᵀα) / sᵀs; see `heldout_solutions`.
+
+        O(n²) per part and target beyond the blocks of R.
+        """
+        problem, Y = self.problem, self.problem.scaled_targets()
+        xp, width = namespace(Y), len(parts) * int(Y.shape[1])
+        duals, found = self.smoother.heldout_solutions(Y, parts, ridges.distinct)
+        coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
+        level = zeros((width,), Y)
+        if found is not None:
+            level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
+        if problem.root_weight is not None:
+            coef = problem.root_weight[:, None] * coef
+        return coef, level
 
     def kernel_matrix(self) -> Array:
         """K without weights, made again: the factorisation took its place."""
