@@ -87,7 +87,7 @@ class IntervalRegressor(KernelRegressor):
         asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
         if not asked:
             raise ValueError("quantiles is empty; give numbers between 0 and 1.")
-        names = [f"{q:g}" for q in asked]
+        names = [str(q) for q in asked]
         if is_dask(X):
             return self._lazily("predict_quantiles", X, names, quantiles=asked)
         intervals = self._fitted_intervals()
