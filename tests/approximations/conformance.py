@@ -142,11 +142,12 @@ class Conformance:
         found = LSSVRCV(gammas=[0.3, 1.0], alphas=ALPHAS, approximation=self.approximation(), cv=3).fit(
             X, y
         )
-        assert {"selected_with", "fitted_with"} == set(found.approximation_)
+        assert {"selected_with", "fitted_with", "intervals"} == set(found.approximation_)
         found.save(tmp_path / "model.onefold")
         loaded = load(tmp_path / "model.onefold")
         assert loaded.approximation == found.approximation
         np.testing.assert_array_equal(loaded.predict(X), found.predict(X))
+        np.testing.assert_array_equal(loaded.predict_interval(X, 0.7), found.predict_interval(X, 0.7))
 
     def test_the_same_seed_gives_the_same_numbers(self) -> None:
         X, y = self.rows(), self.targets()[:, 0]

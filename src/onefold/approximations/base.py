@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from onefold.approximations.registry import registered
 from onefold.approximations.run import Run
 from onefold.approximations.true_kernel import true_kernel
 from onefold.approximations.workload import Workload
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
 from onefold.linalg import Array, free_memory_beside
 from onefold.machine.memory import require_memory, require_of
@@ -99,6 +99,13 @@ class Model(ABC):
     def expansion(self, alpha: Any) -> Expansion:
         """The model at one μ, or at one μ per target."""
 
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
+        """The models trained without each set of rows, to predict new ones with.
+
+        None where they are not to be had but by fitting again.
+        """
+        return None
+
 
 class SmoothingModel(Model):
     """A model with a handle on R(μ): the criteria of the whole smoother are open to it."""
@@ -120,6 +127,9 @@ class Approximation(ABC):
     supports_weights: ClassVar[bool] = True
     learns_metrics: ClassVar[bool] = True
     """Whether its models are of the rows themselves, in any metric: not of their order or of a grid."""
+    fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
+    """Where the models without each fold, which predict new rows, come from: a closed form, or fits that
+    are cheap enough; None where they are not to be had."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"

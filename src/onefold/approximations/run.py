@@ -7,6 +7,7 @@ expansion, report = run.final(kernel, alpha)        # the true kernel, or the sa
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onefold.approximations.workload import Workload
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
+from onefold.smoothers.base import UnsolvableError
 
 if TYPE_CHECKING:
     from onefold.approximations.base import Approximation, Model
@@ -123,19 +125,44 @@ class Run:
         `model` is this run's own of the same kernel where a search has kept it; it is used where the
         final model is of the same approximation.
         """
-        if self.refit is not None or model is None:
-            model = self.final_model(kernel, alpha)
-        return self.finished(model, alpha)
-
-    def final_model(self, kernel: Kernel, alpha: Any) -> Model:
-        """The model that `final` takes its expansion from."""
-        run = self if self.refit is None else self.refit
-        load = self.load.of_final_fit(np.unique(alpha).size)
-        return replace(run, load=load).model(kernel)
+        return self.finished(self.final_model(kernel, alpha, model), alpha)
 
     def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
         """The expansion of a final model in the user's units, and what fitted it."""
         return self.problem.restore(model.expansion(self.problem.ridge(alpha))), model.report
+
+    def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
+        """The model behind `final`."""
+        if self.refit is None and model is not None:
+            return model
+        run = self if self.refit is None else self.refit
+        load = self.load.of_final_fit(np.unique(self.problem.ridge(alpha)).size)
+        return replace(run, load=load).model(kernel)
+
+    def fold_models(
+        self, model: Model, kernel: Kernel, alpha: Any, parts: Sequence[Any]
+    ) -> FoldModels | None:
+        """The models of the user's targets without each set of rows; None where they are too dear.
+
+        `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is
+        cheap.
+        """
+        ridges = self.problem.ridge(alpha)
+        try:
+            found = model.fold_models(parts, ridges)
+            if found is None and self.approximation.fold_models == "refitted":
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the model of all rows has said it
+                    found = FoldModels.each([self._without(rows, kernel, ridges) for rows in parts])
+        except UnsolvableError:  # some fold's matrix, unlike that of all rows
+            return None
+        return None if found is None or not found.finite else found.plus(self.problem.offset)
+
+    def _without(self, rows: Any, kernel: Kernel, ridges: Any) -> Expansion:
+        """The expansion of all other rows, in the problem's units."""
+        part = self.problem.rows(np.delete(np.arange(self.problem.n), rows))
+        part = replace(part, offset=None).about_its_mean()
+        return part.restore(self.on(part).model(kernel).expansion(ridges))
 
     def diagnose(self, kernel: Kernel) -> dict[str, Any]:
         """What is worth knowing of the chosen kernel's model, and too dear for every candidate."""

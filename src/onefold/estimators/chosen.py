@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from sklearn.utils import get_tags
@@ -44,6 +45,7 @@ _FREE = {
     "class_weight",  # the weights are
     "refit",
     "select",
+    "intervals",  # come from what was chosen
     "check",
     "time_budget",
     "checkpoint",
@@ -209,7 +211,8 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
 
     def _finish(self, searched: Outcome, setup: Setup) -> None:
         """Fit what was chosen on all rows, and record everything."""
-        final = finish(searched, setup, blend=self.blend)
+        parts = self._parts(searched)
+        final = finish(searched, setup, blend=self.blend, parts=parts)
         self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
         self._record(searched.found, final)
         self.metric_history_ = searched.history
@@ -219,6 +222,17 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
         self._calibrate_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
+        self._after_search(searched, final, setup, parts)
+
+    def _check_setup(self, setup: Setup) -> None:
+        """Raise before a search for what could not be made of it."""
+
+    def _parts(self, searched: Outcome) -> Sequence[Any] | None:
+        """The rows that models are also to be fitted without, in turn; None for no such models."""
+        return None
+
+    def _after_search(self, searched: Outcome, final: Final, setup: Setup, parts: Any) -> None:
+        """What else follows from the held-out predictions of what was chosen."""
 
     def as_chooser(self, X: ArrayLike) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""

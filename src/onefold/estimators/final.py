@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import Problem
+from onefold.estimators.fold_models import Folds, folds_of, folds_of_blend
 from onefold.estimators.weightless import heldout_of_weightless
 from onefold.expansions import Blend
 from onefold.heldout import Splits
@@ -15,6 +17,7 @@ from onefold.kernels import Kernel
 from onefold.learned_metrics import importances
 from onefold.linalg import like, to_numpy
 from onefold.search import BlendResult, Leader, Ledger, Outcome, blend_leaders
+from onefold.search.blend import Crossfit
 from onefold.search.setup import Setup
 
 
@@ -37,6 +40,10 @@ class Final:
     score : float or None
         Held-out score of a blend.
     blended : bool
+    folds : Folds or None
+        The models without each part, where they were asked for.
+    crossfit : Crossfit or None
+        What a blend's held-out predictions were made with.
     """
 
     expansion: Any
@@ -47,6 +54,8 @@ class Final:
     heldout: Any
     score: float | None
     blended: bool
+    folds: Folds | None = None
+    crossfit: Crossfit | None = None
 
     def members(self, ledger: Ledger) -> list[dict[str, Any]] | None:
         """What a blend consists of, the heaviest first; None for a single model."""
@@ -86,28 +95,38 @@ def shares_of(expansion: Any, problem: Problem, seed: int | None) -> Any:
     return importances(expansion, problem.X, weight, seed or 0)
 
 
-def finish(searched: Outcome, setup: Setup, *, blend: bool) -> Final:
-    """Fit what the search chose on all rows."""
+def finish(searched: Outcome, setup: Setup, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
+    """Fit what the search chose on all rows, and without each of the `parts` if there are any."""
     found, targets = searched.found, setup.problem.Y.shape[1]
     if not blend:
-        expansion, report = _fitted(found.leader, found.ledger)
+        expansion, report, folds = _fitted(found.leader, found.ledger, parts)
         one, none = np.ones(1), np.zeros(targets)
-        return Final(expansion, report, [found.leader], one, none, found.heldout, None, False)
-    mixed: BlendResult = blend_leaders(found.leaders, found.leader, searched.scoring)
-    fitted = [_fitted(member, found.ledger) for member in mixed.members]
-    expansions, reports = [one for one, _ in fitted], [report for _, report in fitted]
-    beside = expansions[0].intercept
-    whole = Blend(tuple(expansions), np.asarray(mixed.weights), like(mixed.intercept, beside))
-    report = {"name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": reports}
-    return Final(
-        whole, report, mixed.members, mixed.weights, mixed.intercept, mixed.heldout, mixed.score, True
+        return Final(expansion, report, [found.leader], one, none, found.heldout, None, False, folds)
+    blended: BlendResult = blend_leaders(found.leaders, found.leader, searched.scoring)
+    fitted = [_fitted(member, found.ledger, parts) for member in blended.members]
+    expansions, reports = [one for one, *_ in fitted], [report for _, report, _ in fitted]
+    whole = Blend(
+        tuple(expansions),
+        np.asarray(blended.weights),
+        like(blended.intercept, expansions[0].intercept),
     )
+    report = {"name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": reports}
+    folds, crossfit = fitted[0][2], blended.crossfit
+    if parts is not None and crossfit is not None:
+        known = {id(member): own for member, (*_, own) in zip(blended.members, fitted) if own}
+        folds = folds_of_blend(crossfit, known, found.ledger, parts)
+    made = blended.members, blended.weights, blended.intercept, blended.heldout, blended.score
+    return Final(whole, report, *made, True, folds, crossfit)
 
 
-def _fitted(leader: Leader, ledger: Ledger) -> tuple[Any, dict[str, Any]]:
-    """The expansion of a cell on all rows, in the user's units, and what fitted it."""
-    run = leader.candidate.run
+def _fitted(
+    leader: Leader, ledger: Ledger, parts: Sequence[Any] | None
+) -> tuple[Any, dict[str, Any], Folds | None]:
+    """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
+    run, alpha = leader.candidate.run, float(ledger.alphas[leader.ridge])
     if leader.expansion is not None:
-        return run.problem.restore(leader.expansion), ledger.report(leader.index)
-    alpha = float(ledger.alphas[leader.ridge])
-    return run.final(leader.candidate.kernel, alpha, leader.model)
+        folds = None if parts is None else folds_of(leader, ledger, parts)
+        return run.problem.restore(leader.expansion), ledger.report(leader.index), folds
+    model = run.final_model(leader.candidate.kernel, alpha, leader.model)
+    expansion = run.problem.restore(model.expansion(run.problem.ridge(alpha)))
+    return expansion, model.report, None if parts is None else folds_of(leader, ledger, parts, model)

@@ -2,138 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from sklearn.utils import get_tags
-from sklearn.utils.validation import _num_samples
-
-from onefold.approximations import Approximation, Workload, resolve_approximation
-from onefold.estimators.base import KernelClassifier, KernelRegressor
-from onefold.estimators.chosen import Chosen
-from onefold.estimators.final import metric_of, shares_of
-from onefold.estimators.following import follow
-from onefold.estimators.given_metric import learn, refuse_choices, track_of
-from onefold.estimators.lazy import refuse_approximation
-from onefold.estimators.random import seed_of
+from onefold.approximations import Approximation
+from onefold.estimators.base import KernelClassifier
+from onefold.estimators.given import Given
+from onefold.estimators.interval_parameters import GivenRegressor
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.estimators.streaming import Streaming, StreamingClassifier, StreamingRegressor
-from onefold.estimators.validation import (
-    check_alpha_count,
-    check_alphas,
-    check_kernel_matrix,
-    check_rows,
-)
-from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.rows import opened
+from onefold.estimators.streaming import StreamingClassifier, StreamingRegressor
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
-_AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
-
-class _Given(Streaming):
-    """Fit with the kernel and ridge as they stand."""
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: MaybeArray = 1.0,
-        alpha: ArrayLike = 1.0,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "exact",
-        metric: str | None = None,
-        max_rounds: int = 3,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.alpha = alpha
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.metric = metric
-        self.max_rounds = max_rounds
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
-        """Solve the least-squares problem.
-
-        O(n³/3) time and one n × n array with the exact kernel matrix; with a metric that time for every
-        round, and once more.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
-        y : array (n,) or, for regression, (n, targets)
-        sample_weight : array (n,), optional
-            v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
-        """
-        refuse_choices(self, _chooser_of(type(self)).__name__)
-        self._forget_batches()
-        alpha = check_alphas(self.alpha, "alpha")
-        approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
-        if seed is not None:
-            approximation = approximation.seeded(seed)
-        refuse_approximation(self, X, approximation)
-        y, sample_weight = self._in_memory(y, sample_weight)
-        X = opened(X, self.client)
-        problem, task = self._problem(X, y, sample_weight)
-        gamma = resolve_gamma(self.gamma, problem.X)
-        kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
-        check_kernel_matrix(kernel, problem.X)
-        check_alpha_count(alpha, problem.Y.shape[1], get_tags(self).estimator_type)
-        track = track_of(self, kernel, approximation, problem)
-        fits = 1 if track is None else self.max_rounds + 1
-        with self._threads(problem):
-            run = approximation.start(problem, [kernel], Workload(fits, np.unique(alpha).size))
-            rounds: dict[str, Any] = {}
-            if track is not None:
-                kernel, rounds = learn(track, run, alpha, self.max_rounds, seed or 0)
-                run = run.restarted(kernel)
-            model = run.final_model(kernel, alpha)
-            expansion, report = run.finished(model, alpha)
-            report |= run.diagnose(kernel) | rounds
-            report |= self._calibrate_alone(run, lambda: model, task, alpha, seed or 0)
-        self.expansion_ = self._finished(expansion, problem, _num_samples(X))
-        self.approximation_ = report
-        self.metric_ = metric_of(kernel)
-        self.feature_importances_ = None
-        if track is not None:
-            with self._threads(problem):
-                self.feature_importances_ = shares_of(self.expansion_, problem, seed)
-        follow(self, X)
-        return self
-
-    def as_chooser(self, X: ArrayLike) -> Chosen:
-        """An estimator that chooses from a grid around what is given, for the trust check.
-
-        It looks at the approximation with the kernel as it is given: rounds that a subsample suggests
-        would not be those of all rows.
-        """
-        kind = _CHOOSERS.get(type(self))
-        if kind is None:
-            known = ", ".join(c.__name__ for c in (*_CHOOSERS, *_CHOOSERS.values()))
-            raise ValueError(f"the trust check does not know {type(self).__name__}; use one of {known}.")
-        given = self.get_params(deep=False)
-        gamma, alpha = given.pop("gamma"), given.pop("alpha")
-        del given["metric"], given["max_rounds"]
-        if gamma is None or isinstance(gamma, str):
-            gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
-        kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
-        gammas = list(_AROUND) if kernel.has_width else None
-        alphas = np.unique(np.outer(alpha, _AROUND))
-        return kind(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
-
-
-class LSSVC(StreamingClassifier, KernelClassifier, _Given):
+class LSSVC(StreamingClassifier, KernelClassifier, Given):
     r"""Least-squares support vector classifier.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)² with targets ±1, one-vs-rest for several classes
@@ -209,6 +89,8 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
     True
     """
 
+    _chooser = LSSVCCV
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -245,7 +127,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, _Given):
         self.calibration = calibration
 
 
-class LSSVR(StreamingRegressor, KernelRegressor, _Given):
+class LSSVR(GivenRegressor, StreamingRegressor, Given):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.
@@ -256,15 +138,22 @@ class LSSVR(StreamingRegressor, KernelRegressor, _Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
+    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+        How `predict_interval` makes bounds, as in :class:`LSSVRCV`; from five folds of consecutive rows
+        in closed form, or from single rows.
 
     Attributes
     ----------
     expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
+    conformity_scores_, intervals_, fold_models_, spread_models_
+        As in :class:`LSSVRCV`.
     """
 
+    _chooser = LSSVRCV
 
-class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
+
+class KernelRidge(GivenRegressor, StreamingRegressor, Given):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
     scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.
@@ -275,19 +164,16 @@ class KernelRidge(StreamingRegressor, KernelRegressor, _Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
+    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+        As in :class:`LSSVR`.
 
     Attributes
     ----------
     expansion_, approximation_, metric_, feature_importances_
         As in :class:`LSSVC`.
+    conformity_scores_, intervals_, fold_models_, spread_models_
+        As in :class:`LSSVRCV`.
     """
 
     _fit_intercept = False
-
-
-_CHOOSERS: dict[type, type[Chosen]] = {LSSVC: LSSVCCV, LSSVR: LSSVRCV, KernelRidge: KernelRidgeCV}
-
-
-def _chooser_of(kind: type) -> type[Chosen]:
-    """The estimator that chooses what this one, or what it is derived from, is given."""
-    return next(_CHOOSERS[known] for known in kind.__mro__ if known in _CHOOSERS)
+    _chooser = KernelRidgeCV

@@ -6,8 +6,9 @@ import os
 from typing import Any
 
 from onefold.approximations import Approximation
-from onefold.estimators.base import KernelClassifier, KernelRegressor
+from onefold.estimators.base import KernelClassifier
 from onefold.estimators.chosen import Chosen
+from onefold.estimators.interval_parameters import ChosenRegressor
 from onefold.search import Callback
 from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
 
@@ -223,7 +224,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         self.calibration = calibration
 
 
-class LSSVRCV(KernelRegressor, Chosen):
+class LSSVRCV(ChosenRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
     Parameters
@@ -236,6 +237,11 @@ class LSSVRCV(KernelRegressor, Chosen):
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
         scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
         lists, those of :class:`LSSVCCV`.
+    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default="cv+"
+        How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: with the
+        models without each fold, without each row (the exact machine alone, n² memory), without the
+        first fold, or without each fold and with residuals in units of their local size, which a second
+        machine learns. A search that holds out no folds takes five of consecutive rows.
 
     Attributes
     ----------
@@ -245,6 +251,12 @@ class LSSVRCV(KernelRegressor, Chosen):
     heldout_prediction_ : array (n,) or (n, targets)
         Predictions of the choice, or of the blend, each from a model that did not see its row; NaN as
         in :class:`LSSVCCV`.
+    conformity_scores_ : array (n,) or (n, targets), or None
+        |y − held-out prediction| behind the intervals, the mean over the splits that test a row; NaN
+        where none does. None without intervals.
+    intervals_, fold_models_, spread_models_ : object or None
+        What makes the bounds, the models without each fold, and those of the residuals' size.
+        ``approximation_["intervals"]`` says what was done.
     expansion_, approximation_
         As in :class:`LSSVR`.
     """
@@ -252,21 +264,21 @@ class LSSVRCV(KernelRegressor, Chosen):
     _default_criterion = "mse"
 
 
-class KernelRidgeCV(KernelRegressor, Chosen):
+class KernelRidgeCV(ChosenRegressor):
     r"""Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
 
     Parameters
     ----------
     kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
-    max_rounds, metric_rows, blend, check, time_budget, checkpoint, device, client, random_state, n_jobs,
-    verbose, callback
+    max_rounds, metric_rows, blend, intervals, check, time_budget, checkpoint, device, client,
+    random_state, n_jobs, verbose, callback
         As in :class:`LSSVRCV`.
 
     Attributes
     ----------
     gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
     metric_, feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_,
-    expansion_, approximation_
+    conformity_scores_, intervals_, fold_models_, spread_models_, expansion_, approximation_
         As in :class:`LSSVRCV`.
     """
 

@@ -50,11 +50,8 @@ def set_up(
 
     `decided` is what "auto" has chosen for this search before, and why.
     """
-    classifier = get_tags(estimator).estimator_type == "classifier"
     alphas = ridge_grid(estimator)
-    calibration = getattr(estimator, "calibration", None)
-    named = resolve_criteria(estimator._criterion_name, classifier=classifier, calibration=calibration)
-    first, *others = named.items()
+    first, *others = _criteria(estimator)
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     method = resolve_method(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))
@@ -99,7 +96,16 @@ def set_up(
     grid, wanted = (kernels, names, alphas), (estimator.select, bool(estimator.blend))
     setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, *wanted)
     method.check(setup)
+    estimator._check_setup(setup)
     return setup
+
+
+def _criteria(estimator: Any) -> list[tuple[str, Criterion]]:
+    """What the estimator's scores are, by name; the first decides."""
+    classifier = get_tags(estimator).estimator_type == "classifier"
+    calibration = getattr(estimator, "calibration", None)
+    name = estimator._criterion_name
+    return list(resolve_criteria(name, classifier=classifier, calibration=calibration).items())
 
 
 def _approximation(

@@ -2,8 +2,17 @@
 
 from onefold.expansions.base import FittedFunction
 from onefold.expansions.blend import Blend
+from onefold.expansions.folds import FoldModels, mixed
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion
 from onefold.expansions.outer_gradients import outer_gradients
 
-__all__ = ["Blend", "Expansion", "FittedFunction", "GridExpansion", "outer_gradients"]
+__all__ = [
+    "Blend",
+    "Expansion",
+    "FittedFunction",
+    "FoldModels",
+    "GridExpansion",
+    "mixed",
+    "outer_gradients",
+]

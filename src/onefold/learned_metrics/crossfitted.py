@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Problem, Run, Workload
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
 from onefold.linalg import Array, namespace, take_rows
 from onefold.machine.threads import check_stop
@@ -86,6 +86,18 @@ class CrossFitted(Model):
             for place, number in enumerate(np.flatnonzero(usable).tolist()):
                 values[number, ...] = predicted[:, place, :]
         return values
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
+        """One more fit without each part, at one μ; None where a fit is long, as for its final model."""
+        if not self._run.approximation.selects:
+            return None
+        fitted = []
+        for rows, kernel in zip(parts, self._kernels):
+            check_stop()
+            part = without(self._run.problem, rows)
+            model = model_of(self._run, part, kernel, np.unique(alpha).size)
+            fitted.append(part.restore(model.expansion(alpha)))
+        return FoldModels.each(fitted)
 
     def expansion(self, alpha: Any) -> Expansion:
         raise ValueError("a cross-fitted model only predicts held-out rows; the final one is the run's.")

@@ -10,7 +10,9 @@ import numpy as np
 
 from onefold.approximations import resolve_approximation
 from onefold.estimators.validation import check_alphas
+from onefold.expansions import FoldModels
 from onefold.kernels.base import check_width
+from onefold.saving import intervals
 from onefold.saving.choices import FITTED, PARAMETERS, one_kernel, some_kernels
 from onefold.saving.expansions import blend_fields, build_blend, check_expansion
 from onefold.saving.rules import (
@@ -34,6 +36,7 @@ _MOST_JOBS = 4096
 EXPANSIONS = {
     **dict.fromkeys(("Expansion", "GridExpansion"), State(whole=check_expansion)),
     "Blend": State(whole=check_expansion, layout=Layout(blend_fields, build_blend)),
+    "FoldModels": intervals.FOLD_MODELS,
 }
 
 
@@ -88,6 +91,7 @@ _PARAMETERS: dict[str, Rule] = {
     "client": lambda v, e: v is None or hasattr(v, "compute"),
     "random_state": maybe(either(of_type(np.random.RandomState, np.random.Generator), whole_number())),
     "prune": _check_settings,
+    **intervals.PARAMETERS,
 }
 
 
@@ -163,7 +167,7 @@ def _check_path(value: Any, estimator: Any) -> bool:
 
 
 _FITTED: dict[str, Rule] = {  # in this order: later rules rely on earlier ones
-    "expansion_": lambda v, e: type(v).__name__ in EXPANSIONS,
+    "expansion_": lambda v, e: type(v).__name__ in EXPANSIONS and type(v) is not FoldModels,
     "n_features_in_": _check_feature_count,
     "feature_names_in_": is_names,
     "classes_": _check_classes,
@@ -182,6 +186,7 @@ _FITTED: dict[str, Rule] = {  # in this order: later rules rely on earlier ones
     "robust_weights_": lambda v, e: _scores(v, e) and bool(np.isfinite(v).all()),
     "robust_rounds_": whole_number(),
     **FITTED,
+    **intervals.FITTED,
 }
 
 

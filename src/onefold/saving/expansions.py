@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,9 @@ def check_expansion(expansion: Any) -> None:
         raise BadContent("its expansion gives infinite or undefined values")
 
 
-def blend_fields(blend: Blend) -> dict[str, Any]:
-    """What is written of a blend: centres that its members share only once."""
-    own = [member.centres for member in blend.members if isinstance(member, Expansion)]
+def shared_members(expansions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The centres of several expansions, each once, and the expansions without them."""
+    own = [member.centres for member in expansions if isinstance(member, Expansion)]
     centres = list({id(rows): rows for rows in own}.values())
     numbers = {id(rows): i for i, rows in enumerate(centres)}
     members = [
@@ -60,24 +61,34 @@ def blend_fields(blend: Blend) -> dict[str, Any]:
         }
         if isinstance(member, Expansion)
         else member
-        for member in blend.members
+        for member in expansions
     ]
-    given = {"weights": blend.weights, "intercept": blend.intercept}
-    return {"centres": centres, "members": members, **given}
+    return centres, members
 
 
-def build_blend(centres: list[Any], members: list[Any], weights: Any, intercept: Any) -> Blend:
-    """The blend behind `blend_fields`; what was shared is so again."""
+def build_members(centres: list[Any], members: list[Any]) -> list[Any]:
+    """The expansions behind `shared_members`; what was shared is so again."""
     used = {member["centres"] for member in members if type(member) is dict}
     if {type(number) for number in used} - {int} or used != set(range(len(centres))):
         raise BadContent("the members of its blend do not fit its centres")
-    built = [
+    return [
         Expansion(**{**member, "centres": centres[member["centres"]]})
         if type(member) is dict
         else member
         for member in members
     ]
-    return Blend(tuple(built), weights, intercept)
+
+
+def blend_fields(blend: Blend) -> dict[str, Any]:
+    """What is written of a blend: centres that its members share only once."""
+    centres, members = shared_members(blend.members)
+    given = {"weights": blend.weights, "intercept": blend.intercept}
+    return {"centres": centres, "members": members, **given}
+
+
+def build_blend(centres: list[Any], members: list[Any], weights: Any, intercept: Any) -> Blend:
+    """The blend behind `blend_fields`."""
+    return Blend(tuple(build_members(centres, members)), weights, intercept)
 
 
 def _check_numbers(value: Any, what: str) -> None:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from onefold.approximations import registered
 from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
+from onefold.saving.intervals import INTERVALS
 from onefold.saving.rules import State
 from onefold.saving.transformers import TRANSFORMERS
 
@@ -25,7 +26,10 @@ _KERNELS = (
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
     "onefold.search": dict.fromkeys(("FullGrid", "Gradient", "Halving"), State()),  # as do theirs
-    "onefold.calibration": dict.fromkeys(("Temperature", "Sigmoid", "Isotonic"), State()),
+    "onefold.calibration": {
+        **dict.fromkeys(("Temperature", "Sigmoid", "Isotonic"), State()),
+        "ConformalIntervals": INTERVALS,
+    },
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
     **TRANSFORMERS,

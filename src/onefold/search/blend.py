@@ -45,6 +45,8 @@ class BlendResult:
         Cross-fitted predictions, NaN for rows that were not tested.
     score : float
         The criterion's mean over the splits for them.
+    crossfit : Crossfit or None
+        What they were made with; None where that is the chosen one alone.
     """
 
     members: list[Leader]
@@ -52,6 +54,28 @@ class BlendResult:
     intercept: Any
     heldout: Any
     score: float
+    crossfit: Crossfit | None = None
+
+
+@dataclass(frozen=True)
+class Crossfit:
+    """The weights of every fold, from the rows of the others.
+
+    Attributes
+    ----------
+    leaders : sequence of Leader
+        All that were blended, also those that the members of the final blend lack.
+    folds : list of int arrays
+        The rows of each fold: those of a split, or some of those of the only one.
+    weights : array (folds, leaders)
+    intercepts : array (folds, targets)
+        In the user's units.
+    """
+
+    leaders: Sequence[Leader]
+    folds: list[Any]
+    weights: Any
+    intercepts: Any
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,7 @@ class _Predictions:
 
     heldout: Any
     of_splits: Any = None
+    crossfit: Crossfit | None = None
 
 
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
@@ -101,7 +126,8 @@ def _result(
     members: list[Leader], weights: Any, intercept: Any, predictions: _Predictions, scoring: Scoring
 ) -> BlendResult:
     score = float(_scores(predictions, scoring).mean())
-    return BlendResult(members, weights, intercept, predictions.heldout, score)
+    crossfit = predictions.crossfit
+    return BlendResult(members, weights, intercept, predictions.heldout, score, crossfit)
 
 
 def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
@@ -130,11 +156,12 @@ def _crossfitted(
 ) -> _Predictions:
     """Predictions of every tested row with weights from the rows of other folds."""
     total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
-    apart, of_splits = leaders[0].of_splits is not None, []
+    apart, of_splits, found = leaders[0].of_splits is not None, [], []
     for number, rows in enumerate(_folds(scoring)):
         rest = tested.copy()
         rest[rows] = False
         weights, intercept = _fit(H[:, rest], Y[rest], v[rest], scoring.problem.fit_intercept)
+        found.append((weights, intercept))
         own = np.unique(rows)
         total[own] += np.einsum("g,git->it", weights, H[:, own]) + intercept
         count[own] += 1
@@ -143,7 +170,8 @@ def _crossfitted(
             of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
     with np.errstate(invalid="ignore", divide="ignore"):
         heldout = np.where(tested[:, None], total / count, np.nan)
-    return _Predictions(heldout, of_splits if apart else None)
+    crossfit = Crossfit(leaders, _folds(scoring), *(np.stack(one) for one in zip(*found)))
+    return _Predictions(heldout, of_splits if apart else None, crossfit)
 
 
 def _folds(scoring: Scoring) -> list[Any]:

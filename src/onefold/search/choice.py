@@ -41,6 +41,8 @@ class Leader:
         The candidate's model, if it is one that a search keeps.
     expansion : Expansion or None
         The final one in the problem's units, where it came with the evaluation.
+    folds : FoldModels or None
+        The models without each part in the problem's units, where they came with it.
     """
 
     candidate: Candidate
@@ -50,6 +52,7 @@ class Leader:
     of_splits: Any = None
     model: Model | None = None
     expansion: Any = None
+    folds: Any = None
 
     def predicting(self, heldout: Any, of_splits: Any) -> Leader:
         """The same with held-out predictions."""

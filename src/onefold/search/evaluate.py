@@ -11,6 +11,7 @@ import numpy as np
 
 from onefold.approximations import Model
 from onefold.criteria import Answers, Scoring, answers_of
+from onefold.expansions import FoldModels
 from onefold.search.entry import Entry
 from onefold.smoothers.base import UnsolvableError
 
@@ -73,6 +74,8 @@ class Solved:
         The model's at its one ridge, in the problem's units, where it was asked for.
     others : dict from str to Asked
         Of the criteria that are recorded only.
+    folds : FoldModels or None
+        The models without each part, where the expansion was asked for and targets are numbers.
     """
 
     asked: Asked
@@ -82,6 +85,7 @@ class Solved:
     model: Model | None
     expansion: Any = None
     others: dict[str, Asked] = field(default_factory=dict)
+    folds: FoldModels | None = None
 
 
 def solve(
@@ -108,9 +112,13 @@ def solve(
         why = _NOT_FINITE
     # A model that is not kept holds the most memory of all: let it go before the next one starts.
     kept = model if model.keep else None
-    done = model.expansion(float(ridges[0])) if finish and len(ridges) == 1 == len(asked.asked) else None
+    done = folds = None
+    if finish and len(ridges) == 1 == len(asked.asked):
+        done = model.expansion(float(ridges[0]))
+        if scoring.splits is not None and scoring.task is not None and scoring.task.classes is None:
+            folds = model.fold_models(scoring.splits.left_out, float(ridges[0]))
     seconds, beside = time.perf_counter() - start, dict(zip(scoring.others, others))
-    return Solved(asked, why, seconds, model.report, kept, done, beside)
+    return Solved(asked, why, seconds, model.report, kept, done, beside, folds)
 
 
 def _ask(model: Model, scorings: Sequence[Scoring], ridges: Any) -> list[Asked]:

@@ -99,7 +99,7 @@ class _Leaders:
         heldout = evaluation.heldout(self._scoring, ridge)
         # A model is kept for the final fit; of several groups' models only one would be used.
         model = found.model if len(self._members()) == 1 else None
-        return Leader(candidate, index, ridge, *heldout, model, found.expansion)
+        return Leader(candidate, index, ridge, *heldout, model, found.expansion, found.folds)
 
     def _members(self) -> dict[tuple[Any, ...], list[int]]:
         """The numbers of each group's candidates."""
@@ -138,7 +138,7 @@ class _Leaders:
         evaluation = evaluate(found, self._scoring, proposal.ridges)
         heldout = evaluation.heldout(self._scoring, ridge)
         candidate = self.strategy.candidates[index]
-        return Leader(candidate, index, ridge, *heldout, found.model, found.expansion)
+        return Leader(candidate, index, ridge, *heldout, found.model, found.expansion, found.folds)
 
     def simplest(self, best: Leader) -> Leader:
         """Of a leader's group the cell of the largest ridge within one standard error of it."""

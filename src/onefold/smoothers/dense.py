@@ -157,18 +157,26 @@ class DenseSmoother(Smoother):
         R_b Ŷ / μ, where Ŷ is Y with the rows J replaced by their held-out predictions: it is 0 on J
         and elsewhere the solution of the problem without J. O(n²) per μ, part and target.
         """
-        pieces, sets = [], LeftOut(parts, Y)
-        blanked = sets.blanked(Y)
+        return self.heldout_solutions(Y, parts, alphas)[0]
+
+    def heldout_solutions(
+        self, Y: Array, parts: Sequence[Any], alphas: Any
+    ) -> tuple[Array, Array | None]:
+        r"""The same, and with a border sᵀŶ / sᵀs, shape (μ, parts, targets)."""
+        pieces, levels, sets = [], [], LeftOut(parts, Y)
+        xp, blanked = namespace(Y), sets.blanked(Y)
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         for alpha, operator in zip(values, self.operators(alphas)):
             found, border = self._heldout(operator, blanked, sets)
             filled = sets.replaced(blanked, found)
             duals = operator.apply(filled)
-            if border is not None:
+            if border is not None and self.border is not None:
                 duals = border.vectors(duals[None, ...], filled)[0, :, :]
+                level = (self.border @ filled) / (self.border @ self.border)
+                levels.append(xp.reshape(level, (sets.count, Y.shape[1])))
             duals /= float(alpha)
             pieces.append(sets.zeroed(duals))
-        return namespace(Y).stack(pieces)
+        return xp.stack(pieces), xp.stack(levels) if levels else None
 
     def matrix(self, Y: Array, alpha: float) -> tuple[Array, Array]:
         """R_b Y, and R_b itself (n, n), at one μ; O(n³)."""

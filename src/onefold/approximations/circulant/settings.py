@@ -83,6 +83,7 @@ class Circulant(Approximation):
     smooths = True
     supports_weights = False
     learns_metrics = False
+    fold_models = "refitted"
     seed_setting = "seed"
 
     def __post_init__(self) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
+from onefold.approximations.alphas import TargetRidges, target_ridges
 from onefold.approximations.base import SmoothingModel
 from onefold.approximations.exact.matrix import check_matrix, recentred, rounding_of
 from onefold.approximations.problem import Problem
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import (
@@ -31,6 +31,7 @@ from onefold.linalg import (
     ones,
     take_rows,
     to_numpy,
+    zeros,
 )
 from onefold.smoothers import CholeskySmoother, DenseSmoother, SpectralSmoother, choose_route
 from onefold.smoothers.left_out import LeftOut
@@ -152,17 +153,20 @@ class ExactModel(SmoothingModel):
 
     def _trained_without(self, rows: Any, alphas: Any) -> Array:
         """The rows predicted by models that are fitted without them, one factorisation for each μ."""
-        problem, kernel = self.problem, self._kernel
-        rest = np.delete(np.arange(problem.n), rows)
-        precomputed = isinstance(kernel, Precomputed)
-        part, asked = problem.rows(rest, precomputed=precomputed), take_rows(problem.X, rows)
-        if precomputed:
+        problem, values = self.problem, np.asarray(alphas, dtype=np.float64).reshape(-1)
+        rest, part, model = self._refitted_without(rows, values.size)
+        asked = take_rows(problem.X, rows)
+        if isinstance(self._kernel, Precomputed):
             asked = take_rows(asked.T, rest).T
-        part = replace(part, offset=None).about_its_mean()
-        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        model = ExactModel(kernel, part, n_alphas=values.size, need="coefficients")
         models = [part.restore(model.expansion(mu)) for mu in values]
         return namespace(problem.Y).stack([f.predict(asked) for f in models])
+
+    def _refitted_without(self, rows: Any, n_alphas: int) -> tuple[Any, Problem, ExactModel]:
+        """The other rows' numbers, their problem about its own mean, and its model."""
+        rest = np.delete(np.arange(self.problem.n), rows)
+        part = self.problem.rows(rest, precomputed=isinstance(self._kernel, Precomputed))
+        part = replace(part, offset=None).about_its_mean()
+        return rest, part, ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
 
     def _heldout_by_duals(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
@@ -190,6 +194,42 @@ class ExactModel(SmoothingModel):
                 f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
             found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+        r"""Every part's model in closed form, or fitted again where rounding would decide."""
+        problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
+        ridges = target_ridges(alpha, t)
+        literal = bool(self.smoother.below_rounding(ridges.distinct).any())
+        if literal:
+            coef, level = zeros((problem.n, count * t), problem.Y), zeros((count * t,), problem.Y)
+        else:
+            coef, level = self._folds_in_closed_form(parts, ridges)
+        for number, rows in enumerate(parts):
+            if literal or self._outweighs(rows):
+                rest, part, model = self._refitted_without(rows, ridges.distinct.size)
+                alone = part.restore(model.expansion(ridges.each))
+                own, columns = np.zeros((problem.n, t)), slice(number * t, (number + 1) * t)
+                own[rest] = to_numpy(alone.coef)
+                coef[:, columns] = like(own, coef)
+                level[columns] = alone.intercept
+        centres = None if isinstance(self._kernel, Precomputed) else problem.X
+        return FoldModels.of(Expansion(self._kernel, centres, coef, level), count)
+
+    def _folds_in_closed_form(self, parts: Sequence[Any], ridges: TargetRidges) -> tuple[Array, Array]:
+        r"""α = R_b Ŷ / μ, (n, parts · targets), and b = (sᵀŶ − (Ks)ᵀα) / sᵀs; see `heldout_solutions`.
+
+        O(n²) per part and target beyond the blocks of R.
+        """
+        problem, Y = self.problem, self.problem.scaled_targets()
+        xp, width = namespace(Y), len(parts) * int(Y.shape[1])
+        duals, found = self.smoother.heldout_solutions(Y, parts, ridges.distinct)
+        coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
+        level = zeros((width,), Y)
+        if found is not None:
+            level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
+        if problem.root_weight is not None:
+            coef = problem.root_weight[:, None] * coef
+        return coef, level
 
     def kernel_matrix(self) -> Array:
         """K without weights, made again: the factorisation took its place."""

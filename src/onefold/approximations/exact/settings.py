@@ -24,6 +24,7 @@ class Exact(Approximation):
     name = "exact"
     exact = True
     smooths = True
+    fold_models = "closed"
     remedy = 'use fewer rows, approximation="nystroem", or a machine with more memory'
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ExactModel:

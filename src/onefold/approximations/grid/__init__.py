@@ -43,6 +43,7 @@ class Grid(Approximation):
 
     name = "grid"
     learns_metrics = False
+    fold_models = "refitted"
 
     def __post_init__(self) -> None:
         if self.points is not None:

@@ -18,7 +18,7 @@ from onefold.approximations.base import Model
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error
 from onefold.approximations.nystroem.coordinates import Coordinates
 from onefold.approximations.problem import Problem
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
 from onefold.rows import Groups
@@ -67,9 +67,25 @@ class BasisModel(Model):
             self.report_error(mu, intercept)
         return Expansion(self.design.kernel, self.design.landmarks, beta, intercept)
 
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
+        """The coefficients of the landmarks without each part, from what a search has collected."""
+        if not self.trains_without(parts):
+            return None
+        ridges = target_ridges(alpha, self.problem.Y.shape[1])
+        found = self.solve_without(parts, ridges.distinct)
+        xp = namespace(found[0][0])
+        coef = [ridges.own(xp.permute_dims(beta, (1, 0, 2))) for beta, _ in found]
+        intercept = [ridges.own(b) for _, b in found]
+        together = xp.concat(coef, axis=1), xp.concat(intercept)
+        return FoldModels.of(Expansion(self.design.kernel, self.design.landmarks, *together), len(parts))
+
     @abstractmethod
     def solve(self, alphas: Any) -> Solution:
         """The model of all rows."""
+
+    @abstractmethod
+    def trains_without(self, parts: Sequence[Any]) -> bool:
+        """Whether the sets are few enough for a model without each."""
 
     @abstractmethod
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:

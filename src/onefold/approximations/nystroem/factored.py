@@ -178,6 +178,9 @@ class FactoredModel(BasisModel):
         with limit_blas(1):
             return self._solution(self._path(), alphas)
 
+    def trains_without(self, parts: Sequence[Any]) -> bool:
+        return self._worth_refits(self.source.grouped_by(parts), len(parts))
+
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
             groups = self.source.grouped_by(parts)

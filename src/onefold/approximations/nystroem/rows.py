@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Model
 from onefold.approximations.fifths import left_out_in_fifths
 from onefold.approximations.nystroem.basis import BasisModel
-from onefold.expansions import Expansion
+from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, like, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
@@ -85,3 +86,22 @@ class RowsModel(Model):
             model.report_error(mu, intercept)
         X = problem.X
         return Expansion(model.design.kernel, X, like(coef, X), like(intercept, X))
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
+        """Coefficients of all rows without each part, 0 for its own."""
+        if not self._landmarks.trains_without(parts):
+            return None
+        problem, model = self.problem, self._landmarks
+        n, t, X = problem.n, int(problem.Y.shape[1]), problem.X
+        ridges = target_ridges(alpha, t)
+        coef, intercepts = np.zeros((n, len(parts), t)), np.zeros((len(parts), t))
+        with limit_blas(1):
+            found = model.solve_without(parts, ridges.distinct)
+            for number, ((beta, intercept), rows) in enumerate(zip(found, parts)):
+                own = ridges.own(to_numpy(beta).transpose(1, 0, 2))
+                intercepts[number] = ridges.own(to_numpy(intercept))
+                rest, mu = np.delete(np.arange(n), rows), ridges.each[None, :]
+                dual = self._dual(own[:, None], intercepts[number][None], mu, rest)
+                coef[rest, number] = dual[:, 0]
+        arrays = (like(array, X) for array in (coef.reshape(n, -1), intercepts.reshape(-1)))
+        return FoldModels.of(Expansion(model.design.kernel, X, *arrays), len(parts))

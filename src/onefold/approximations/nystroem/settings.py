@@ -64,6 +64,7 @@ class Nystroem(Approximation):
     random_state: int = 0
 
     name = "nystroem"
+    fold_models = "closed"
     seed_setting = "random_state"
     remedy = "use fewer landmarks (n_components)"
 

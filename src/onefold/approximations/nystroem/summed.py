@@ -240,6 +240,9 @@ class SummedModel(BasisModel):
             theta, intercept = self._path().coefficients(alphas)
             return landmark_coefficients(self.design, self.coordinates.T, theta), intercept
 
+    def trains_without(self, parts: Sequence[Any]) -> bool:
+        return len(parts) <= _MANY_PARTS
+
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
             if self._route(parts) == "subtraction":

@@ -1,0 +1,247 @@
+"""Fold models against held-out predictions and against literal refits without the fold."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
+
+from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Circulant, Exact, Grid, Nystroem
+from onefold.heldout import GapKFold
+
+RNG = np.random.default_rng(3)
+N = 70
+X = RNG.standard_normal((N, 2))
+Y = np.stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 0] * X[:, 1] + 5.0], axis=1)
+Y += 0.2 * RNG.standard_normal(Y.shape)
+y = Y[:, 0]
+NEW = RNG.standard_normal((11, 2))
+GRID = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.1]}
+GROUPS = np.arange(N) % 9
+SPLITTERS = {
+    "five": 5,
+    "shuffled": KFold(4, shuffle=True, random_state=0),
+    "repeated": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+    "series": TimeSeriesSplit(4),
+    "windows": ShuffleSplit(3, test_size=0.2, random_state=1),
+    "gap": GapKFold(4, gap=3),
+    "groups": GroupKFold(3),
+}
+
+
+def fitted(cls, y, splitter="five", **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        groups = GROUPS if splitter == "groups" else None
+        weight = settings.pop("sample_weight", None)
+        rows = settings.pop("rows", X)
+        model = cls(cv=SPLITTERS[splitter], **{**GRID, **settings})
+        return model.fit(rows, y, sample_weight=weight, groups=groups)
+
+
+def splits_of(splitter):
+    cv = SPLITTERS[splitter]
+    cv = KFold(cv) if isinstance(cv, int) else cv
+    return list(cv.split(X, y, GROUPS if splitter == "groups" else None))
+
+
+def heldout_by_folds(model, splitter, rows=X):
+    """Predictions of every row, the mean over the splits that test it, by the fold models."""
+    every = model.fold_models_.predict(rows)
+    total, count = np.zeros((N, every.shape[2])), np.zeros((N, 1))
+    for number, (_, test) in enumerate(splits_of(splitter)):
+        total[test] += every[test, number]
+        count[test] += 1
+    with np.errstate(invalid="ignore"):
+        return (total / count).reshape(np.shape(model.heldout_prediction_))
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("cls", [LSSVRCV, KernelRidgeCV])
+def test_they_predict_what_the_search_held_out(cls, splitter):
+    for approximation in (Exact(), Nystroem(15)):
+        for targets in (y, Y):
+            model = fitted(cls, targets, splitter, approximation=approximation, refit="same")
+            found = heldout_by_folds(model, splitter)
+            np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-8)
+            count = sum(len(test) for _, test in splits_of(splitter))
+            assert model.intervals_.n_residuals == count
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_they_are_the_models_of_literal_refits(splitter, weighted):
+    weight = np.exp(RNG.standard_normal(N)) if weighted else None
+    for cls, one in ((LSSVRCV, LSSVR), (KernelRidgeCV, KernelRidge)):
+        model = fitted(cls, Y, splitter, approximation="exact", sample_weight=weight)
+        found = model.fold_models_.predict(NEW)
+        for number, (train, _) in enumerate(splits_of(splitter)):
+            again = one(gamma=model.gamma_, alpha=model.alpha_)
+            again.fit(X[train], Y[train], None if weight is None else weight[train])
+            np.testing.assert_allclose(found[:, number], again.predict(NEW), rtol=0, atol=1e-8)
+
+
+def test_of_a_basis_model_they_share_the_landmarks_of_all_rows():
+    model = fitted(LSSVRCV, y, approximation=Nystroem(X[:12]), refit="same")
+    found = model.fold_models_.predict(NEW)
+    for number, (train, _) in enumerate(splits_of("five")):
+        again = LSSVR(gamma=model.gamma_, alpha=model.alpha_, approximation=Nystroem(X[:12]))
+        again.fit(X[train], y[train])
+        np.testing.assert_allclose(found[:, number, 0], again.predict(NEW), rtol=0, atol=1e-8)
+
+
+def test_with_large_tables_of_a_basis_model_too():
+    """Sums in place of factors: the landmarks' Gram matrices of the groups are subtracted."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((30_000, 5))
+    target = np.sin(rows[:, 0]) + 0.1 * rng.standard_normal(30_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LSSVRCV(gammas=[0.3], alphas=[0.1, 1.0], approximation=Nystroem(400), refit="same")
+        model.fit(rows, target)
+    every = model.fold_models_.predict(rows[::50])
+    fold = np.repeat(np.arange(5), 6000)[::50]
+    found = every[np.arange(len(every)), fold, 0]
+    np.testing.assert_allclose(found, model.heldout_prediction_[::50], rtol=0, atol=1e-8)
+    assert model.fold_models_.terms[0].n_centres <= 400
+
+
+def test_rows_predict_with_the_true_kernel():
+    model = fitted(LSSVRCV, Y, approximation=Nystroem(12, predict="rows"), refit="same")
+    found = heldout_by_folds(model, "five")
+    np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-8)
+
+
+def test_a_refit_with_the_true_kernel_has_folds_of_its_own():
+    model = fitted(LSSVRCV, y, approximation=Nystroem(8), refit="exact")
+    found = model.fold_models_.predict(X)
+    for number, (train, test) in enumerate(splits_of("five")):
+        again = LSSVR(gamma=model.gamma_, alpha=model.alpha_).fit(X[train], y[train])
+        np.testing.assert_allclose(found[:, number, 0], again.predict(X), rtol=0, atol=1e-8)
+        residual = np.abs(y[test] - again.predict(X[test]))
+        np.testing.assert_allclose(model.conformity_scores_[test], residual, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("approximation", [Grid(), Circulant(negative="clip")])
+def test_structured_matrices_are_fitted_again(approximation):
+    model = fitted(LSSVRCV, y, approximation=approximation, refit="same")
+    every = model.fold_models_.predict(X)
+    for number, (train, test) in enumerate(splits_of("five")):
+        residual = np.abs(y[test] - every[test, number, 0])
+        np.testing.assert_allclose(model.conformity_scores_[test], residual, rtol=0, atol=1e-10)
+        if isinstance(approximation, Grid):
+            again = LSSVR(gamma=model.gamma_, alpha=model.alpha_, approximation=approximation)
+            again.fit(X[train], y[train])
+            np.testing.assert_allclose(every[:, number, 0], again.predict(X), rtol=0, atol=1e-8)
+
+
+def test_a_uniform_series_has_f_itself_and_says_so():
+    t = np.linspace(0, 10, 80)[:, None]
+    series = np.sin(t[:, 0]) + 0.1 * RNG.standard_normal(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LSSVRCV(gammas=[1.0], alphas=[0.1], approximation="toeplitz").fit(t, series)
+    assert model.fold_models_ is None
+    assert "final model itself" in model.approximation_["intervals"]["predictions"]
+    scores = np.abs(series - model.heldout_prediction_)
+    np.testing.assert_allclose(model.conformity_scores_, scores, rtol=0, atol=1e-12)
+    new = np.array([[0.33], [4.1]])
+    width = np.sort(scores)[int(np.ceil(0.8 * 81)) - 1]
+    expected = model.predict(new)[:, None] + [-width, width]
+    np.testing.assert_allclose(model.predict_interval(new, 0.8), expected, rtol=0, atol=1e-12)
+
+
+def test_tiny_ridges_and_outweighed_rests_are_refitted():
+    model = fitted(LSSVRCV, y, approximation="exact", gammas=[0.5], alphas=[1e-14])
+    assert "below_rounding" in model.approximation_["fitted_with"]
+    found = heldout_by_folds(model, "five")
+    scale = np.abs(model.heldout_prediction_).max()
+    np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-6 * scale)
+    weight = np.ones(N)
+    weight[:14] = 1e9
+    model = fitted(LSSVRCV, y, approximation="exact", sample_weight=weight)
+    again = LSSVR(gamma=model.gamma_, alpha=model.alpha_).fit(X[14:], y[14:])
+    found = model.fold_models_.predict(NEW)[:, 0, 0]
+    np.testing.assert_allclose(found, again.predict(NEW), rtol=0, atol=1e-8)
+
+
+def test_rows_of_weight_0_have_no_residual():
+    weight = np.ones(N)
+    weight[[3, 20, 69]] = 0
+    for kernel, rows, new in (("rbf", X, NEW), ("precomputed", X @ X.T, NEW @ X.T)):
+        options = {"gammas": None} if kernel == "precomputed" else {}
+        model = fitted(LSSVRCV, y, kernel=kernel, sample_weight=weight, rows=rows, **options)
+        assert np.isnan(model.conformity_scores_[[3, 20, 69]]).all()
+        assert model.intervals_.n_residuals == N - 3
+        kept = np.flatnonzero(weight)
+        scores = np.abs(y - model.heldout_prediction_)
+        np.testing.assert_allclose(model.conformity_scores_[kept], scores[kept], rtol=0, atol=1e-12)
+        again = heldout_by_folds(model, "five", rows)
+        np.testing.assert_allclose(again[kept], model.heldout_prediction_[kept], rtol=0, atol=1e-8)
+        assert model.predict_interval(new).shape == (11, 2)
+
+
+def test_sparse_rows_single_precision_and_far_targets():
+    dense = fitted(LSSVRCV, y)
+    thin = fitted(LSSVRCV, y, rows=sparse.csr_matrix(X))
+    expected = dense.predict_interval(NEW)
+    np.testing.assert_allclose(thin.predict_interval(sparse.csr_matrix(NEW)), expected, atol=1e-8)
+    single = fitted(LSSVRCV, y, rows=X.astype(np.float32))
+    np.testing.assert_allclose(single.predict_interval(NEW.astype(np.float32)), expected, atol=1e-3)
+    for scale, shift in ((1e12, 0.0), (1e-12, 0.0), (1.0, 1e9)):
+        moved = fitted(LSSVRCV, scale * y + shift)
+        back = (moved.predict_interval(NEW) - shift) / scale
+        np.testing.assert_allclose(back, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("splitter", ["five", "repeated", "series"])
+def test_blends_of_families_and_metrics(splitter):
+    for settings in (
+        {"kernel": ["rbf", "matern12"]},
+        {"kernel": "auto", "metric": "auto", "max_rounds": 2},
+    ):
+        model = fitted(
+            LSSVRCV, Y, splitter, blend=True, gammas=[0.3, 1.0, 3.0], alphas=[1e-3, 0.1], **settings
+        )
+        found = heldout_by_folds(model, splitter)
+        np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-8)
+
+
+def test_folds_set_aside_before_a_metric_was_learned():
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((330, 3))
+    target = np.sin(2 * rows[:, 0]) + 0.1 * rng.standard_normal(330)
+    for blend in (False, True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LSSVRCV(
+                ["rbf", "matern12"],
+                gammas=[0.3, 1.0],
+                alphas=[1e-3, 0.1],
+                metric="diagonal",
+                metric_rows=150,
+                max_rounds=2,
+                blend=blend,
+                cv=KFold(5, shuffle=True, random_state=0),
+            ).fit(rows, target)
+        tested = np.isfinite(model.heldout_prediction_)
+        assert (
+            tested.sum() == model.intervals_.n_residuals == np.isfinite(model.conformity_scores_).sum()
+        )
+        scores = np.abs(target - model.heldout_prediction_)
+        np.testing.assert_allclose(model.conformity_scores_, scores, rtol=0, atol=1e-12)
+        # The places of the residuals are those of the rows in the order of the search.
+        every = model.fold_models_.predict(rows[tested])
+        nearest = np.abs(every[:, :, 0] - model.heldout_prediction_[tested, None]).min(axis=1)
+        assert nearest.max() < 1e-8
+        assert np.isfinite(model.predict_interval(rows[:5], 0.8)).all()

@@ -1,0 +1,185 @@
+"""Bounds and quantiles against the definition, from fold models refitted by hand."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold
+
+from onefold import LSSVR, LSSVRCV, KernelRidge
+from onefold.calibration import ConformalIntervals
+
+RNG = np.random.default_rng(8)
+N = 60
+X = RNG.standard_normal((N, 2))
+Y = np.stack([np.sin(2 * X[:, 0]), X[:, 0] * X[:, 1]], axis=1) + 0.2 * RNG.standard_normal((N, 2))
+y = Y[:, 0]
+NEW = RNG.standard_normal((13, 2))
+
+
+def literal(splits, target, new, coverage, gamma, alpha, cls=LSSVR, weight=None):
+    """CV+ as it is written, with every model refitted; also the signed elements."""
+    down, up, signed = [], [], []
+    for train, test in splits:
+        w = None if weight is None else weight[train]
+        model = cls(gamma=gamma, alpha=alpha).fit(X[train], target[train], w)
+        residual = target[test] - model.predict(X[test])
+        f = model.predict(new)[:, None]
+        down.append(f - np.abs(residual))
+        up.append(f + np.abs(residual))
+        signed.append(f + residual)
+    down, up, signed = (np.sort(np.hstack(one), axis=1) for one in (down, up, signed))
+    count, a = down.shape[1], 1 - coverage
+    lower = down[:, int(np.floor(a * (count + 1) + 1e-9)) - 1]
+    upper = up[:, int(np.ceil(coverage * (count + 1) - 1e-9)) - 1]
+    return np.stack([lower, upper], axis=1), signed
+
+
+def single_rows(n):
+    return [(np.delete(np.arange(n), i), np.array([i])) for i in range(n)]
+
+
+@pytest.mark.parametrize("cls", [LSSVR, KernelRidge])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_given_hyper_parameters(cls, weighted):
+    weight = np.exp(0.5 * RNG.standard_normal(N)) if weighted else None
+    folds = list(KFold(5).split(X))
+    for method, splits in (("cv+", folds), ("split", folds[:1]), ("jackknife+", single_rows(N))):
+        model = cls(gamma=0.5, alpha=0.1, intervals=method).fit(X, y, weight)
+        for coverage in (0.5, 0.8, 0.9):
+            expected, signed = literal(splits, y, NEW, coverage, 0.5, 0.1, cls, weight)
+            found = model.predict_interval(NEW, coverage)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+        count = signed.shape[1]
+        found = model.predict_quantiles(NEW, [0.9, 0.2])
+        ranks = [int(np.ceil(0.9 * (count + 1))), int(np.floor(0.2 * (count + 1)))]
+        np.testing.assert_allclose(found, signed[:, [rank - 1 for rank in ranks]], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("cv", [5, KFold(4, shuffle=True, random_state=2), RepeatedKFold(n_splits=3)])
+def test_a_search(cv):
+    if isinstance(cv, RepeatedKFold):
+        cv = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
+    splits = list((KFold(cv) if isinstance(cv, int) else cv).split(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = LSSVRCV(gammas=[0.1, 0.5], alphas=[0.01, 0.1], cv=cv).fit(X, y)
+    expected, _ = literal(splits, y, NEW, 0.9, model.gamma_, model.alpha_)
+    np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
+
+
+def test_searches_that_hold_out_no_folds_take_five():
+    for settings in ({"cv": "loo"}, {"cv": LeaveOneOut()}, {"criterion": "gcv"}, {"criterion": "press"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LSSVRCV(gammas=[0.1, 0.5], alphas=[0.01, 0.1], **settings).fit(X, y)
+        expected, _ = literal(list(KFold(5).split(X)), y, NEW, 0.9, model.gamma_, model.alpha_)
+        np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
+        model.set_params(intervals="jackknife+")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        expected, _ = literal(single_rows(N), y, NEW, 0.9, model.gamma_, model.alpha_)
+        np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
+
+
+def test_every_target_by_itself():
+    both = LSSVR(gamma=0.5, alpha=[0.1, 0.3], intervals="cv+").fit(X, Y)
+    found = both.predict_interval(NEW, 0.8)
+    assert found.shape == (13, 2, 2)
+    assert both.predict_quantiles(NEW, [0.1, 0.5, 0.9]).shape == (13, 2, 3)
+    for t, alpha in enumerate((0.1, 0.3)):
+        one = LSSVR(gamma=0.5, alpha=alpha, intervals="cv+").fit(X, Y[:, t])
+        np.testing.assert_allclose(found[:, t], one.predict_interval(NEW, 0.8), rtol=0, atol=1e-10)
+        scores = both.conformity_scores_[:, t]
+        np.testing.assert_allclose(scores, one.conformity_scores_, rtol=0, atol=1e-10)
+    column = LSSVR(gamma=0.5, intervals="cv+").fit(X, Y[:, :1])
+    assert column.predict_interval(NEW).shape == (13, 1, 2)
+    assert column.conformity_scores_.shape == (N, 1)
+
+
+@pytest.mark.parametrize("method", ["cv+", "jackknife+", "split", "normalised"])
+def test_quantiles_rise_and_intervals_widen(method):
+    model = LSSVR(gamma=0.5, alpha=0.1, intervals=method).fit(X, y)
+    shares = [0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 0.9]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.all(np.diff(model.predict_quantiles(NEW, shares), axis=1) >= 0)
+        bounds = np.stack([model.predict_interval(NEW, share) for share in shares])
+    assert np.all(np.diff(bounds[:, :, 0], axis=0) <= 0)
+    assert np.all(np.diff(bounds[:, :, 1], axis=0) >= 0)
+    assert model.predict_quantiles(NEW, 0.5).shape == (13, 1)
+
+
+def test_too_few_rows_give_infinite_bounds_and_one_warning():
+    model = LSSVR(intervals="cv+").fit(X[:9], Y[:9])
+    assert np.isfinite(model.predict_interval(NEW, 0.89)).all()
+    model = LSSVR(intervals="cv+").fit(X[:8], Y[:8])
+    with pytest.warns(UserWarning, match="8 held-out residuals are too few.* use 9 rows") as caught:
+        found = model.predict_interval(NEW)
+    assert len(caught) == 1
+    assert np.all(found[..., 0] == -np.inf)
+    assert np.all(found[..., 1] == np.inf)
+    with pytest.warns(UserWarning, match="use 99 rows"):
+        found = model.predict_quantiles(NEW, [0.01, 0.5])
+    assert np.all(found[..., 0] == -np.inf)
+    assert np.isfinite(found[..., 1]).all()
+
+
+def test_two_rows_and_equal_targets():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for rows in (2, 3, 6):
+            for method in ("cv+", "jackknife+", "split", "normalised"):
+                model = LSSVR(intervals=method).fit(X[:rows], y[:rows])
+                assert model.predict_interval(NEW, 0.5).shape == (13, 2)
+                flat = LSSVR(intervals=method).fit(X[:rows], np.full(rows, 3.0))
+                if flat.intervals_.n_residuals > 1:
+                    np.testing.assert_allclose(flat.predict_interval(NEW, 0.5), 3.0, atol=1e-12)
+        assert LSSVR(intervals="cv+").fit(X[:1], y[:1]).intervals_ is None
+        doubled = LSSVR(intervals="normalised").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+        assert np.isfinite(doubled.predict_interval(NEW)).all()
+
+
+def test_normalised_bounds_are_the_scores_times_the_spread_at_the_row():
+    model = LSSVR(gamma=0.5, alpha=0.1, intervals="normalised").fit(X, y)
+    intervals = model.intervals_
+    f, log_spread = model.fold_models_.predict(NEW), model.spread_models_.predict(NEW)
+    sizes = np.abs(intervals.residuals)
+    low, high = np.log(1e-3 * sizes.mean()), np.log(sizes.max())
+    spread = np.exp(np.clip(log_spread, low, high))[:, :, 0]
+    scores = (sizes / intervals.spread)[:, 0]
+    up = np.sort(f[:, intervals.fold, 0] + spread[:, intervals.fold] * scores, axis=1)
+    down = np.sort(f[:, intervals.fold, 0] - spread[:, intervals.fold] * scores, axis=1)
+    rank = int(np.ceil(0.9 * (N + 1)))
+    expected = np.stack([down[:, N - rank], up[:, rank - 1]], axis=1)
+    np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-10)
+    # No residual has a say in the spread that it is divided by.
+    fold = np.repeat(np.arange(5), 12)
+    assert np.array_equal(intervals.fold, fold)
+    (sizes_of_rows,) = model.spread_models_.terms
+    assert np.array_equal(sizes_of_rows.centres, X)
+    assert np.array_equal(sizes_of_rows.coef == 0, fold[:, None] == np.arange(5))
+
+
+def test_the_object_refuses_what_does_not_fit():
+    good = {"method": "cv+", "residuals": np.zeros((4, 1)), "fold": np.array([0, 0, 1, 1]), "count": 2}
+    ConformalIntervals(**good)
+    for change, message in (
+        ({"method": "cv"}, "method"),
+        ({"residuals": np.zeros(4)}, "residuals must be"),
+        ({"residuals": np.full((4, 1), np.nan)}, "finite"),
+        ({"residuals": np.zeros((4, 1), dtype=int)}, "finite float64"),
+        ({"fold": np.array([0, 0, 1, 2])}, "below their number"),
+        ({"fold": np.array([0, 0, -1, 1])}, "below their number"),
+        ({"fold": np.array([0.0, 0, 1, 1])}, "whole number"),
+        ({"count": 2.0}, "below their number"),
+        ({"spread": np.ones((4, 1))}, "have a spread"),
+        ({"method": "normalised"}, "have a spread"),
+        ({"method": "normalised", "spread": np.zeros((4, 1))}, "greater than 0"),
+        ({"method": "normalised", "spread": np.ones((3, 1))}, "for every residual"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ConformalIntervals(**{**good, **change})
