@@ -37,6 +37,8 @@ DEPTH = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
 EXCEPTIONS = {
     # A model is saved by a method of its own, and a file names the estimators that it may build.
     ("estimators/base.py", "saving"),
+    # A report is a method of the model that it is on.
+    ("estimators/base.py", "report"),
     # What is loaded is a table's model where the file says so, and a table's model holds an estimator.
     ("saving/file.py", "tables"),
     ("saving/selftest.py", "tables"),

@@ -179,6 +179,25 @@ class KernelMachine(BaseEstimator):
 
         save(self, path)
 
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        X: Any = None,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+        title: str | None = None,
+    ) -> Any:
+        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+
+        X and y are the rows that it was fitted on; the sections that need them are left out without.
+        """
+        check_is_fitted(self, "expansion_")
+        from onefold.report import write_report
+
+        return write_report(self, path, X, y, sample_weight=sample_weight, groups=groups, title=title)
+
 
 def _without_client(estimator: Any) -> Any:
     found = copy(estimator)
