@@ -242,7 +242,9 @@ def test_without_matplotlib_everything_else_is_written(table, capsys, monkeypatc
     out, err = capsys.readouterr()
     assert 'no search.png: pictures need matplotlib: pip install "onefold[plot]"' in err
     found = json.loads(out)
-    assert found["files"] == ["t-onefold/model.onefold", "t-onefold/search.csv"]
+    names = ("model.onefold", "search.csv", "report.html")
+    assert found["files"] == [f"t-onefold/{name}" for name in names]
+    assert "onefold[plot]" in Path("t-onefold/report.html").read_text("utf-8")
     assert "onefold[plot]" in found["picture_missing_because"]
 
 

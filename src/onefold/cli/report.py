@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from onefold import saving
-from onefold.cli.command import command_line
 from onefold.cli.files import model_file, refuse_existing, replaced_file
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
@@ -43,8 +43,7 @@ def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     model = saving.load(path)
     source = open_asked(arguments, getattr(model, "reading", None))
     X, y = _rows(model, source, arguments.target)
-    again = command_line("report", str(arguments.model), str(arguments.table))
-    return gather(model, X, y, new_rows=None, repeat=[again])
+    return gather(model, X, y, new_rows=None, repeat=[shlex.join(["onefold", *arguments.argv])])
 
 
 def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:

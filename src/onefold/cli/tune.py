@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import shlex
 import sys
 from dataclasses import fields
 from functools import partial
@@ -12,7 +13,6 @@ from typing import TextIO
 
 import numpy as np
 
-from onefold.cli.command import command_line
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import result_json, result_text
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
-    again = command_line(*(arguments.argv or ["tune", str(arguments.table)]))
+    again = shlex.join(["onefold", *arguments.argv])
     rows = None if elsewhere else source.read()
     no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
     if no_page:

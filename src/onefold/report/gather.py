@@ -188,11 +188,20 @@ def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str
     elif subject.preparation is not None:
         shares = column_importances(features, subject.preparation) or {}
     else:
-        shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
+        shares = dict(zip(_names(subject, given), np.asarray(features, dtype=np.float64).tolist()))
     greatest = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in greatest[:_MOST_SHARES]}
     how = "share of each in what moves the prediction: mean squared slope × variance"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
+
+
+def _names(subject: Subject, given: Given | None) -> list[str]:
+    """Names of the features: of the rows that were given where the fit had none."""
+    own, columns = subject.features, [] if given is None else given.columns
+    fits = subject.model is subject.estimator and len(columns) == len(own)
+    if fits and not hasattr(subject.estimator, "feature_names_in_"):
+        return [one.name for one in columns]
+    return own
 
 
 def _few_features(matrix: Any) -> bool:

@@ -56,7 +56,7 @@ def heldout_predictions(
     if kept is not None:
         values = to_numpy(kept) if is_foreign(kept) else np.asarray(kept)
         probabilities = getattr(estimator, "heldout_proba_", None)
-        how = "held-out predictions of the fit: each from a model that did not see its row"
+        how = "held-out predictions of the fit, each from a model that did not see its row"
         return Predictions(_two(values), _host(probabilities), folds, how)
     return _of_given(estimator, X, y, weight)
 

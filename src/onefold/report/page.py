@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from onefold._version import __version__
-from onefold.report.markup import Markup, element, escaped, joined
+from onefold.report.markup import Markup, element, joined
 from onefold.report.pictures import Picture
 from onefold.report.sections import (
     answer_section,
@@ -83,15 +83,14 @@ def _contents(entries: list[tuple[str, str]]) -> Markup:
 
 
 def _pictures(pictures: list[Picture], missing: str | None) -> Markup:
-    if missing is not None:
-        return element("p", f"None: {missing}.", class_="soft")
-    return joined(
-        [
-            element(
-                "figure",
-                element("img", src=one.source, alt=f"{one.title}. {one.alt}"),
-                element("figcaption", element("strong", one.title), escaped(f". {one.alt}")),
-            )
-            for one in pictures
-        ]
-    )
+    note = [] if missing is None else [element("p", f"Not here: {missing}.", class_="soft")]
+    figures = [
+        element(
+            "figure",
+            element("h3", one.title),
+            one.body,
+            element("figcaption", one.words),
+        )
+        for one in pictures
+    ]
+    return joined([*note, element("div", *figures, class_="figures")])

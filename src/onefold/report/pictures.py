@@ -13,8 +13,9 @@ from typing import Any
 
 from onefold import plots
 from onefold.plots import figures
+from onefold.report.markup import Markup, element
 
-_MOST_BYTES = 200_000  # of a drawing; larger ones are pictures of dots
+_MOST_LETTERS = 250_000  # of a drawing
 _DOTS = 110
 
 
@@ -25,80 +26,71 @@ class Picture:
     Attributes
     ----------
     title : str
-    alt : str
-        What it shows, for those who do not see it.
-    source : str
-        A data URI.
+    words : str
+        What it shows.
+    body : Markup
+        An ``svg`` or an ``img`` element, with the words for those who do not see it.
     """
 
     title: str
-    alt: str
-    source: str
+    words: str
+    body: Markup
 
 
-# Class in `onefold.plots`, whether it takes the targets, title, and what it shows.
+# Class in `onefold.plots`, whether it takes the targets, title, and how to read it. Importances are not
+# among them: the page has a section of bars for these, by the names that people know.
 _KINDS = (
-    ("GridDisplay", False, "The grid", "The criterion over the grid, the choice and the flat region "
-     "around it, whose scores lie within one standard error of the best."),
+    ("GridDisplay", False, "The grid", "The criterion over the grid, the choice, and the flat region "
+     "whose scores lie within one standard error of the best."),
     ("SearchPathDisplay", False, "The search", "The scores in the order in which they were found."),
-    ("PredictionDisplay", True, "Prediction against target", "Held-out predictions against targets; the "
-     "nearer to the diagonal the better."),
+    ("RoundsDisplay", False, "Round by round", "What learning the metric has brought, round by round."),
+    ("PredictionDisplay", True, "Prediction against target", "Held-out predictions; the nearer to the "
+     "diagonal the better."),
     ("ReliabilityDisplay", True, "Reliability", "How often the class was right among rows with like "
      "held-out probabilities; the nearer to the diagonal the better."),
-    ("ImportanceDisplay", False, "Importances", "The share of each feature in what moves the "
-     "prediction."),
-    ("BlendDisplay", False, "The blend", "The members of the blend and their weights."),
+    ("BlendDisplay", False, "The blend", "Its members, their scores and their weights."),
     ("SparsityDisplay", False, "The number of centres", "The held-out score against the number of "
      "centres, and the number that was chosen."),
+    ("TrustDisplay", False, "The trust check", "What was found, in units of what counts as nothing."),
 )  # fmt: skip
 
 
 def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | None]:
-    """Every picture that there is something to draw in, and why there is none at all, if so."""
+    """Every picture that there is something to draw in, and why one is missing that should be there."""
     found: list[Picture] = []
+    missing = None
     try:
         figures.new_figure(1.0, 1.0)
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         return [], str(error)
-    for name, takes_targets, title, alt in _KINDS:
+    for name, takes_targets, title, words in _KINDS:
         kind = getattr(plots, name, None)
         if kind is None or (takes_targets and y is None):
             continue
         try:
-            with _quiet_about_letters():
-                display = (
-                    kind.from_estimator(estimator, y)
-                    if takes_targets
-                    else kind.from_estimator(estimator)
-                )
-                found.append(Picture(title, alt, _source(_drawn(display))))
+            display = kind.from_estimator(estimator, *([y] if takes_targets else []))
         except ValueError:  # nothing to draw
             continue
-    return found, None
+        try:
+            with _quiet_about_letters():
+                found.append(Picture(title, words, _body(display, title, words)))
+        except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
+            missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
+    return found, missing
 
 
-def _drawn(display: Any) -> Any:
-    """The figure of a display, drawn on one of its own."""
-    axes = figures.new_figure(6.4, 4.2).subplots()
-    return display.plot(ax=axes).figure_
-
-
-def _source(figure: Any) -> str:
-    drawn = getattr(figures, "as_svg", _as_svg)(figure).encode("utf-8")
-    if len(drawn) <= _MOST_BYTES:
-        return f"data:image/svg+xml;base64,{base64.b64encode(drawn).decode('ascii')}"
+def _body(display: Any, title: str, words: str) -> Markup:
+    """The drawing itself, or where it is large or cannot stand in a page, a picture of dots."""
+    as_svg = getattr(plots, "as_svg", None)
+    if as_svg is not None:
+        drawn = str(as_svg(display))
+        if len(drawn) <= _MOST_LETTERS:
+            return Markup(drawn)
+    figure = display.plot(ax=figures.new_figure(6.4, 4.2).subplots()).figure_
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=_DOTS, bbox_inches="tight")
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
-
-
-def _as_svg(figure: Any) -> str:
-    import matplotlib
-
-    file = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "onefold"}):
-        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
-    return file.getvalue()
+    source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+    return element("img", src=source, alt=f"{title}. {words}")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from onefold.report.words import counted, percent
 
 _SHOWN_SHARES = 15
 _SHOWN_ALONE = 10
+_OPTIMISTIC = " The model was chosen by such predictions, which makes its scores slightly optimistic."
 _LOSSES = {"mean absolute error": "mae", "error rate": "accuracy"}
 
 
@@ -55,7 +56,8 @@ def scores_section(scores: dict[str, Any], ran: dict[str, Any]) -> Markup:
     how = f"{scores['how']}; {counted(scores['rows'], 'row')}"
     if untested:
         how += f" ({untested} without one: they taught the metric, or have no weight)"
-    parts = [element("p", f"From {how}; {scores['splits']}.", class_="soft")]
+    chosen = "" if ran["score"] is None or scores["new_rows"] else _OPTIMISTIC
+    parts = [element("p", f"From {how}; {scores['splits']}.{chosen}", class_="soft")]
     everyone = [scores["model"], *scores["baselines"]]
     parts.append(_score_bars(everyone, main))
     parts.append(score_table(scores))
