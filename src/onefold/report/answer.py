@@ -31,6 +31,12 @@ def number(name: str, value: float) -> str:
     return f"{value + 0.0:.3f}" if name in ("r2", "roc_auc", "log_loss") else f"{value:.4g}"
 
 
+def error_number(name: str, value: float) -> str:
+    """A standard error of the measure, which two digits are enough for."""
+    plain = name in ("rmse", "mae") and math.isfinite(value)
+    return f"{value:.2g}" if plain else number(name, value)
+
+
 def smaller_is_better(name: str) -> bool:
     """Whether the measure is an error."""
     return name in _SMALLER_IS_BETTER

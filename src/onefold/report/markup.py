@@ -12,6 +12,7 @@ import re
 _UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+_QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
 _EMPTY = frozenset({"img", "meta", "br", "hr", "link"})
 
 
@@ -56,6 +57,12 @@ def named(name: str) -> Markup:
     return element("bdi", name)
 
 
+def sentence(text: str) -> Markup:
+    """Text in which quoted names that are written from right to left do not turn what follows."""
+    parts = _QUOTED_RTL.split(text)  # every second part is such a name
+    return Markup("".join(named(part) if i % 2 else escaped(part) for i, part in enumerate(parts)))
+
+
 def table(
     caption: str, heads: list[str], rows: list[list[str]], numbers: frozenset[int] = frozenset()
 ) -> Markup:
@@ -75,7 +82,7 @@ def table(
     ]
     whole = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", top),
         element("tbody", *body),
     )

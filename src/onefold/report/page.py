@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from onefold._version import __version__
-from onefold.report.markup import Markup, element, joined
+from onefold.report.markup import Markup, element, joined, sentence
 from onefold.report.pictures import Picture
 from onefold.report.sections import (
     answer_section,
@@ -62,7 +62,7 @@ def page(facts: dict[str, Any], pictures: list[Picture], no_pictures: str | None
 
 def compact(facts: dict[str, Any]) -> str:
     """A few lines for a notebook, which lends its own style."""
-    sentences = element("ol", *(element("li", one) for one in facts["answer"]))
+    sentences = element("ol", *(element("li", sentence(one)) for one in facts["answer"]))
     scores = facts["scores"]
     table = Markup("") if "absent" in scores else score_table(scores)
     return element("div", element("strong", facts["title"]), sentences, table)

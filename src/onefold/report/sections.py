@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from onefold.report.answer import LABELS, number, percent_short, smaller_is_better
-from onefold.report.markup import Markup, element, escaped, joined, named, table
+from onefold.report.answer import LABELS, error_number, number, percent_short, smaller_is_better
+from onefold.report.markup import Markup, element, escaped, joined, named, sentence, table
 from onefold.report.words import counted, percent
 
 _SHOWN_SHARES = 15
@@ -37,7 +37,7 @@ def question_line(question: dict[str, Any]) -> Markup:
 
 def answer_section(facts: dict[str, Any]) -> Markup:
     """The three sentences."""
-    sentences = element("ol", *(element("li", one) for one in facts["answer"]))
+    sentences = element("ol", *(element("li", sentence(one)) for one in facts["answer"]))
     return element("div", sentences, class_="answer")
 
 
@@ -147,7 +147,7 @@ def data_section(data: dict[str, Any], question: dict[str, Any], cautions: Seque
     parts = []
     warnings = [*cautions, *data["warnings"]]
     if warnings:
-        items = [element("li", f"{one[:1].upper()}{one[1:]}.") for one in warnings]
+        items = [element("li", sentence(f"{one[:1].upper()}{one[1:]}.")) for one in warnings]
         parts.append(element("ul", *items, class_="warnings"))
     else:
         parts.append(element("p", "Nothing to warn of."))
@@ -241,7 +241,7 @@ def _with_error(name: str, measure: dict[str, float]) -> Markup:
     value = escaped(number(name, measure["value"]))
     if not math.isfinite(measure["error"]):
         return value
-    error = number(name, measure["error"])
+    error = error_number(name, measure["error"])
     return Markup(value + element("span", f" ± {error}", class_="error"))
 
 

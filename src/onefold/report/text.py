@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onefold.report.answer import LABELS, number, percent_short
+from onefold.report.answer import LABELS, error_number, number, percent_short
 from onefold.report.words import counted, percent
 
 _SHOWN = 8
@@ -45,7 +45,7 @@ def _scores(scores: dict[str, Any]) -> list[str]:
 def _measure(name: str, measure: dict[str, float] | None) -> str:
     if measure is None:
         return ""
-    return f"{number(name, measure['value'])} ± {number(name, measure['error'])}"
+    return f"{number(name, measure['value'])} ± {error_number(name, measure['error'])}"
 
 
 def _importances(found: dict[str, Any]) -> list[str]:
