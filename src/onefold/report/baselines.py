@@ -23,7 +23,7 @@ from onefold.linalg import is_sparse
 from onefold.machine.blas import limit_blas
 from onefold.report.folds import Folds
 
-_MOST_NUMBERS = 20_000_000  # of training rows × features × classes × splits for each model
+_MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each model
 _FEWEST_ROWS = 500
 _DEPTH = 4
 

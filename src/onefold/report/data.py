@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefold.report.columns import Column
-from onefold.report.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
+from onefold.report.leaks import FEWEST_ROWS, UNEXPLAINED, left_by_groups, left_by_numbers
 from onefold.report.words import counted, in_words, percent
 
 _MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
@@ -17,6 +17,7 @@ _RARE_ROWS, _RARE_SHARE = 10, 0.01
 _FAR = 6.0  # robust standard deviations
 _NEAR_MODEL, _MUCH = 0.95, 0.5  # of what the model explains, by one column that explains much
 _NAMED = 6
+_MOST_VALUES = 300_000  # of all columns together, that columns are tried alone with
 
 
 def data_facts(
@@ -49,11 +50,11 @@ def data_facts(
 def alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) -> dict[str, float]:
     """The share that each column explains all by itself, the largest first; none with few rows.
 
-    Of tables with more than a million values some rows at equal distances are looked at.
+    Of tables with many values some rows at equal distances are looked at.
     """
     if len(columns) < 2 or y.ndim > 1:
         return {}
-    step = max(1, len(y) * len(columns) // MOST_VALUES)
+    step = max(1, len(y) * len(columns) // _MOST_VALUES)
     part = y[::step]
     if len(part) < FEWEST_ROWS:
         return {}

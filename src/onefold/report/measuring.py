@@ -54,10 +54,16 @@ def balanced_weights(
     return np.mean(shares, axis=0)
 
 
-def of_numbers(predicted: np.ndarray, y: np.ndarray, weight: np.ndarray) -> dict[str, Measured]:
-    """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all."""
+def of_numbers(
+    predicted: np.ndarray, y: np.ndarray, weight: np.ndarray, centre: Any = None
+) -> dict[str, Measured]:
+    """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all.
+
+    `centre` is the constant prediction that R² compares with; None is the mean by these weights.
+    """
     predicted, y = (np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in (predicted, y))
-    loss, spread = (y - predicted) ** 2, (y - weight @ y) ** 2
+    centre = weight @ y if centre is None else centre
+    loss, spread = (y - predicted) ** 2, (y - centre) ** 2
     error, total = weight @ loss, weight @ spread
     found = {}
     if np.all(total > 0):
@@ -98,7 +104,7 @@ def of_labels(
     if ranked is not None and len(present) == 2:
         found["roc_auc"] = _area(ranked, y, weight)
     if probabilities is not None:
-        told = np.clip(probabilities[np.arange(len(y)), y], 1e-15, 1.0)
+        told = np.clip(probabilities[np.arange(len(y)), y], np.finfo(np.float64).eps, 1.0)
         found["log_loss"] = _mean(-np.log(told), weight)
     return found
 

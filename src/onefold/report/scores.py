@@ -59,7 +59,9 @@ class Judge:
         values = np.where(used[:, None], values, 0.0)
         if self.classes is None:
             y = np.where(used if self.y.ndim == 1 else used[:, None], self.y, 0.0)
-            return of_numbers(values, y, self.weight)
+            given = np.ones(len(y)) if self.given is None else self.given
+            centre = np.average(y[used], axis=0, weights=given[used])
+            return of_numbers(values, y, self.weight, centre)
         ranked: np.ndarray | None
         if values.shape[1] == 1:
             predicted, ranked = (values[:, 0] > 0).astype(np.intp), values[:, 0]
