@@ -41,7 +41,7 @@ def duplicate_facts(groups: np.ndarray, y: np.ndarray, folds: Folds | None) -> d
     found = {"rows": int(copies.sum()), "across": 0, "same_target": 0, "other_target": 0}
     if folds is None or not copies.any():
         return found
-    answers = np.unique(y.reshape(len(y), -1), axis=0, return_inverse=True)[1].ravel()
+    answers = np.unique(y, axis=0 if y.ndim > 1 else None, return_inverse=True)[1].ravel()
     both = np.unique(np.column_stack([groups, answers]), axis=0, return_inverse=True)[1].ravel()
     across, same = np.zeros(len(y), dtype=bool), np.zeros(len(y), dtype=bool)
     for train, test in folds.splits:

@@ -39,6 +39,8 @@ class Judge:
         self, y: np.ndarray, predictions: Predictions, classes: np.ndarray | None, weight: Any = None
     ) -> None:
         tested = predictions.tested
+        if weight is not None:
+            tested = tested & (np.asarray(weight) > 0)
         tests = [rows[tested[rows]] for rows in predictions.folds.tests]
         tests = [rows for rows in tests if len(rows)] if predictions.folds.same else []
         if not tests or not np.isin(np.flatnonzero(tested), np.concatenate(tests)).all():

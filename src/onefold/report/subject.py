@@ -168,6 +168,8 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
 
 def _targets(y: Any) -> np.ndarray:
     values = np.asarray(to_numpy(y) if is_foreign(y) else y)
+    if values.dtype.kind == "O":  # texts or numbers of a frame
+        values = np.asarray(values.tolist())
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
