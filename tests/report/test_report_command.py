@@ -78,6 +78,7 @@ def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     check_page(Path("report.html").read_text("utf-8"))
     assert "report.html exists; use --force" in refused(capsys, "t-onefold", "t.csv")
     assert main(["report", "t-onefold", "t.csv", "--force"]) == 0
+    capsys.readouterr()
     found = report(capsys, "t-onefold", "t.csv")
     assert found["scores"]["same_splits"]
     told = load("t-onefold/model.onefold").report["heldout"]["rmse"]
@@ -93,7 +94,7 @@ def test_the_command_on_other_rows(frame, capsys):
     assert found["scores"]["new_rows"]
     assert "taken for 50 new rows" in found["question"]["assumed"]
     frame[:50].to_csv("some.csv", index=False)
-    assert "50 rows of them equal rows" in report(capsys, "t-onefold", "some.csv")["question"]["assumed"]
+    assert "50 of them equal rows" in report(capsys, "t-onefold", "some.csv")["question"]["assumed"]
     frame[::-1].to_csv("back.csv", index=False)
     assert "in another order" in refused(capsys, "t-onefold", "back.csv")
 

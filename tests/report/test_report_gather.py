@@ -138,7 +138,7 @@ def test_whether_rows_are_new_is_found_out():
     other = checked(gather(estimator, fresh, y, new_rows=None))
     assert "taken for 150 new rows" in other["question"]["assumed"]
     part = checked(gather(estimator, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
-    assert "40 rows of them equal rows it was fitted on" in part["question"]["assumed"]
+    assert "40 of them equal rows it was fitted on" in part["question"]["assumed"]
     assert "flatter" in part["answer"][2]
     with pytest.raises(ValueError, match="in another order"):
         gather(estimator, X[::-1], y[::-1], new_rows=None)

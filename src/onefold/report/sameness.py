@@ -11,30 +11,31 @@ from onefold.report.duplicates import row_groups
 from onefold.report.words import counted
 
 _SAMPLE = 400
+_MOST_CENTRES = 0.5  # among the rows: they are those of the fit
 _SHUFFLES = 19  # the right order beats all of them: one in twenty by chance
 
 
 def which_rows(estimator: Any, matrix: Any) -> tuple[bool, str]:
     """Whether the rows are new to the model, and what that rests on, in words."""
     kept, n = getattr(estimator, "heldout_prediction_", None), int(matrix.shape[0])
-    seen = _among_centres(estimator, matrix)
+    seen, share = _overlap(estimator, matrix)
     if kept is not None and len(kept) == n:
         if _paired(estimator, matrix, np.asarray(kept).reshape(n, -1)):
-            return (
-                False,
-                f"taken for the {n} rows it was fitted on: its held-out predictions go with them",
-            )
-        if seen is not None and seen > n // 2:
+            why = "its held-out predictions go with them"
+            return False, f"taken for the {n} rows it was fitted on: {why}"
+        if seen > n // 2:
             raise ValueError(
                 f"these are rows that the model was fitted on ({seen} of {n}) in another order or with "
                 "others among them; give the table as it was fitted, or a table of new rows."
             )
-    if kept is None and seen == n:
-        return False, f"taken for rows it was fitted on: all {n} are among its centres"
-    words = f"taken for {counted(n, 'new row')}, as the fit had others"
+    if kept is None and share > _MOST_CENTRES:
+        return False, f"taken for rows it was fitted on: {share:.0%} of its centres are among them"
+    words = f"taken for {counted(n, 'new row')}"
     if seen:
-        words += f"; but {counted(seen, 'row')} of them equal rows it was fitted on, so scores flatter"
-    return True, words
+        return True, f"{words}; but {seen} of them equal rows it was fitted on, so scores flatter"
+    if not _centres_are_rows(estimator):
+        return True, f"{words}; that cannot be checked, as its centres are no rows"
+    return True, f"{words}: none is a centre of the model"
 
 
 def _paired(estimator: Any, matrix: Any, kept: np.ndarray) -> bool:
@@ -50,14 +51,21 @@ def _paired(estimator: Any, matrix: Any, kept: np.ndarray) -> bool:
     return own < min(others)
 
 
-def _among_centres(estimator: Any, matrix: Any) -> int | None:
-    """How many rows are centres of the model; None where that cannot be told."""
+def _overlap(estimator: Any, matrix: Any) -> tuple[int, float]:
+    """How many rows are centres of the model, and which share of its centres are among the rows."""
     centres = getattr(estimator.expansion_.parts[0][1], "centres", None)
     if centres is None or is_sparse(centres) or is_sparse(matrix):
-        return None
+        return 0, 0.0
     centres = np.asarray(to_numpy(centres), dtype=np.float64)
     matrix = np.asarray(matrix, dtype=np.float64)
     if centres.shape[1] != matrix.shape[1]:
-        return None
+        return 0, 0.0
     groups = row_groups(np.concatenate([centres, matrix]))
-    return int(np.isin(groups[len(centres) :], groups[: len(centres)]).sum())
+    of_centres, of_rows = groups[: len(centres)], groups[len(centres) :]
+    return int(np.isin(of_rows, of_centres).sum()), float(np.isin(of_centres, of_rows).mean())
+
+
+def _centres_are_rows(estimator: Any) -> bool:
+    """Whether an exact or a pruned machine was fitted, whose centres are rows of the fit."""
+    found = estimator.approximation_
+    return found.get("fitted_with", found).get("name") in ("exact", "sparse")
