@@ -10,10 +10,10 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.jobs import Settings
 from onefold.jobs.searches import Search, search_of
-from onefold.report.importances import column_importances
 from onefold.report.measures import heldout_measures
 from onefold.search.methods import METHODS, FullGrid
 from onefold.tables import Preparation
+from onefold.tables.importances import column_importances
 
 
 def searched(**options) -> Search:

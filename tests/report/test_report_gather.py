@@ -193,6 +193,7 @@ def test_an_estimator_of_tables():
     y = frame.kind.to_numpy()
     found = checked(onefold.write_report(wrapped, X=frame.drop(columns="kind"), y=y))
     assert found["data"]["constant"] == ["constant"]
+    assert checked(onefold.write_report(wrapped, X=frame, y="kind"))["question"]["target"] == "kind"
     with pytest.raises(ValueError, match="give y as well as X"):
         onefold.write_report(wrapped, X=frame)
 

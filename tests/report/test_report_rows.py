@@ -179,5 +179,7 @@ def test_columns_of_anything():
     mixed = columns_of(np.array([["a", 1], [None, 2]], dtype=object))
     assert mixed[0].categories == ("a",)
     assert mixed[1].values.tolist() == [1.0, 2.0]
+    odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
+    assert [one.categories is None for one in columns_of(odd)] == [True, False]
     assert not identifies(Column("x", np.arange(5.0)))
     assert Column("x", np.full(4, np.nan)).filled().tolist() == [0.0] * 4

@@ -15,6 +15,7 @@ from onefold.cli.files import model_file, refuse_existing, replaced_file
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
 from onefold.report import Report, gather
+from onefold.report.subject import of_table
 from onefold.tables import TableError, TableRows, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.target import read_target
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     model = saving.load(path)
-    source = open_asked(arguments, getattr(model, "reading", None))
+    source = open_asked(arguments, of_table(model, "reading"))
     X, y = _rows(model, source, arguments.target)
     return gather(model, X, y, new_rows=None, repeat=[shlex.join(["onefold", *arguments.argv])])
 
@@ -49,10 +50,11 @@ def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
 def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:
     """The table, and its targets where the model does not know where they are."""
     rows = source.read()
-    if getattr(model, "target", None) is not None and hasattr(model, "preparation"):
-        if target not in (None, model.target):
-            raise ValueError(f"the model predicts '{model.target}'; leave --target out")
-        source.require(model.target, "the target")
+    known = of_table(model, "target")
+    if known is not None:
+        if target not in (None, known):
+            raise ValueError(f"the model predicts '{known}'; leave --target out")
+        source.require(known, "the target")
         return rows, None
     target = target or source.default_target
     if target is None:

@@ -18,10 +18,10 @@ from onefold.jobs.leaks import suspicious_columns
 from onefold.jobs.notes import notes_of
 from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
 from onefold.jobs.settings import Settings
-from onefold.report.importances import column_importances
 from onefold.report.measures import heldout_measures, kept_score
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.tables import TableModel, TableSource, open_table, rows_of_frame
+from onefold.tables.importances import column_importances
 
 Callback = Callable[[Mapping[str, Any]], None]
 

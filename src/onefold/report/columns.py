@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from onefold.linalg import is_sparse, to_numpy
-from onefold.tables import TableRows, rows_of_frame
+from onefold.tables import TableError, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
 
 MOST_COLUMNS = 200  # that are looked at one by one
@@ -63,7 +63,11 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
     `names` are those to look at of a frame or of rows of a table, and those of an array's columns.
     """
     if isinstance(X, TableRows) or hasattr(X, "__arrow_c_stream__") or hasattr(X, "__dataframe__"):
-        rows = rows_of_frame(X)
+        try:
+            rows = rows_of_frame(X)
+        except TableError:  # columns of mixed kinds, which a pipeline may well take
+            found = getattr(X, "columns", [])[:MOST_COLUMNS]
+            return [_of_array(str(name), np.asarray(X[name], dtype=object)) for name in found]
         wanted = [str(name) for name in (rows.names if names is None else names)]
         wanted = [name for name in wanted if name in rows.names][:MOST_COLUMNS]
         return [_of_table(rows, name) for name in wanted]

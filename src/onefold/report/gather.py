@@ -14,14 +14,14 @@ from onefold.report.data import data_facts
 from onefold.report.duplicates import duplicate_facts, row_groups
 from onefold.report.environment import environment_facts
 from onefold.report.heldout import Predictions, heldout_predictions, test_predictions
-from onefold.report.importances import column_importances
 from onefold.report.ran import ran_facts, trust_facts
 from onefold.report.report import Report
 from onefold.report.sameness import which_rows
 from onefold.report.scores import Judge, score_facts
-from onefold.report.subject import Given, Subject, rows_given, subject_of
+from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
 from onefold.report.words import counted
 from onefold.report.worst import worst_facts
+from onefold.tables.importances import column_importances
 
 _NO_ROWS = "give X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
@@ -66,7 +66,7 @@ def gather(
     judge = None
     if given is not None and predictions is not None:
         judge = Judge(given.y, predictions, subject.classes, weight)
-    tuned = getattr(subject.model, "report", None)
+    tuned = of_table(subject.model, "report")
     tuned = tuned if isinstance(tuned, dict) else {}
     facts: dict[str, Any] = {
         "question": _question(subject, given, tuned),

@@ -95,9 +95,10 @@ def subject_of(model: Any) -> Subject:
     inner, preparation, target = model, None, None
     while True:
         if hasattr(inner, "preparation") and hasattr(inner, "estimator"):
-            inner, preparation, target = inner.estimator, inner.preparation, str(inner.target)
+            preparation, target, inner = inner.preparation, inner.target, inner.estimator
         elif hasattr(inner, "preparation_") and hasattr(inner, "estimator_"):
-            inner, preparation = inner.estimator_, inner.preparation_
+            target = getattr(inner, "target_", None)
+            preparation, inner = inner.preparation_, inner.estimator_
         elif isinstance(inner, TransformedTargetRegressor) and hasattr(inner, "regressor_"):
             inner = inner.regressor_
         elif isinstance(inner, Pipeline):
@@ -110,7 +111,12 @@ def subject_of(model: Any) -> Subject:
             f"model, not of {type(inner).__name__}; give one of these."
         )
     check_is_fitted(inner, "expansion_")
-    return Subject(model, inner, preparation, target)
+    return Subject(model, inner, preparation, _word(target))
+
+
+def of_table(model: Any, name: str) -> Any:
+    """What a model of tables remembers under this name; None where there is no such thing."""
+    return getattr(model, f"{name}_", getattr(model, name, None))
 
 
 def rows_given(subject: Subject, X: Any, y: Any) -> Given:
@@ -139,12 +145,11 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
 def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     model, classes = subject.model, subject.classes
     if isinstance(table, str | Path):
-        table = open_table(table, getattr(model, "reading", None))
+        table = open_table(table, of_table(model, "reading"))
     if isinstance(table, TableSource):
         table = table.read()
     if isinstance(table, np.ndarray):
-        known = getattr(model, "feature_names_in_", None)
-        known = subject.preparation.columns if known is None else known
+        known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(table.shape[1])])
         table = pa.table({str(name): table[:, j] for j, name in enumerate(known)})
     rows = rows_of_frame(table)
     if hasattr(model, "matrix_blocks"):
@@ -152,17 +157,18 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
         matrix = vstack(blocks, format="csr") if is_sparse(blocks[0]) else np.concatenate(blocks)
     else:
         matrix = subject.preparation.transform(rows)
-    if y is None:
-        if subject.target is None:
-            raise ValueError("a report on rows needs their targets: give y as well as X.")
-        y = read_target(rows, subject.target, getattr(model, "task", "regression"), classes)
+    named = subject.target if y is None else y
+    if named is None:
+        raise ValueError("a report on rows needs their targets: give y as well as X.")
+    if isinstance(named, str):
+        y = read_target(rows, named, "regression" if classes is None else "classification", classes)
     constant = getattr(subject.preparation, "constant", ())
     columns = columns_of(rows, [*subject.preparation.columns, *constant])
     if not columns:  # an svmlight table has numbers in place of names
         columns = columns_of(matrix, subject.features)
-    ident = getattr(model, "id_column", None)
+    ident = of_table(model, "id_column")
     names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
-    target = subject.target or _word(getattr(y, "name", None))
+    target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))
     return Given(matrix, columns, _targets(y), target, names)
 
 
