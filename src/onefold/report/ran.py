@@ -92,8 +92,10 @@ def ran_facts(estimator: Any, seconds: float | None = None) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    lines = [("estimator", facts["estimator"]), *facts["choice"]]
     members = facts["blend"]
+    alone = " of the best alone" if len(members) > 1 else ""
+    lines = [("estimator", facts["estimator"])]
+    lines += [(f"{label}{alone}", value) for label, value in facts["choice"]]
     if len(members) > 1:
         lines += [("member", f"{one['weight']:.2f} × {member_words(one)}") for one in members]
     elif members:
