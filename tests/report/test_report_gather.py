@@ -222,6 +222,34 @@ def test_several_targets_sparse_rows_and_given_kernels():
     assert [one["name"] for one in found["scores"]["baselines"]] == ["always the mean"]
 
 
+def test_rows_of_any_library():
+    import dask.array as da
+    import torch
+
+    X, y, estimator = numbers()
+    same = checked(estimator.report(X=X, y=y))["scores"]["model"]
+    for given in (torch.tensor, np.ndarray.tolist, pd.DataFrame, lambda a: da.from_array(a, chunks=50)):
+        rows, targets = given(X), given(y)
+        assert checked(estimator.report(X=rows, y=targets))["scores"]["model"] == same
+
+
+def test_a_kernel_without_a_derivative():
+    X, y, _ = numbers()
+    found = checked(LSSVR(lambda a, b: a @ b.T).fit(X, y).report(X=X, y=y))
+    assert "has no derivative" in found["importances"]["absent"]
+
+
+def test_pipelines_in_pipelines():
+    X, y, _ = numbers()
+    target = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=StandardScaler())
+    for model in (
+        make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LSSVRCV(**FEW))),
+        make_pipeline(StandardScaler(), target),
+    ):
+        found = checked(onefold.write_report(model.fit(X, y), X=X, y=y))
+        assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.5
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_any_scale(scale):
     X, y, _ = numbers(60)

@@ -133,15 +133,14 @@ def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> d
     kept = getattr(estimator, "heldout_prediction_", None)
     rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
     named = given.target if given is not None else subject.target
-    columns = len(given.columns) if given is not None else None
-    table = subject.preparation is not None
+    prepared = subject.preparation
     return {
         "target": named,
         "task": "regression" if classes is None else "classification",
         "classes": None if classes is None else [str(label) for label in classes],
         "rows": rows,
         "features": int(estimator.n_features_in_),
-        "columns": columns if table else None,
+        "columns": None if prepared is None else len(prepared.columns) + len(prepared.constant),
     }
 
 
@@ -180,7 +179,10 @@ def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str
     features = getattr(subject.estimator, "feature_importances_", None)
     pairwise = subject.estimator.__sklearn_tags__().input_tags.pairwise
     if features is None and given is not None and not pairwise and _few_features(given.matrix):
-        features = importances(subject.estimator.expansion_, given.matrix, weight, 0)
+        try:
+            features = importances(subject.estimator.expansion_, given.matrix, weight, 0)
+        except ValueError as error:  # a function of the user's has no derivative
+            return {"absent": str(error).rstrip(".")}
     if features is None:
         return {"absent": "the kernel was given" if pairwise else _NO_ROWS}
     if isinstance(own, dict):

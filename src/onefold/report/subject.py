@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold.estimators.base import KernelMachine
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.report.columns import Column, columns_of
+from onefold.rows import gathered
 from onefold.tables import TableSource, open_table, rows_of_frame
 from onefold.tables.target import read_target
 
@@ -121,25 +122,27 @@ def of_table(model: Any, name: str) -> Any:
 
 def rows_given(subject: Subject, X: Any, y: Any) -> Given:
     """X and y as the estimator takes them, and as people know them."""
+    X, y = gathered(X, None), gathered(y, None)
     if subject.preparation is not None:
         return _of_table(subject, X, y)
     if y is None:
         raise ValueError("a report on rows needs their targets: give y as well as X.")
-    model, target = subject.model, getattr(y, "name", None)
-    values = _targets(y)
+    model, matrix, values = subject.model, X, _targets(y)
     while isinstance(model, TransformedTargetRegressor | Pipeline):
         if isinstance(model, Pipeline):
-            break
-        values = model.transformer_.transform(values.reshape(len(values), -1)).reshape(values.shape)
-        model = model.regressor_
-    matrix = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model.steps) > 1 else X
+            matrix = model[:-1].transform(matrix) if len(model.steps) > 1 else matrix
+            model = model.steps[-1][1]
+        else:
+            flat = values.reshape(len(values), -1)
+            values = np.asarray(model.transformer_.transform(flat)).reshape(values.shape)
+            model = model.regressor_
     names = getattr(X, "columns", None)
-    if names is None and not isinstance(model, Pipeline):
+    if names is None and matrix is X:
         names = subject.features
     columns = [] if _precomputed(subject.estimator) else columns_of(_plain(X), names)
-    index = getattr(X, "index", None)
+    index = getattr(X, "index", None) if hasattr(X, "columns") else None
     named = None if index is None or type(index).__name__ == "RangeIndex" else list(index)
-    return Given(_plain(matrix, keep=True), columns, values, _word(target), named)
+    return Given(_plain(matrix, keep=True), columns, values, _word(getattr(y, "name", None)), named)
 
 
 def _of_table(subject: Subject, table: Any, y: Any) -> Given:
