@@ -222,6 +222,14 @@ def test_several_targets_sparse_rows_and_given_kernels():
     assert [one["name"] for one in found["scores"]["baselines"]] == ["always the mean"]
 
 
+def test_many_columns_are_counted():
+    rng = np.random.default_rng(13)
+    X, y = rng.normal(size=(60, 230)), rng.normal(size=60)
+    found = checked(LSSVRCV(**FEW).fit(X, y).report(X=X, y=y))
+    assert (found["data"]["columns"], found["data"]["more_columns"]) == (200, 30)
+    assert found["importances"]["more"] == 180
+
+
 def test_rows_of_any_library():
     import dask.array as da
     import torch

@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
     again = shlex.join(["onefold", *arguments.argv])
-    rows = None if elsewhere else source.read()
-    no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
+    table = None if elsewhere else source
+    no_page = write_page(model, table, directory, repeat=[again], **as_fitted)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]

@@ -51,18 +51,17 @@ def draw_search(model: TableModel, directory: Path) -> str | None:
     return None
 
 
-def write_page(model: TableModel, rows: Any, directory: Path, **options: Any) -> str | None:
+def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
     """Write the report, once the model is safe; returns why there is none, if there is none.
 
-    `rows` are those of the table, None where they do not fit into memory; `options` go to
-    :func:`onefold.report.gather`.
+    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
     """
     path = directory / REPORT_NAME
     try:
         path.unlink(missing_ok=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tuning has spoken of these rows
-            gather(model, rows, **options).save(path)
+            gather(model, table, **options).save(path)
     except OSError as error:
         return f"{path} can't be written ({error.strerror or error})"
     except (ValueError, MemoryError) as error:

@@ -222,7 +222,8 @@ def _data(
     if predictions is not None and predictions.folds.same and not new_rows:
         folds = predictions.folds
     copies = duplicate_facts(row_groups(given.matrix), given.y, folds)
-    return data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
+    found = data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
+    return found | {"more_columns": max(0, given.width - len(given.columns))}
 
 
 def _explained(scores: dict[str, Any]) -> float | None:

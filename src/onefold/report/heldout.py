@@ -67,7 +67,8 @@ def test_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
     values = _host(estimator.decision_function(X) if classifier else estimator.predict(X))
     calibrated = classifier and getattr(estimator, "calibrator_", None) is not None
     probabilities = _host(estimator.predict_proba(X)) if calibrated else None
-    folds = own_folds(y, classifier)
+    found = own_folds(y, classifier)
+    folds = Folds(found.splits, False, f"{len(found.splits)} folds of these rows")
     how = "predictions of these rows, which are taken to be new to the model"
     return Predictions(_two(values), probabilities, folds, how)
 

@@ -152,8 +152,9 @@ def data_section(data: dict[str, Any], question: dict[str, Any], cautions: Seque
     else:
         parts.append(element("p", "Nothing to warn of."))
     copies = data["duplicates"]
+    more = f"; {data['more_columns']} more were not looked at" if data["more_columns"] else ""
     lines = [
-        ("columns", f"{data['columns']}, {data['numeric']} of them numbers"),
+        ("columns", f"{data['columns']}, {data['numeric']} of them numbers{more}"),
         ("rows with a copy", str(copies["rows"])),
     ]
     if "target" in data:

@@ -82,6 +82,8 @@ class Given:
         The name of y.
     names : list or None
         What the rows are called.
+    width : int
+        How many columns there are, of which `columns` may be the first.
     """
 
     matrix: Any
@@ -89,6 +91,7 @@ class Given:
     y: np.ndarray
     target: str | None = None
     names: list[Any] | None = None
+    width: int = 0
 
 
 def subject_of(model: Any) -> Subject:
@@ -142,7 +145,9 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
     columns = [] if _precomputed(subject.estimator) else columns_of(_plain(X), names)
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     named = None if index is None or type(index).__name__ == "RangeIndex" else list(index)
-    return Given(_plain(matrix, keep=True), columns, values, _word(getattr(y, "name", None)), named)
+    width = len(names) if names is not None else len(columns)
+    target = _word(getattr(y, "name", None))
+    return Given(_plain(matrix, keep=True), columns, values, target, named, width)
 
 
 def _of_table(subject: Subject, table: Any, y: Any) -> Given:
@@ -166,13 +171,14 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     if isinstance(named, str):
         y = read_target(rows, named, "regression" if classes is None else "classification", classes)
     constant = getattr(subject.preparation, "constant", ())
-    columns = columns_of(rows, [*subject.preparation.columns, *constant])
+    wanted = [*subject.preparation.columns, *constant]
+    columns, width = columns_of(rows, wanted), len(wanted)
     if not columns:  # an svmlight table has numbers in place of names
-        columns = columns_of(matrix, subject.features)
+        columns, width = columns_of(matrix, subject.features), int(matrix.shape[1])
     ident = of_table(model, "id_column")
     names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
     target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))
-    return Given(matrix, columns, _targets(y), target, names)
+    return Given(matrix, columns, _targets(y), target, names, width)
 
 
 def _targets(y: Any) -> np.ndarray:

@@ -78,6 +78,8 @@ def _data(data: dict[str, Any], cautions: Sequence[str]) -> list[str]:
         return [f"  not here: {data['absent']}"]
     warnings = [f"  warning: {one}" for one in [*cautions, *data["warnings"]]]
     words = f"  {counted(data['columns'], 'column')}, {data['numeric']} of them numbers"
+    if data["more_columns"]:
+        words += f"; {data['more_columns']} more were not looked at"
     return [words, *(warnings or ["  nothing to warn of"])]
 
 
