@@ -21,7 +21,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, 
 from onefold.report import Report, gather
 
 SECTIONS = [
-    "title", "answer", "question", "scores", "ran", "importances", "worst", "trust", "data",
+    "title", "question", "answer", "scores", "ran", "importances", "worst", "trust", "data",
     "environment", "repeat", "cautions",
 ]  # fmt: skip
 
@@ -110,6 +110,8 @@ def test_rows_of_another_number_are_refused():
         estimator.report(X=X, y=y[:-1])
     with pytest.raises(ValueError, match="give y as well as X"):
         estimator.report(X=X)
+    with pytest.raises(ValueError, match="sample_weight must have 150 entries"):
+        estimator.report(X=X, y=y, sample_weight=y[:20])
 
 
 def test_classes_that_the_model_does_not_know_are_refused():
@@ -140,8 +142,17 @@ def test_whether_rows_are_new_is_found_out():
     part = checked(gather(estimator, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
     assert "40 of them equal rows it was fitted on" in part["question"]["assumed"]
     assert "flatter" in part["answer"][2]
-    with pytest.raises(ValueError, match="in another order"):
-        gather(estimator, X[::-1], y[::-1], new_rows=None)
+    for new_rows in (None, False):
+        with pytest.raises(ValueError, match="in another order"):
+            gather(estimator, X[::-1], y[::-1], new_rows=new_rows)
+
+
+def test_the_rows_of_a_fit_of_noise_are_known_too():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+        estimator = LSSVRCV(**FEW).fit(X, y)
+        assert not gather(estimator, X, y, new_rows=None).as_dict()["scores"]["new_rows"]
 
 
 def test_a_pipeline_with_its_names():

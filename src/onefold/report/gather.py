@@ -16,7 +16,7 @@ from onefold.report.environment import environment_facts
 from onefold.report.heldout import Predictions, heldout_predictions, test_predictions
 from onefold.report.ran import ran_facts, trust_facts
 from onefold.report.report import Report
-from onefold.report.sameness import which_rows
+from onefold.report.sameness import Sameness, refuse_order, which_rows
 from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
 from onefold.report.words import counted
@@ -57,12 +57,12 @@ def gather(
         Lines that lead here again, in place of Python's.
     """
     subject = subject_of(model)
-    given, assumed = None, None
+    given, known = None, Sameness(bool(new_rows), "")
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if X is not None:
         given = rows_given(subject, X, y)
-        new_rows, assumed = _checked(subject, given, new_rows)
-    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    predictions = _predictions(subject, given, weight, groups, bool(new_rows))
+        known = _checked(subject, given, weight, new_rows)
+    predictions = _predictions(subject, given, weight, groups, known.new)
     judge = None
     if given is not None and predictions is not None:
         judge = Judge(given.y, predictions, subject.classes, weight)
@@ -70,7 +70,7 @@ def gather(
     tuned = tuned if isinstance(tuned, dict) else {}
     facts: dict[str, Any] = {
         "question": _question(subject, given, tuned),
-        "scores": _scores(subject, given, predictions, judge, weight, bool(new_rows)),
+        "scores": _scores(subject, given, predictions, judge, weight, known.new),
         "ran": ran_facts(subject.estimator, tuned.get("seconds")),
         "importances": _importances(subject, given, weight),
         "worst": {"absent": _NO_ROWS if given is None else _without(subject)},
@@ -80,24 +80,24 @@ def gather(
         "repeat": list(repeat) if repeat else _python_lines(subject),
     }
     if given is not None:
-        facts["data"] = _data(subject, given, predictions, facts["scores"], bool(new_rows))
+        facts["data"] = _data(subject, given, predictions, facts["scores"], known.new)
         if judge is not None and predictions is not None:
             facts["worst"] = worst_facts(
                 given, predictions, judge, table=subject.preparation is not None
             )
-    facts["question"]["assumed"] = assumed
-    facts["cautions"] = [
-        *([assumed] if assumed is not None and "flatter" in assumed else []),
-        *cautions(facts["scores"], facts["ran"]),
-    ]
-    question = facts["question"]
-    facts = {"title": title or _title(question), "answer": answer(facts)} | facts
-    return Report(facts, subject.estimator, None if given is None or new_rows else given.y)
+    facts["question"]["assumed"] = known.words or None
+    told = [f"the rows are {known.words}"] if known.flatters else []
+    facts["cautions"] = [*told, *cautions(facts["scores"], facts["ran"])]
+    first = {"title": title or _title(facts["question"]), "question": facts["question"]}
+    facts = first | {"answer": answer(facts)} | facts
+    return Report(facts, subject.estimator, None if given is None or known.new else given.y)
 
 
-def _checked(subject: Subject, given: Given, new_rows: bool | None) -> tuple[bool, str | None]:
+def _checked(subject: Subject, given: Given, weight: Any, new_rows: bool | None) -> Sameness:
     """Whether the rows are new; raise for rows that do not go with the model."""
     n, classes = len(given.y), subject.classes
+    if weight is not None and weight.shape != (n,):
+        raise ValueError(f"sample_weight must have {n} entries, one for each row; got {weight.size}.")
     if given.matrix.shape[0] != n:
         raise ValueError(
             f"X has {given.matrix.shape[0]} rows and y has {n}; give both of the same rows."
@@ -115,7 +115,9 @@ def _checked(subject: Subject, given: Given, new_rows: bool | None) -> tuple[boo
             f"the model has held-out predictions of {len(kept)} rows, and X has {n}; give the rows that "
             "it was fitted on, or new_rows=True for the scores of a test."
         )
-    return new_rows, None
+    if not new_rows:
+        refuse_order(subject.estimator, given.matrix)
+    return Sameness(bool(new_rows), "")
 
 
 def _predictions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,60 @@ _MOST_CENTRES = 0.5  # among the rows: they are those of the fit
 _SHUFFLES = 19  # the right order beats all of them: one in twenty by chance
 
 
-def which_rows(estimator: Any, matrix: Any) -> tuple[bool, str]:
-    """Whether the rows are new to the model, and what that rests on, in words."""
+@dataclass(frozen=True)
+class Sameness:
+    """What is known of the rows.
+
+    Attributes
+    ----------
+    new : bool
+        They are taken to be new to the model.
+    words : str
+        What that rests on.
+    flatters : bool
+        Some of them the model knows, so that scores flatter.
+    """
+
+    new: bool
+    words: str
+    flatters: bool = False
+
+
+def which_rows(estimator: Any, matrix: Any) -> Sameness:
+    """Whether the rows are those of the fit; raise if they are in another order."""
     kept, n = getattr(estimator, "heldout_prediction_", None), int(matrix.shape[0])
-    seen, share = _overlap(estimator, matrix)
+    seen, share, in_order = _overlap(estimator, matrix)
     if kept is not None and len(kept) == n:
-        if _paired(estimator, matrix, np.asarray(kept).reshape(n, -1)):
+        refuse_order(estimator, matrix)
+        why = "its centres are these rows in their order"
+        if not in_order:
             why = "its held-out predictions go with them"
-            return False, f"taken for the {n} rows it was fitted on: {why}"
-        if seen > n // 2:
-            raise ValueError(
-                f"these are rows that the model was fitted on ({seen} of {n}) in another order or with "
-                "others among them; give the table as it was fitted, or a table of new rows."
-            )
+        if in_order or _paired(estimator, matrix, np.asarray(kept).reshape(n, -1)):
+            return Sameness(False, f"taken for the {n} rows it was fitted on: {why}")
     if kept is None and share > _MOST_CENTRES:
-        return False, f"taken for rows it was fitted on: {share:.0%} of its centres are among them"
+        words = f"taken for rows it was fitted on: {share:.0%} of its centres are among them"
+        return Sameness(False, words)
     words = f"taken for {counted(n, 'new row')}"
     if seen:
-        return True, f"{words}; but {seen} of them equal rows it was fitted on, so scores flatter"
+        words += f"; but {seen} of them equal rows it was fitted on, so scores flatter"
+        return Sameness(True, words, flatters=True)
+    if kept is not None and len(kept) == n:
+        words += ", as many as the fit had, but its held-out predictions do not go with them"
+        return Sameness(True, words)
     if not _centres_are_rows(estimator):
-        return True, f"{words}; that cannot be checked, as its centres are no rows"
-    return True, f"{words}: none is a centre of the model"
+        return Sameness(True, f"{words}; that cannot be checked, as its centres are no rows")
+    return Sameness(True, f"{words}: none is a centre of the model")
+
+
+def refuse_order(estimator: Any, matrix: Any) -> None:
+    """Raise if these are, mostly, the rows that are the centres of the model, in another order."""
+    n = int(matrix.shape[0])
+    seen, share, in_order = _overlap(estimator, matrix)
+    if not in_order and share > _MOST_CENTRES and seen > n // 2 and _centres_of(estimator) == n:
+        raise ValueError(
+            f"these are rows that the model was fitted on ({seen} of {n}) in another order or with "
+            "others among them; give the rows as they were fitted, or new rows."
+        )
 
 
 def _paired(estimator: Any, matrix: Any, kept: np.ndarray) -> bool:
@@ -51,18 +85,23 @@ def _paired(estimator: Any, matrix: Any, kept: np.ndarray) -> bool:
     return own < min(others)
 
 
-def _overlap(estimator: Any, matrix: Any) -> tuple[int, float]:
-    """How many rows are centres of the model, and which share of its centres are among the rows."""
+def _overlap(estimator: Any, matrix: Any) -> tuple[int, float, bool]:
+    """How many rows are centres, which share of the centres are rows, and whether both are the same."""
     centres = getattr(estimator.expansion_.parts[0][1], "centres", None)
     if centres is None or is_sparse(centres) or is_sparse(matrix):
-        return 0, 0.0
+        return 0, 0.0, False
     centres = np.asarray(to_numpy(centres), dtype=np.float64)
     matrix = np.asarray(matrix, dtype=np.float64)
     if centres.shape[1] != matrix.shape[1]:
-        return 0, 0.0
+        return 0, 0.0, False
     groups = row_groups(np.concatenate([centres, matrix]))
     of_centres, of_rows = groups[: len(centres)], groups[len(centres) :]
-    return int(np.isin(of_rows, of_centres).sum()), float(np.isin(of_centres, of_rows).mean())
+    seen, share = np.isin(of_rows, of_centres).sum(), np.isin(of_centres, of_rows).mean()
+    return int(seen), float(share), bool(np.array_equal(of_centres, of_rows))
+
+
+def _centres_of(estimator: Any) -> int:
+    return int(estimator.expansion_.parts[0][1].n_centres)
 
 
 def _centres_are_rows(estimator: Any) -> bool:

@@ -205,8 +205,9 @@ def bars(rows: Sequence[tuple[Markup, float, str]]) -> Markup:
 def _score_bars(models: list[dict[str, Any]], main: str) -> Markup:
     """The main measure of every model with its interval, on one scale."""
     values = [one["measures"][main] for one in models if main in one["measures"]]
-    top = max([1.0 if main in ("r2", "accuracy", "balanced_accuracy", "roc_auc") else 0.0])
-    top = top or max((one["high"] for one in values if math.isfinite(one["high"])), default=1.0) or 1.0
+    top = 1.0
+    if smaller_is_better(main):
+        top = max((one["high"] for one in values if math.isfinite(one["high"])), default=1.0) or 1.0
     items = []
     for one in models:
         measure = one["measures"].get(main)
