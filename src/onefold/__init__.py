@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SparseLSSVR,
     )
     from onefold.estimators.planning import plan
+    from onefold.report import write_report
     from onefold.rows.parquet import open_parquet
     from onefold.saving import load, save
     from onefold.trust_check.check import trust
@@ -41,6 +42,7 @@ __all__ = [
     "plan",
     "save",
     "trust",
+    "write_report",
 ]
 
 # Importing onefold costs nothing until one of its names is used.
@@ -50,6 +52,7 @@ _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "plan": "onefold.estimators.planning",
     "save": "onefold.saving",
     "trust": "onefold.trust_check.check",
+    "write_report": "onefold.report",
 }
 
 

@@ -13,10 +13,11 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
-from onefold.cli.choice import blend_lines, group_words, importance_lines
+from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
 from onefold.jobs import ondisk, tune_table
+from onefold.report.ran import group_words
 from onefold.tables import load_table_model, rows_of_frame
 
 N = 80

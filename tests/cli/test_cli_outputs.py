@@ -60,9 +60,10 @@ def test_a_picture_that_fails_only_warns(table, capsys, monkeypatch, error):
     assert err.startswith("onefold: no search.png: ")
     assert err.count("\n") == 1
     found = json.loads(out)
-    assert found["files"] == ["t-onefold/model.onefold", "t-onefold/search.csv"]
+    names = ["model.onefold", "search.csv", "report.html"]
+    assert found["files"] == [f"t-onefold/{name}" for name in names]
     assert found["picture_missing_because"]
-    assert sorted(p.name for p in Path("t-onefold").iterdir()) == ["model.onefold", "search.csv"]
+    assert sorted(p.name for p in Path("t-onefold").iterdir()) == sorted(names)
 
 
 def test_an_interrupted_picture_leaves_the_model(table, capsys, monkeypatch):

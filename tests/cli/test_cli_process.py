@@ -19,6 +19,7 @@ from cli_arguments import SMALL, TUNE
 import onefold
 from onefold.cli import entry, main, values
 from onefold.cli.progress import Progress
+from onefold.cli.words import power_of_two
 
 ONEFOLD = [sys.executable, "-m", "onefold"]
 
@@ -207,7 +208,7 @@ def test_durations():
 
 
 def test_powers_of_two_are_shown_as_such():
-    assert [values.power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
+    assert [power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
 
 
 def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):

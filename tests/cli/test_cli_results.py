@@ -341,7 +341,8 @@ def test_option_values(here, refused, options, words):
 def test_json_has_no_infinities(here, capsys, monkeypatch):
     write(y=wave)
     monkeypatch.setattr(
-        "onefold.cli.report.edge_note", lambda estimator: {"odd": [float("nan"), 1.5, -float("inf")]}
+        "onefold.cli.result_text.edge_note",
+        lambda estimator: {"odd": [float("nan"), 1.5, -float("inf")]},
     )
     found, _, _ = tune(capsys)
     assert found["edge"] == {"odd": [None, 1.5, None]}

@@ -35,6 +35,7 @@ def test_text_result_and_files(table, capsys):
     assert "classification of 'kind', because 'kind' holds text (--task overrides)" in err
     assert sorted(p.name for p in Path("t-onefold").iterdir()) == [
         "model.onefold",
+        "report.html",
         "search.csv",
         "search.png",
     ]
@@ -84,7 +85,9 @@ def test_json_agrees_with_the_literal_computation(table, capsys):
     np.testing.assert_array_equal(model.predict("t.csv"), fitted.predict(X))
     assert found["task"] == "classification"
     assert found["candidates"] == 9
-    assert found["files"] == [f"t-onefold/{n}" for n in ("model.onefold", "search.csv", "search.png")]
+    assert found["files"] == [
+        f"t-onefold/{n}" for n in ("model.onefold", "search.csv", "search.png", "report.html")
+    ]
 
 
 def test_regression_reports_r2_and_rmse(table, capsys):
@@ -239,7 +242,9 @@ def test_without_matplotlib_everything_else_is_written(table, capsys, monkeypatc
     out, err = capsys.readouterr()
     assert 'no search.png: pictures need matplotlib: pip install "onefold[plot]"' in err
     found = json.loads(out)
-    assert found["files"] == ["t-onefold/model.onefold", "t-onefold/search.csv"]
+    names = ("model.onefold", "search.csv", "report.html")
+    assert found["files"] == [f"t-onefold/{name}" for name in names]
+    assert "onefold[plot]" in Path("t-onefold/report.html").read_text("utf-8")
     assert "onefold[plot]" in found["picture_missing_because"]
 
 

@@ -132,7 +132,7 @@ def test_torch_rows_and_a_device():
     assert isinstance(found, torch.Tensor)
     np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-8)
     np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
-    assert isinstance(model.conformity_scores_, np.ndarray)
+    assert isinstance(model.conformity_scores_, torch.Tensor)  # as all that is fitted
     for method in ("cv+", "jackknife+", "normalised", "split"):
         there = LSSVR(gamma=0.1, device="cpu", intervals=method).fit(X, Y)
         here = LSSVR(gamma=0.1, intervals=method).fit(X, Y)

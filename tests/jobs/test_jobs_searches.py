@@ -9,11 +9,11 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.jobs import Settings
-from onefold.jobs.importances import column_importances
-from onefold.jobs.measures import heldout_measures
 from onefold.jobs.searches import Search, search_of
+from onefold.report.measures import heldout_measures
 from onefold.search.methods import METHODS, FullGrid
 from onefold.tables import Preparation
+from onefold.tables.importances import column_importances
 
 
 def searched(**options) -> Search:

@@ -1,4 +1,4 @@
-"""The command line: ``onefold tune``, ``predict``, ``inspect`` and ``demo``."""
+"""The command line: ``onefold tune``, ``predict``, ``plan``, ``report``, ``inspect`` and ``demo``."""
 
 from onefold.cli.entry import main
 

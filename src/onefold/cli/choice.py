@@ -7,31 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from onefold.cli.values import power_of_two
-from onefold.cli.words import counted, number_words, percent, score_text, score_words
+from onefold.cli.words import counted, percent, power_of_two, score_text, score_words
+from onefold.report.ran import group_words, member_words
 
 _NEXT_BEST = 4
 _MOST_FEATURES = 6
 _LEAST_SHARE = 0.01  # of a feature that is worth a line
-
-
-def group_words(params: Mapping[str, Any]) -> str:
-    """A family, its metric and the round that it was learned in: ``rbf, full metric, round 2``."""
-    words = [str(params["kernel"])] if "kernel" in params else []
-    if params.get("metric", "none") != "none":
-        words += [f"{params['metric']} metric", f"round {int(params['round'])}"]
-    return ", ".join(words)
-
-
-def parameter_lines(params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The chosen candidate, as label and value."""
-    lines = [("kernel", group_words(params))] if "kernel" in params else []
-    if params.get("gamma") is not None:
-        width = float(params["gamma"])
-        # Among families the widths are relative: no power of two of any unit.
-        relative = f"{width:.4g}, relative to the mean distance of the rows"
-        lines.append(("gamma", relative if "kernel" in params else number_words(width)))
-    return [*lines, ("alpha", number_words(float(params["alpha"])))]
 
 
 def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -50,14 +31,7 @@ def blend_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     why = ", though worse in squared error" if report["best_score"] > report["blend_score"] else ""
     score = f"{whole}  (the choice alone: {alone}{why}; weights of each fold from the other folds)"
     lines = [("blend", score)]
-    return lines + [("member", f"{one['weight']:.2f} × {_member_words(one)}") for one in members]
-
-
-def _member_words(member: Mapping[str, Any]) -> str:
-    words = [group_words(member)] if "kernel" in member else []
-    if member.get("gamma") is not None:
-        words.append(f"gamma {float(member['gamma']):.4g}")
-    return ", ".join([*words, f"alpha {power_of_two(float(member['alpha']))}"])
+    return lines + [("member", f"{one['weight']:.2f} × {member_words(one)}") for one in members]
 
 
 def importance_lines(report: Mapping[str, Any]) -> list[tuple[str, str]]:

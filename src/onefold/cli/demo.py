@@ -16,14 +16,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
-from onefold.cli.choice import blend_lines, importance_lines, parameter_lines
+from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.command import command_line
 from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
 from onefold.cli.progress import Progress
-from onefold.cli.report import aligned
+from onefold.cli.result_text import aligned
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
 from onefold.jobs import Settings, prepare_job, run_job
+from onefold.report.ran import parameter_lines
 from onefold.tables import TableModel, TableRows
 
 _TARGET = "digit"

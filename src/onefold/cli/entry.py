@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(), orderly_stopping():
             warnings.showwarning = _each_once()
             arguments = build_parser().parse_args(argv)
+            arguments.argv = list(sys.argv[1:] if argv is None else argv)
             # Imported only now, so that --help and --version answer at once.
             import_module(f"onefold.cli.{arguments.command}").run(arguments)
             sys.stdout.flush()

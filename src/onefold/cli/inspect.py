@@ -10,12 +10,13 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 
 from onefold import saving
-from onefold.cli.choice import blend_lines, importance_lines, parameter_lines
+from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.files import model_file
-from onefold.cli.report import aligned, approximation_lines, measure_lines
+from onefold.cli.result_text import aligned, measure_lines
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
+from onefold.report.ran import approximation_lines, parameter_lines
 from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 

@@ -40,6 +40,7 @@ examples:
   onefold demo
   onefold tune houses.csv --target price
   onefold predict houses-onefold/model.onefold new_houses.csv --out prices.csv
+  onefold report houses-onefold houses.csv
 """
 
 
@@ -64,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         ("tune", "choose a model for a table and save it", _add_tune),
         ("predict", "predict the rows of a table", _add_predict),
         ("plan", "say what tune would run, its time and memory", _add_plan),
+        ("report", "write a page about a model and its rows", _add_report),
         ("inspect", "show what a model file holds", _add_inspect),
         ("demo", "tune, test and save a model on example data", _add_demo),
     ):
@@ -89,7 +91,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_tune_search(parser.add_argument_group("search"))
     _add_tune_time(parser.add_argument_group("time", _TIME))
     add = parser.add_argument_group("output").add_argument
-    files = "gets model.onefold, search.csv and search.png (default: TABLE's name + -onefold)"
+    files = "gets model.onefold, search.csv, search.png and report.html (default: TABLE + -onefold)"
     add("--out", metavar="DIR", type=values.path, help=files)
     add("--force", action="store_true", help="replace files that exist")
     add("--json", action="store_true", help="print one JSON object instead of text")
@@ -196,6 +198,22 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print one JSON object")
     add_table_options(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write one HTML page about a model: how good it is beside simple models, what ran and why, what "
+        "matters, where it is worst, what to beware of. TABLE holds the rows that it was tuned on; "
+        "with other rows the scores are those of a test."
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=values.path, help="model.onefold, or the directory tune wrote")
+    add("table", metavar="TABLE", type=values.path, help=_TABLES)
+    add("--out", metavar="FILE", type=values.path, help="the page (default: report.html)")
+    add("--target", metavar="COL", help="of a model that was not tuned on a table")
+    add("--force", action="store_true", help="replace FILE if it exists")
+    add("--json", action="store_true", help="print the facts as one JSON object; a page only with --out")
+    add_table_options(parser, default="as in tune")
 
 
 def _add_inspect(parser: argparse.ArgumentParser) -> None:

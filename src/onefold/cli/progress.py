@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from onefold.cli.choice import group_words
+from onefold.report.ran import group_words
 from onefold.search.remaining import Remaining, duration_words, part_words
 
 _WIDEST, _NARROWEST = 28, 6  # bars

@@ -1,175 +1,78 @@
-"""What a tuned model is, in text and as JSON."""
+"""``onefold report``: a model and a table in, one page about both out."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
-from onefold.cli.choice import (
-    blend_lines,
-    importance_lines,
-    next_best,
-    parameter_lines,
-)
-from onefold.cli.command import command_line
-from onefold.cli.words import (
-    counted,
-    decimal,
-    percent,
-    score_label,
-    score_text,
-)
-from onefold.jobs.measures import kept_score
-from onefold.jobs.notes import edge_note
-from onefold.tables import TableModel
+import numpy as np
 
-_PURPOSE = {
-    "search.csv": "every candidate with its scores",
-    "search.png": "a picture of the search",
-}
-_MOST_RECALLS = 8
-_UNBALANCED = 0.5  # the smallest class beside the largest
+from onefold import saving
+from onefold.cli.files import model_file, refuse_existing, replaced_file
+from onefold.cli.tableoptions import open_asked
+from onefold.cli.words import json_text
+from onefold.report import Report, gather
+from onefold.report.subject import of_table
+from onefold.tables import TableError, TableRows, TableSource
+from onefold.tables.errors import listing
+from onefold.tables.target import read_target
+
+DEFAULT_NAME = "report.html"
 
 
-def result_json(
-    model: TableModel, table: Path, files: list[str], no_picture: str | None
-) -> dict[str, Any]:
-    """The result of ``onefold tune --json``: plain values only."""
-    estimator = model.estimator
-    return {
-        "table": str(table),
-        "target": model.target,
-        **model.report,
-        "best_params": dict(estimator.best_params_),
-        "approximation": estimator.approximation_,
-        "edge": edge_note(estimator),
-        "constant_columns": list(model.preparation.constant),
-        "files": files,
-        "picture_missing_because": no_picture,
-    }
+def run(arguments: argparse.Namespace) -> None:
+    """Run the command."""
+    out: Path | None = arguments.out
+    if out is None and not arguments.json:
+        out = Path(DEFAULT_NAME)
+    path = model_file(arguments.model)
+    if out is None:
+        found = _gathered(arguments, path)
+    else:
+        refuse_existing([out], arguments.force, inputs=[arguments.table, path])
+        with replaced_file(out) as temporary:
+            found = _gathered(arguments, path)
+            temporary.write_text(found.html(), encoding="utf-8")
+        print(f"onefold: wrote {out}", file=sys.stderr)
+    print(json_text(found.as_dict()) if arguments.json else found.text())
 
 
-def result_text(model: TableModel, files: list[str]) -> str:
-    """The result of ``onefold tune`` for people."""
-    report, estimator = model.report, model.estimator
-    held_out = report["heldout"] is not None
-    folds = f"{report['cv']} cross-validation"
-    if " " in report["cv"]:
-        folds = f"cross-validation ({report['cv']})"
-    how = folds if held_out else f"the criterion {report['criterion']}"
-    facts = [
-        *parameter_lines(estimator.best_params_),
-        *blend_lines(report),
-        *measure_lines(report),
-        *approximation_lines(estimator.approximation_),
-    ]
-    # Where a part of the rows taught the metrics, the best of every kernel are left to be compared.
-    taught = held_out and report["heldout"]["rows"] < report["rows"]
-    among = counted(report["candidates"], "finalist" if taught else "candidate")
-    lines = [
-        f"Best of {among} for '{model.target}' by {how}",
-        *aligned(facts),
-    ]
-    if held_out:
-        mean = "" if report["cv"] == "leave-one-out" else ", means over the folds"
-        lines.append(f"  (on held-out rows{mean}; choosing the best makes it slightly optimistic)")
-    lines += [f"  note: {note}" for note in report["notes"]]
-    important = importance_lines(report)
-    if important:
-        lines += [
-            "",
-            "Most important columns (shares of what moves the prediction)",
-            *aligned(important),
-        ]
-    lines += ["", "Next best", *next_best(estimator, report["criterion"])]
-    lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
-    lines += aligned([(path, _purpose(path)) for path in files])
-    return "\n".join(lines)
+def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
+    model = saving.load(path)
+    source = open_asked(arguments, of_table(model, "reading"))
+    X, y = _rows(model, source, arguments.target)
+    return gather(model, X, y, new_rows=None, repeat=[shlex.join(["onefold", *arguments.argv])])
 
 
-def _purpose(path: str) -> str:
-    words = _PURPOSE.get(Path(path).name)
-    return words or f"the model: {command_line('predict', path)} NEW_TABLE"
+def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:
+    """The table, and its targets where the model does not know where they are."""
+    rows = source.read()
+    known = of_table(model, "target")
+    if known is not None:
+        if target not in (None, known):
+            raise ValueError(f"the model predicts '{known}'; leave --target out")
+        source.require(known, "the target")
+        return rows, None
+    target = target or source.default_target
+    if target is None:
+        raise TableError(
+            f"name the column that the model predicts with --target COL; the columns are "
+            f"{listing(source.names)}"
+        )
+    source.require(target, "--target")
+    classes = getattr(saving.final_estimator(model), "classes_", None)
+    task: Any = "regression" if classes is None else "classification"
+    return _matrix(model, rows, target), read_target(rows, target, task, classes)
 
 
-def trust_words(found: dict[str, Any]) -> str:
-    """The verdict of the trust check, and what it rests on."""
-    distance = counted(found["steps"], "grid step")
-    return (
-        f"the approximation {found['verdict'].replace('doubtful', 'is doubtful')} "
-        f"({distance} from the exact choice on {found['rows']} rows, regret {found['regret']:.3g})"
-    )
-
-
-def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """Held-out measures next to the best constant prediction, as label and value."""
-    held, criterion = report["heldout"], report["criterion"]
-    lines: list[tuple[str, str]] = []
-    if held is not None and "accuracy" in held:
-        lines += _class_lines(held, criterion)
-    elif held is not None:
-        baseline = f"always the mean: {held['baseline_rmse']:.4g}"
-        lines.append(("R2", decimal(held["r2"])))
-        lines.append(("RMSE", f"{held['rmse']:.4g}  ({baseline})"))
-    if score_label(criterion) not in dict(lines):
-        lines.insert(0, (score_label(criterion), score_text(criterion, kept_score(report))))
-    if held is not None and held.get("rows", report["rows"]) < report["rows"]:
-        tested = f"{held['rows']} of {report['rows']}; the others taught the metric"
-        lines.append(("held-out rows", tested))
-    return lines
-
-
-def _class_lines(held: dict[str, Any], criterion: str) -> list[tuple[str, str]]:
-    """Accuracy, and what it hides if some classes are rare or the choice went by another score."""
-    always = f"always '{held['baseline_class']}'"
-    baseline = f"{always}: {percent(held['baseline_accuracy'])}"
-    lines = [("accuracy", f"{percent(held['accuracy'])}  ({baseline})")]
-    rows = held["class_rows"]
-    rare = min(rows.values()) < _UNBALANCED * max(rows.values())
-    if rare or score_label(criterion) != "accuracy":
-        chance = f"{always}: {percent(held['baseline_balanced_accuracy'])}"
-        lines.append(("balanced accuracy", f"{percent(held['balanced_accuracy'])}  ({chance})"))
-        worst_first = sorted(held["recall"], key=lambda label: float(held["recall"][label]))
-        for label in worst_first[:_MOST_RECALLS]:
-            found = percent(held["recall"][label])
-            lines.append((f"recall of '{label}'", f"{found}  ({counted(rows[label], 'row')})"))
-        if len(worst_first) > _MOST_RECALLS:
-            lines.append(
-                ("other recalls", f"above {percent(held['recall'][worst_first[_MOST_RECALLS - 1]])}")
-            )
-    return lines
-
-
-def approximation_lines(approximation: dict[str, Any]) -> list[tuple[str, str]]:
-    """What ran at each stage and why; estimators with given hyper-parameters have one stage."""
-    if "selected_with" not in approximation:
-        return [("method", _method(approximation))]
-    selected, fitted = approximation["selected_with"], approximation["fitted_with"]
-    why = selected.get("chosen", "as asked for")
-    lines = [("selected with", f"{_method(selected)} ({why})"), ("fitted with", _method(fitted))]
-    if _method(selected) == _method(fitted):
-        lines = [("method", f"{_method(selected)} ({why})")]
-    if "trust" in approximation:
-        lines.append(("trust check", trust_words(approximation["trust"])))
-    return lines
-
-
-def _method(report: dict[str, Any]) -> str:
-    """An approximation by its name and what says most about it."""
-    words = [str(report["name"])]
-    if "landmarks" in report:
-        words.append(counted(int(report["landmarks"]), "landmark"))
-    if "points" in report:
-        words.append(f"{' × '.join(str(count) for count in report['points'])} points")
-    if "diagonals" in report:
-        words.append(f"diagonals {report['diagonals']}")
-    error = report.get("distance", report.get("relative_error"))
-    if error is not None:
-        words.append(f"{percent(float(error))} away from the kernel matrix")
-    return ", ".join(words)
-
-
-def aligned(rows: list[tuple[str, str]]) -> list[str]:
-    """Two columns, indented, the first as wide as its widest entry."""
-    width = max(len(label) for label, _ in rows)
-    return [f"  {label.ljust(width)}  {text}" for label, text in rows]
+def _matrix(model: Any, rows: TableRows, target: str) -> Any:
+    """The columns of numbers that a model without a preparation of tables takes."""
+    if rows.sparse is not None:
+        return rows.sparse
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [name for name in rows.names if name != target]
+    return np.column_stack([rows.numbers(str(name)) for name in names])

@@ -1,9 +1,10 @@
-"""``onefold tune``: a table in; a model, the table of its search and a picture out."""
+"""``onefold tune``: a table in; a model, the table of its search, a picture and a page out."""
 
 from __future__ import annotations
 
 import argparse
 import glob
+import shlex
 import sys
 from dataclasses import fields
 from functools import partial
@@ -14,12 +15,18 @@ import numpy as np
 
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
-from onefold.cli.report import result_json, result_text
+from onefold.cli.result_text import result_json, result_text
 from onefold.cli.resuming import journal_beside, useful_journal
 from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
-from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
+from onefold.cli.writing import (
+    OUTPUT_NAMES,
+    RESULT_NAMES,
+    draw_search,
+    write_page,
+    write_results,
+)
 from onefold.jobs import Job, Settings, prepared, run_job
 from onefold.jobs.folds import few_rows_note
 from onefold.rows import connected
@@ -48,12 +55,19 @@ def run(arguments: argparse.Namespace) -> None:
             for note in [] if quiet else _notes(job, arguments.table.name):
                 print(f"onefold: {note}", file=sys.stderr)
             model = _followed(job, None if quiet else sys.stderr)
+            elsewhere = isinstance(job.X, np.memmap) or client is not None
+            as_fitted = {"sample_weight": job.weight, "groups": job.groups}
         write_results(model, stage)
     if journal is not None:
         _close_journal(journal, model, quiet)
     no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
+    again = shlex.join(["onefold", *arguments.argv])
+    table = None if elsewhere else source
+    no_page = write_page(model, table, directory, repeat=[again], **as_fitted)
+    if no_page:
+        print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
         print(json_text(result_json(model, arguments.table, files, no_picture)))

@@ -109,15 +109,6 @@ def threads(text: str) -> int:
     return _integer(text, lambda value: value != 0, refusal)
 
 
-def power_of_two(value: float) -> str:
-    """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
-    if value > 0:
-        exponent = math.log2(value)
-        if abs(exponent - round(exponent)) < 1e-9:
-            return f"2^{round(exponent)}"
-    return f"{value:.4g}"
-
-
 def _number(text: str) -> float:
     base, power, exponent = text.strip().partition("^")
     try:

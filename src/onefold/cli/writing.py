@@ -1,4 +1,4 @@
-"""The files of a tuned model: the model, the table of the search, its picture."""
+"""The files of a tuned model: the model, the table of the search, its picture, a page about it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ import numpy as np
 from onefold.cli.files import MODEL_NAME
 from onefold.cli.words import decimal, score_words
 from onefold.jobs.criterion import shown
-from onefold.jobs.measures import kept_score
+from onefold.report import gather
+from onefold.report.measures import kept_score
 from onefold.tables import TableModel
 
 RESULT_NAMES = (MODEL_NAME, "search.csv")
 PICTURE_NAME = "search.png"
-OUTPUT_NAMES = (*RESULT_NAMES, PICTURE_NAME)
+REPORT_NAME = "report.html"
+OUTPUT_NAMES = (*RESULT_NAMES, PICTURE_NAME, REPORT_NAME)
 _LONGEST_NAME = 40
 
 
@@ -46,6 +48,24 @@ def draw_search(model: TableModel, directory: Path) -> str | None:
         return str(error)
     except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
         return f"matplotlib can't draw it ({' '.join(str(error).split()):.100} …)"
+    return None
+
+
+def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
+    """Write the report, once the model is safe; returns why there is none, if there is none.
+
+    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
+    """
+    path = directory / REPORT_NAME
+    try:
+        path.unlink(missing_ok=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tuning has spoken of these rows
+            gather(model, table, **options).save(path)
+    except OSError as error:
+        return f"{path} can't be written ({error.strerror or error})"
+    except (ValueError, MemoryError) as error:
+        return " ".join(str(error).split())
     return None
 
 

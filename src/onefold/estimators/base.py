@@ -192,6 +192,25 @@ class KernelMachine(Uncalibrated, Diagram):
 
         return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        X: MaybeArray = None,
+        y: MaybeArray = None,
+        *,
+        sample_weight: MaybeArray = None,
+        groups: MaybeArray = None,
+        title: str | None = None,
+    ) -> Any:
+        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+
+        X and y are the rows that it was fitted on; the sections that need them are left out without.
+        """
+        check_is_fitted(self, "expansion_")
+        from onefold.report import write_report
+
+        return write_report(self, path, X, y, sample_weight=sample_weight, groups=groups, title=title)
+
 
 def _without_client(estimator: Any) -> Any:
     found = copy(estimator)

@@ -13,15 +13,15 @@ from typing import Any
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.jobs.cluster import prepare_on_cluster
 from onefold.jobs.criterion import shown
-from onefold.jobs.importances import column_importances
 from onefold.jobs.job import Job, prepare_job
 from onefold.jobs.leaks import suspicious_columns
-from onefold.jobs.measures import heldout_measures, kept_score
 from onefold.jobs.notes import notes_of
 from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
 from onefold.jobs.settings import Settings
+from onefold.report.measures import heldout_measures, kept_score
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.tables import TableModel, TableSource, open_table, rows_of_frame
+from onefold.tables.importances import column_importances
 
 Callback = Callable[[Mapping[str, Any]], None]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.tables import Preparation
+from onefold.tables.prepare import Preparation
 
 _MOST = 50  # that a report keeps
 

@@ -1,0 +1,149 @@
+r"""Measures of predictions with their standard errors.
+
+A measure is a smooth function of means over rows; with φ_i its influence, the change that row i makes,
+its variance is Σ ω_i² φ_i², the rows having weights ω_i with sum 1. Two measures on the same rows differ
+by a difference whose influence is φ_i − φ'_i: paired, and therefore sharper than either. The weights are
+such that every fold counts the same, so that values are means over folds, as the scores of a search are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_Z = 1.959963984540054  # of the normal distribution: 95 % lie within
+SHARES = ("accuracy", "balanced_accuracy", "roc_auc")  # between 0 and 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value, and what each row contributes to its variation."""
+
+    value: float
+    influence: np.ndarray
+
+    def minus(self, other: Measured) -> Measured:
+        """The difference on the same rows."""
+        return Measured(self.value - other.value, self.influence - other.influence)
+
+    def error(self, weight: np.ndarray) -> float:
+        """The standard error for rows of these weights, whose sum is 1."""
+        return math.sqrt(float(np.sum((weight * self.influence) ** 2)))
+
+
+def row_weights(n: int, tests: list[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
+    """ω (n,): within a test set as `weight` says, all test sets alike, with sum 1; 0 outside."""
+    given = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = np.zeros(n)
+    for rows in tests:
+        within = given[rows].sum()
+        if within > 0:
+            np.add.at(total, rows, given[rows] / within)
+    return total / total.sum() if total.sum() > 0 else total
+
+
+def balanced_weights(
+    y: np.ndarray, tests: list[np.ndarray], weight: np.ndarray | None = None
+) -> np.ndarray:
+    """The same with the classes that a test set has alike within it: balanced accuracy's weights."""
+    parts = [[rows[y[rows] == label] for label in np.unique(y[rows])] for rows in tests]
+    shares = [row_weights(len(y), within, weight) for within in parts]
+    return np.mean(shares, axis=0)
+
+
+def of_numbers(
+    predicted: np.ndarray, y: np.ndarray, weight: np.ndarray, centre: Any = None
+) -> dict[str, Measured]:
+    """R², RMSE and mean absolute error; of several targets the mean R² and the errors of all.
+
+    `centre` is the constant prediction that R² compares with; None is the mean by these weights.
+    """
+    predicted, y = (np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in (predicted, y))
+    centre = weight @ y if centre is None else centre
+    loss, spread = (y - predicted) ** 2, (y - centre) ** 2
+    error, total = weight @ loss, weight @ spread
+    found = {}
+    if np.all(total > 0):
+        moved = -(loss - error) / total + error / total**2 * (spread - total)
+        found["r2"] = Measured(float(np.mean(1.0 - error / total)), moved.mean(axis=1))
+    mse = float(error.mean())
+    root = math.sqrt(mse)
+    about = loss.mean(axis=1) - mse
+    found["rmse"] = Measured(root, about / (2 * root) if root > 0 else np.zeros(len(y)))
+    size = np.abs(y - predicted).mean(axis=1)
+    found["mae"] = Measured(float(weight @ size), size - float(weight @ size))
+    return found
+
+
+def of_labels(
+    predicted: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    balance: np.ndarray,
+    *,
+    ranked: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
+) -> dict[str, Measured]:
+    """Accuracy and balanced accuracy; the area under the curve of two classes, and the log loss.
+
+    `predicted` and `y` are positions in the classes; `balance` are the weights of `balanced_weights`;
+    `ranked` (n,) is greater the likelier the second class.
+    """
+    right = (predicted == y).astype(np.float64)
+    found = {"accuracy": _mean(right, weight)}
+    recall = np.zeros(len(y))
+    present = np.unique(y[weight > 0])
+    for label in present:
+        member = weight * (y == label)
+        recall[y == label] = float(member @ right) / float(member.sum())
+    share = balance / np.where(weight > 0, weight, 1.0)
+    found["balanced_accuracy"] = Measured(float(balance @ right), share * (right - recall))
+    if ranked is not None and len(present) == 2:
+        found["roc_auc"] = _area(ranked, y, weight)
+    if probabilities is not None:
+        told = np.clip(probabilities[np.arange(len(y)), y], np.finfo(np.float64).eps, 1.0)
+        found["log_loss"] = _mean(-np.log(told), weight)
+    return found
+
+
+def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
+    """Value, standard error and a 95 % interval; Wilson's for shares of rows."""
+    error = measured.error(weight)
+    low, high = measured.value - _Z * error, measured.value + _Z * error
+    if name == "accuracy":
+        low, high = _wilson(measured.value, 1.0 / float(np.sum(weight**2)))
+    elif name in SHARES:
+        low, high = max(low, 0.0), min(high, 1.0)
+    elif name in ("rmse", "mae", "log_loss"):
+        low = max(low, 0.0)
+    elif name == "r2":
+        high = min(high, 1.0)
+    return {"value": measured.value, "error": error, "low": low, "high": high}
+
+
+def _mean(values: np.ndarray, weight: np.ndarray) -> Measured:
+    mean = float(weight @ values)
+    return Measured(mean, values - mean)
+
+
+def _wilson(share: float, rows: float) -> tuple[float, float]:
+    square = _Z**2 / rows
+    middle = (share + square / 2) / (1 + square)
+    half = _Z / (1 + square) * math.sqrt(max(share * (1 - share), 0.0) / rows + square / (4 * rows))
+    return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _area(ranked: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Measured:
+    r"""P(f(x⁺) > f(x⁻)) + ½ P(=), its influence by the placements of the rows; O(n log n)."""
+    order = np.unique(ranked, return_inverse=True)[1]
+    of_one, of_zero = (weight * (y == label) for label in (1, 0))
+    total_one, total_zero = float(of_one.sum()), float(of_zero.sum())
+    at_one, at_zero = (np.bincount(order, part) for part in (of_one, of_zero))
+    below = (np.cumsum(at_zero) - at_zero / 2)[order] / total_zero  # of the zeros
+    above = 1.0 - (np.cumsum(at_one) - at_one / 2)[order] / total_one  # of the ones
+    area = float(of_one @ below) / total_one
+    influence: Any = np.where(y == 1, (below - area) / total_one, (above - area) / total_zero)
+    return Measured(area, influence)

@@ -1,0 +1,74 @@
+"""Numbers as people read them; every command and page uses the same words for the same number."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_ROUNDING = 1e-9
+
+
+def percent(share: float) -> str:
+    """A share in percent; two decimals, or as many as it takes to tell it from none and all."""
+    if not math.isfinite(share):
+        return "undefined"
+    # Sums of folds miss 0 and 1 by rounding, and a share has no sign to show.
+    share = 0.0 if abs(share) < _ROUNDING else 1.0 if abs(share - 1.0) < _ROUNDING else share
+    digits = 2
+    while digits < 8 and 0 < share < 1 and round(100 * share, digits) in (0.0, 100.0):
+        digits += 1
+    return f"{share:.{digits}%}"
+
+
+def decimal(value: float) -> str:
+    """Four decimals, a plain zero where nothing else is left of a number."""
+    if not math.isfinite(value):
+        return "undefined"
+    return f"{value:.4f}" if abs(value) >= 5e-5 else "0.0000"
+
+
+def power_of_two(value: float) -> str:
+    """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
+    if value > 0:
+        exponent = math.log2(value)
+        if abs(exponent - round(exponent)) < 1e-9:
+            return f"2^{round(exponent)}"
+    return f"{value:.4g}"
+
+
+def number_words(value: float) -> str:
+    """A grid value as a power of two and as a decimal number."""
+    power = power_of_two(value)
+    return f"{power} = {value:.4g}" if "^" in power else power
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun in the singular or the plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def in_words(parts: Sequence[str]) -> str:
+    """A list as a sentence has it: a, b and c."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def json_text(facts: dict[str, Any]) -> str:
+    """One JSON object in a line; NaN and infinity, which JSON does not have, become null."""
+    return json.dumps(plain(facts), allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON has: dicts, lists, text, finite numbers, null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,352 @@
+"""A report of every estimator, alone, in a pipeline and behind a table, with rows and without."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_cases import FEW, labels, numbers, table
+from scipy.sparse import csr_matrix
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import make_column_transformer as columns
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
+from onefold.report import Report, gather
+
+SECTIONS = [
+    "title", "question", "answer", "scores", "ran", "importances", "worst", "trust", "data",
+    "environment", "repeat", "cautions",
+]  # fmt: skip
+
+
+def checked(report: Report) -> dict:
+    """The facts, after all forms of the report were made."""
+    found = report.as_dict()
+    json.dumps(found, allow_nan=False)
+    assert list(found) == SECTIONS
+    assert len(found["answer"]) == 3
+    assert all(one.endswith(".") for one in found["answer"])
+    assert "nan" not in report.text().lower().split()
+    assert report.html().startswith("<!doctype html>")
+    assert "None" not in " ".join(found["answer"])
+    return found
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LSSVRCV(**FEW),
+        KernelRidgeCV(**FEW),
+        LSSVR(),
+        KernelRidge(alpha=0.5),
+        LSSVR("linear"),
+        LSSVR(gamma="scale"),
+    ],
+    ids=repr,
+)
+def test_regressions(estimator):
+    X, y, _ = numbers()
+    found = checked(estimator.fit(X, y).report(X=X, y=y))
+    assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.3
+    assert found["question"]["task"] == "regression"
+    assert max(found["importances"]["shares"], key=found["importances"]["shares"].get) == "feature 0"
+
+
+@pytest.mark.parametrize("estimator", [LSSVCCV(**FEW), LSSVC()], ids=repr)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifications(estimator, classes):
+    X, y, _ = labels(classes=classes)
+    found = checked(estimator.fit(X, y).report(X=X, y=y))
+    assert found["question"]["classes"] == sorted(set(y))
+    assert found["scores"]["main"] == "accuracy"
+    assert ("roc_auc" in found["scores"]["model"]["measures"]) == (classes == 2)
+    assert sum(found["data"]["classes"].values()) == len(y)
+
+
+def test_held_out_predictions_of_given_hyper_parameters_are_refits():
+    X, y, _ = numbers()
+    estimator = LSSVR(gamma=0.2, alpha=0.3).fit(X, y)
+    report = gather(estimator, X, y)
+    from onefold.report.folds import own_folds
+
+    loss = [
+        (LSSVR(gamma=0.2, alpha=0.3).fit(X[train], y[train]).predict(X[test]) - y[test]) ** 2
+        for train, test in own_folds(y, classifier=False).splits
+    ]
+    rmse = report.as_dict()["scores"]["model"]["measures"]["rmse"]["value"]
+    assert rmse == pytest.approx(np.sqrt(np.mean(np.concatenate(loss))), rel=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "make"), [(SparseLSSVR, numbers), (SparseLSSVC, labels)])
+def test_sparse_machines_say_what_they_have(kind, make):
+    X, y, _ = make()
+    found = checked(kind(gammas=[0.2], alphas=[0.1]).fit(X, y).report(X=X, y=y))
+    assert "keeps no held-out predictions" in found["scores"]["absent"]
+    assert found["ran"]["score"]["error"] > 0
+    assert found["data"]["columns"] == X.shape[1]
+
+
+def test_without_rows_the_sections_say_so():
+    _, _, estimator = numbers()
+    found = checked(estimator.report())
+    for name in ("scores", "worst", "data"):
+        assert "give X and y" in found[name]["absent"]
+    assert found["question"]["rows"] == 150
+    assert found["ran"]["candidates"] == 6
+
+
+def test_rows_of_another_number_are_refused():
+    X, y, estimator = numbers()
+    with pytest.raises(ValueError, match="held-out predictions of 150 rows, and X has 100"):
+        estimator.report(X=X[:100], y=y[:100])
+    with pytest.raises(ValueError, match="X has 150 rows and y has 149"):
+        estimator.report(X=X, y=y[:-1])
+    with pytest.raises(ValueError, match="give y as well as X"):
+        estimator.report(X=X)
+    with pytest.raises(ValueError, match="sample_weight must have 150 entries"):
+        estimator.report(X=X, y=y, sample_weight=y[:20])
+
+
+def test_classes_that_the_model_does_not_know_are_refused():
+    X, y, estimator = labels()
+    with pytest.raises(ValueError, match="'other', which the model does not know"):
+        estimator.report(X=X, y=np.where(y == "low", "other", y))
+
+
+def test_new_rows_are_a_test():
+    estimator = numbers()[2]
+    rng = np.random.default_rng(9)
+    new = rng.normal(size=(70, 4))
+    truth = np.sin(new[:, 0]) + 0.5 * new[:, 1]
+    found = checked(gather(estimator, new, truth, new_rows=True))
+    assert found["answer"][0].startswith("On new rows")
+    rmse = np.sqrt(np.mean((estimator.predict(new) - truth) ** 2))
+    assert found["scores"]["model"]["measures"]["rmse"]["value"] == pytest.approx(rmse)
+
+
+def test_whether_rows_are_new_is_found_out():
+    X, y, estimator = numbers()
+    same = checked(gather(estimator, X, y, new_rows=None))
+    assert "rows it was fitted on" in same["question"]["assumed"]
+    assert same["scores"]["same_splits"]
+    fresh = np.random.default_rng(10).normal(size=X.shape)
+    other = checked(gather(estimator, fresh, y, new_rows=None))
+    assert "taken for 150 new rows" in other["question"]["assumed"]
+    part = checked(gather(estimator, np.r_[X[:40], fresh[:20]], y[:60], new_rows=None))
+    assert "40 of them equal rows it was fitted on" in part["question"]["assumed"]
+    assert "flatter" in part["answer"][2]
+    for new_rows in (None, False):
+        with pytest.raises(ValueError, match="in another order"):
+            gather(estimator, X[::-1], y[::-1], new_rows=new_rows)
+
+
+def test_the_rows_of_a_fit_of_noise_are_known_too():
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+        estimator = LSSVRCV(**FEW).fit(X, y)
+        assert not gather(estimator, X, y, new_rows=None).as_dict()["scores"]["new_rows"]
+
+
+def test_a_pipeline_with_its_names():
+    X, y, _ = numbers()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["colour"] = np.where(X[:, 0] > 0, "red", "blue")
+    before = columns((StandardScaler(), list("abcd")), (OneHotEncoder(), ["colour"]))
+    model = make_pipeline(before, LSSVRCV(**FEW)).fit(frame, y)
+    found = checked(onefold.write_report(model, X=frame, y=pd.Series(y, name="price")))
+    assert "standardscaler__a" in found["importances"]["shares"]
+    assert found["question"]["target"] == "price"
+    assert found["data"]["columns"] == 5
+    assert "colour" in found["data"]["alone"]
+    assert found["title"] == "onefold report: 'price' on 150 rows"
+
+
+def test_a_transformed_target_is_judged_as_it_was_fitted():
+    X, y, _ = numbers()
+    model = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=StandardScaler()).fit(X, 100 * y)
+    found = checked(onefold.write_report(model, X=X, y=100 * y))
+    assert found["scores"]["model"]["measures"]["rmse"]["value"] < 1
+
+
+def test_a_table_is_spoken_of_by_its_columns():
+    frame, model = table()
+    found = checked(onefold.write_report(model, X=frame))
+    assert set(found["importances"]["shares"]) <= set(frame.columns)
+    assert found["data"]["constant"] == ["constant"]
+    assert found["data"]["missing"]
+    assert found["data"]["duplicates"]["across"] > 0
+    assert found["question"]["target"] == "kind"
+    told = model.report["heldout"]["accuracy"]
+    assert found["scores"]["model"]["measures"]["accuracy"]["value"] == pytest.approx(told)
+
+
+class Wrapped:
+    """As estimators of whole tables are: the machine and its preparation inside."""
+
+    def __init__(self, model):
+        self.estimator_, self.preparation_ = model.estimator, model.preparation
+        self.importances_ = model.report["importances"]
+
+
+def test_an_estimator_of_tables():
+    frame, model = table()
+    model_importances = {"kind of": 1.0}
+    wrapped = Wrapped(model)
+    wrapped.importances_ = model_importances
+    y = frame.kind.to_numpy()
+    found = checked(onefold.write_report(wrapped, X=frame.drop(columns="kind"), y=y))
+    assert found["data"]["constant"] == ["constant"]
+    assert checked(onefold.write_report(wrapped, X=frame, y="kind"))["question"]["target"] == "kind"
+    with pytest.raises(ValueError, match="give y as well as X"):
+        onefold.write_report(wrapped, X=frame)
+
+
+def test_weights_and_rows_of_weight_zero():
+    X, y, _ = numbers()
+    weight = np.random.default_rng(11).random(len(y))
+    weight[:30] = 0.0
+    estimator = LSSVRCV(**FEW).fit(X, y, sample_weight=weight)
+    found = checked(estimator.report(X=X, y=y, sample_weight=weight))
+    assert found["scores"]["rows"] == 120
+    same = found["scores"]["model"]["measures"]["rmse"]["value"] ** 2
+    assert same == pytest.approx(-estimator.best_score_)
+
+
+def test_several_targets_sparse_rows_and_given_kernels():
+    X, y, _ = numbers()
+    both = np.stack([y, X[:, 1]], axis=1)
+    found = checked(LSSVRCV(**FEW).fit(X, both).report(X=X, y=both))
+    assert 0 < found["scores"]["model"]["measures"]["r2"]["value"] <= 1
+    sparse = csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+    checked(LSSVRCV(**FEW).fit(sparse, y).report(X=sparse, y=y))
+    kernel = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    given = LSSVRCV("precomputed", alphas=[0.1, 1.0]).fit(kernel, y)
+    found = checked(given.report(X=kernel, y=y))
+    assert [one["name"] for one in found["scores"]["baselines"]] == ["always the mean"]
+
+
+def test_many_columns_are_counted():
+    rng = np.random.default_rng(13)
+    X, y = rng.normal(size=(60, 230)), rng.normal(size=60)
+    found = checked(LSSVRCV(**FEW).fit(X, y).report(X=X, y=y))
+    assert (found["data"]["columns"], found["data"]["more_columns"]) == (200, 30)
+    assert found["importances"]["more"] == 180
+
+
+def test_rows_of_any_library():
+    import dask.array as da
+    import torch
+
+    X, y, estimator = numbers()
+    same = checked(estimator.report(X=X, y=y))["scores"]["model"]
+    for given in (torch.tensor, np.ndarray.tolist, pd.DataFrame, lambda a: da.from_array(a, chunks=50)):
+        rows, targets = given(X), given(y)
+        assert checked(estimator.report(X=rows, y=targets))["scores"]["model"] == same
+
+
+def test_a_kernel_without_a_derivative():
+    X, y, _ = numbers()
+    found = checked(LSSVR(lambda a, b: a @ b.T).fit(X, y).report(X=X, y=y))
+    assert "has no derivative" in found["importances"]["absent"]
+
+
+def test_pipelines_in_pipelines():
+    X, y, _ = numbers()
+    target = TransformedTargetRegressor(LSSVRCV(**FEW), transformer=StandardScaler())
+    for model in (
+        make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LSSVRCV(**FEW))),
+        make_pipeline(StandardScaler(), target),
+    ):
+        found = checked(onefold.write_report(model.fit(X, y), X=X, y=y))
+        assert found["scores"]["model"]["measures"]["r2"]["value"] > 0.5
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_any_scale(scale):
+    X, y, _ = numbers(60)
+    X, y = np.float32(X), y * scale
+    found = checked(LSSVRCV(**FEW).fit(X, y).report(X=X, y=y))
+    assert 0.3 < found["scores"]["model"]["measures"]["r2"]["value"] < 1
+
+
+def test_a_criterion_without_held_out_rows():
+    X, y, _ = numbers()
+    found = checked(LSSVRCV(criterion="gcv", **FEW).fit(X, y).report(X=X, y=y))
+    assert "held out no rows" in found["scores"]["absent"]
+
+
+def test_few_rows():
+    X, y, _ = numbers(60)
+    X, y = X[:12], y[:12]
+    found = checked(LSSVRCV(cv=3, **FEW).fit(X, y).report(X=X, y=y))
+    assert found["worst"]["looked"] == 0
+    assert found["data"]["alone"] == {}
+
+
+def test_the_trust_verdict():
+    X, y, _ = numbers()
+    checked_fit = LSSVRCV(approximation="nystroem", check=True, **FEW).fit(X, y)
+    found = checked(checked_fit.report(X=X, y=y))
+    assert found["trust"]["verdict"] == checked_fit.approximation_["trust"]["verdict"]
+    found = checked(LSSVRCV(approximation="nystroem", **FEW).fit(X, y).report())
+    assert "check=True" in found["trust"]["words"]
+
+
+def test_a_model_that_is_no_better_than_a_constant_is_told():
+    rng = np.random.default_rng(12)
+    X, y = rng.normal(size=(100, 3)), rng.normal(size=100)
+    found = checked(LSSVRCV(**FEW).fit(X, y).report(X=X, y=y))
+    assert any("better than always the mean" in one for one in found["cautions"])
+    assert "beware" in found["answer"][2]
+
+
+def test_what_is_refused(tmp_path):
+    X, y, estimator = numbers()
+    with pytest.raises(ValueError, match="there is no directory"):
+        estimator.report(tmp_path / "nowhere" / "r.html", X, y)
+    with pytest.raises(ValueError, match="is a directory"):
+        estimator.report(tmp_path, X, y)
+    with pytest.raises(ValueError, match="not of Ridge"):
+        onefold.write_report(Ridge().fit(X, y))
+    with pytest.raises(NotFittedError):
+        LSSVRCV().report()
+
+
+def test_the_page_replaces_an_older_one_whole(tmp_path, monkeypatch):
+    X, y, estimator = numbers()
+    path = tmp_path / "r.html"
+    path.write_text("before")
+    report = estimator.report(path, X, y)
+    assert path.read_text("utf-8") == report.html()
+    path.write_text("before")
+    monkeypatch.setattr(Report, "html", lambda self: "\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        report.save(path)
+    assert path.read_text() == "before"
+    assert [one.name for one in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_reports_speak_of_no_place_and_no_person(tmp_path, monkeypatch):
+    import getpass
+    import platform
+
+    X, y, estimator = numbers()
+    text = estimator.report(X=X, y=y).html()
+    assert str(tmp_path) not in text
+    assert platform.node() not in text or len(platform.node()) < 4
+    assert f"/{getpass.getuser()}/" not in text
+    assert onefold.__path__[0] not in text
+
+
+def test_two_reports_of_one_fit_are_alike():
+    X, y, estimator = numbers()
+    assert estimator.report(X=X, y=y).html() == estimator.report(X=X, y=y).html()
+    assert "<onefold report: On rows held out" in repr(estimator.report(X=X, y=y))

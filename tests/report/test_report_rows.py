@@ -1,0 +1,185 @@
+"""What is found in rows: bad slices, leaks, copies, constants; against what was planted in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_matrix
+
+from onefold.report.columns import Column, columns_of
+from onefold.report.data import alone, data_facts, identifies
+from onefold.report.duplicates import duplicate_facts, row_groups
+from onefold.report.folds import Folds, own_folds
+from onefold.report.slices import fewest_rows, slices_of, worst_rows, worst_slices
+
+NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0}
+
+
+def facts(columns, y, classes=None, explained=None):
+    return data_facts(columns, y, classes, NO_COPIES, explained)
+
+
+def test_a_planted_slice_is_found_and_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 5))
+    loss = np.abs(rng.normal(size=1000))
+    bad = X[:, 3] > np.quantile(X[:, 3], 0.8)
+    loss[bad] *= 2
+    found = worst_slices(columns_of(X), loss)
+    first = found["found"][0]
+    assert first["column"] == "feature 3"
+    assert first["where"].startswith("> ")
+    assert first["rows"] == bad.sum()
+    assert first["loss"] == pytest.approx(loss[bad].mean())
+    assert first["rest"] == pytest.approx(loss[~bad].mean())
+    assert found["overall"] == pytest.approx(loss.mean())
+
+
+def test_a_bad_category_and_missing_values_are_found():
+    rng = np.random.default_rng(1)
+    colour, loss = rng.choice(["red", "blue", "green"], 600), (rng.random(600) < 0.1).astype(float)
+    number = rng.normal(size=600)
+    number[:60] = np.nan
+    loss[:60] = rng.random(60) < 0.6
+    frame = pd.DataFrame({"colour": colour, "number": number})
+    loss[frame.colour == "green"] = rng.random((colour == "green").sum()) < 0.7
+    found = {(one["column"], one["where"]) for one in worst_slices(columns_of(frame), loss)["found"]}
+    assert ("colour", "= green") in found
+    assert ("number", "missing") in found
+    assert ("colour", "= red") not in found
+
+
+def test_tables_without_bad_slices_seldom_show_one():
+    rng = np.random.default_rng(2)
+    shown = [
+        bool(worst_slices(columns_of(rng.normal(size=(300, 10))), np.abs(rng.normal(size=300)))["found"])
+        for _ in range(60)
+    ]
+    assert np.mean(shown) <= 0.15
+
+
+def test_slices_are_large_enough_and_rows_without_loss_left_out():
+    assert [fewest_rows(n) for n in (10, 1500, 10_000)] == [30, 30, 200]
+    loss = np.r_[np.full(50, np.nan), np.ones(50)]
+    found = worst_slices([Column("x", np.arange(100.0))], loss)
+    assert found["looked"] == 0
+    assert found["overall"] == 1.0
+    assert worst_rows(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
+    assert worst_slices([], np.full(3, np.nan))["found"] == []
+
+
+def test_slices_of_a_column_cover_it_once():
+    rng = np.random.default_rng(3)
+    for values in (
+        rng.normal(size=200),
+        rng.integers(0, 4, 200).astype(float),
+        np.repeat([0.0, 9.0], 100),
+    ):
+        values[::11] = np.nan
+        masks = [mask for _, mask in slices_of(Column("x", values))]
+        assert (np.sum(masks, axis=0) == 1).all()
+
+
+def test_a_planted_leak_is_found():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] + rng.normal(size=300)
+    X[:, 2] = np.exp(y)  # the answer again
+    told = facts(columns_of(X), y)
+    assert told["leaks"] == ["feature 2"]
+    assert "'feature 2' tells the target almost perfectly alone" in told["warnings"][0]
+    labels = np.where(y > 0, "yes", "no")
+    assert facts(columns_of(X), labels, np.unique(labels))["leaks"] == ["feature 2"]
+
+
+def test_a_column_as_good_as_the_model_is_mentioned():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 3))
+    y = X[:, 0] + 0.4 * rng.normal(size=400)
+    share = alone(columns_of(X), y, classifier=False)["feature 0"]
+    assert 0.6 < share < 0.95
+    assert facts(columns_of(X), y, explained=share)["nearly_all"] == ["feature 0"]
+    assert facts(columns_of(X), y, explained=None)["nearly_all"] == []
+    assert facts(columns_of(X), y, explained=0.99)["nearly_all"] == []
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_copies_across_folds_are_counted_as_by_hand(sparse):
+    rng = np.random.default_rng(6)
+    X = rng.integers(0, 3, (80, 3)).astype(float)
+    X[X == 0] *= -1  # a zero with a sign is a zero
+    y = rng.integers(0, 2, 80).astype(float)
+    folds = own_folds(y, classifier=False)
+    groups = row_groups(csr_matrix(X) if sparse else X)
+    found = duplicate_facts(groups, y, folds)
+    across = same = 0
+    for train, test in folds.splits:
+        for i in test:
+            copies = [j for j in train if (X[i] == X[j]).all()]
+            across += bool(copies)
+            same += any(y[i] == y[j] for j in copies)
+    assert (found["across"], found["same_target"]) == (across, same)
+    assert found["other_target"] == across - same
+    assert found["rows"] == sum(
+        any((X[i] == X[j]).all() for j in range(80) if j != i) for i in range(80)
+    )
+    assert duplicate_facts(groups, y, None)["across"] == 0
+
+
+def test_copies_within_a_fold_tell_nothing():
+    X = np.repeat(np.arange(10.0), 2)[:, None]
+    pairs = [(np.r_[0:10], np.r_[10:20]), (np.r_[10:20], np.r_[0:10])]
+    found = duplicate_facts(row_groups(X), np.arange(20.0), Folds(pairs, True, ""))
+    assert found == {"rows": 20, "across": 0, "same_target": 0, "other_target": 0}
+
+
+def test_warnings_of_columns_and_targets():
+    n = 200
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({"same": 1, "row": np.arange(n), "who": [f"p{i}" for i in range(n)]})
+    frame["gaps"] = np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n))
+    y = rng.normal(size=n)
+    y[3] = 1e4
+    found = facts(columns_of(frame), y)
+    assert found["constant"] == ["same"]
+    assert found["identifiers"] == ["row", "who"]
+    assert found["missing"] == {"gaps": int(frame.gaps.isna().sum())}
+    assert found["outliers"] == {"rows": 1, "first": [3]}
+    words = " ".join(found["warnings"])
+    for part in (
+        "'row' and 'who' have a different value",
+        "'same' is the same",
+        "1 target lies far",
+        "'gaps'",
+    ):
+        assert part in words
+    labels = np.where(np.arange(n) < 3, "rare", "common")
+    assert "few rows of the class 'rare'" in " ".join(
+        facts(columns_of(frame), labels, np.unique(labels))["warnings"]
+    )
+
+
+def test_columns_of_anything():
+    values = np.array([[1.0, 2.0], [np.nan, 4.0], [np.inf, 6.0]])
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "y"], "c": pd.Categorical(["u", "v", "u"])})
+    frame["d"], frame["e"] = [True, False, True], pd.to_datetime(["2020", "2021", None])
+    for X in (frame, pa.table(frame)):
+        a, b, c, d, e = columns_of(X)
+        assert a.categories is None
+        assert b.absent.tolist() == [False, True, False]
+        assert [c.categories[i] for i in c.values] == ["u", "v", "u"]
+        assert set(d.categories) == {"true", "false"}
+        assert e.absent.sum() == 1
+    assert columns_of(frame, ["b"])[0].name == "b"
+    assert [one.name for one in columns_of(values, ["p", "q"])] == ["p", "q"]
+    assert columns_of(values)[0].absent.sum() == 2  # infinite is no number either
+    assert columns_of(csr_matrix(np.eye(3)))[1].values.tolist() == [0.0, 1.0, 0.0]
+    mixed = columns_of(np.array([["a", 1], [None, 2]], dtype=object))
+    assert mixed[0].categories == ("a",)
+    assert mixed[1].values.tolist() == [1.0, 2.0]
+    odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
+    assert [one.categories is None for one in columns_of(odd)] == [True, False]
+    assert not identifies(Column("x", np.arange(5.0)))
+    assert Column("x", np.full(4, np.nan)).filled().tolist() == [0.0] * 4

@@ -1,0 +1,193 @@
+"""Measures, their standard errors and the simple models, against literal computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from report_cases import FEW, labels, numbers
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from onefold import LSSVRCV
+from onefold.report import gather
+from onefold.report.baselines import baselines
+from onefold.report.folds import own_folds
+from onefold.report.heldout import heldout_predictions
+from onefold.report.measures import heldout_measures
+from onefold.report.measuring import (
+    balanced_weights,
+    interval,
+    of_labels,
+    of_numbers,
+    row_weights,
+)
+from onefold.report.scores import Judge
+
+
+def weights(n):
+    return np.full(n, 1.0 / n)
+
+
+def test_measures_of_numbers_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    y, predicted = rng.normal(size=80), rng.normal(size=80)
+    found = of_numbers(predicted, y, weights(80))
+    assert found["r2"].value == pytest.approx(r2_score(y, predicted))
+    assert found["rmse"].value == pytest.approx(np.sqrt(np.mean((y - predicted) ** 2)))
+    assert found["mae"].value == pytest.approx(mean_absolute_error(y, predicted))
+    both = of_numbers(np.stack([predicted, y], 1), np.stack([y, y + predicted], 1), weights(80))
+    twice = r2_score(np.stack([y, y + predicted], 1), np.stack([predicted, y], 1))
+    assert both["r2"].value == pytest.approx(twice)
+
+
+def test_measures_of_labels_are_scikit_learns():
+    rng = np.random.default_rng(1)
+    y, shares = rng.integers(0, 2, 90), rng.random(90)
+    shares[:20] = np.round(shares[:20], 1)  # ties
+    both = np.stack([1 - shares, shares], 1)
+    balance = balanced_weights(y, [np.arange(90)])
+    predicted = (shares > 0.5).astype(int)
+    found = of_labels(predicted, y, weights(90), balance, ranked=shares, probabilities=both)
+    assert found["accuracy"].value == pytest.approx(accuracy_score(y, predicted))
+    assert found["balanced_accuracy"].value == pytest.approx(balanced_accuracy_score(y, predicted))
+    assert found["roc_auc"].value == pytest.approx(roc_auc_score(y, shares))
+    assert found["log_loss"].value == pytest.approx(log_loss(y, both))
+
+
+@pytest.mark.parametrize("name", ["r2", "rmse", "mae"])
+def test_errors_of_numbers_are_those_of_the_bootstrap(name):
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=400)
+    predicted = y + 0.7 * rng.normal(size=400)
+    one = of_numbers(predicted, y, weights(400))[name]
+    drawn = [
+        of_numbers(predicted[i], y[i], weights(400))[name].value
+        for i in rng.integers(0, 400, (600, 400))
+    ]
+    assert one.error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
+    assert weights(400) @ one.influence == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "roc_auc", "log_loss"])
+def test_errors_of_labels_are_those_of_the_bootstrap(name):
+    rng = np.random.default_rng(3)
+    y = (rng.random(400) < 0.3).astype(int)
+    shares = 1 / (1 + np.exp(-(2 * y - 1 + rng.normal(size=400))))
+
+    def measure(i):
+        both = np.stack([1 - shares[i], shares[i]], 1)
+        balance = balanced_weights(y[i], [np.arange(400)])
+        predicted = (shares[i] > 0.5).astype(int)
+        found = of_labels(predicted, y[i], weights(400), balance, ranked=shares[i], probabilities=both)
+        return found[name]
+
+    drawn = [measure(i).value for i in rng.integers(0, 400, (600, 400))]
+    assert measure(np.arange(400)).error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
+
+
+def test_a_paired_difference_is_sharper():
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=200)
+    noise = rng.normal(size=200)
+    first, second = (of_numbers(y + c * noise, y, weights(200))["rmse"] for c in (1.0, 1.1))
+    difference = second.minus(first)
+    assert difference.value == pytest.approx(0.1 * np.sqrt(np.mean(noise**2)))
+    assert difference.error(weights(200)) < 0.3 * first.error(weights(200))
+
+
+def test_intervals_stay_where_values_can_be():
+    all_right = of_labels(np.ones(50, int), np.ones(50, int), weights(50), weights(50))["accuracy"]
+    found = interval("accuracy", all_right, weights(50))
+    assert found["high"] == 1.0
+    assert 0.9 < found["low"] < 0.95  # Wilson's: fifty rows do not prove perfection
+
+
+def test_weights_make_folds_count_alike():
+    tests = [np.arange(10), np.arange(10, 40)]
+    omega = row_weights(50, tests, np.r_[np.ones(20), 2 * np.ones(30)])
+    assert omega.sum() == pytest.approx(1.0)
+    assert omega[:10].sum() == pytest.approx(0.5)
+    assert not omega[40:].any()
+
+
+@pytest.mark.parametrize("make", [numbers, labels])
+def test_the_model_has_the_measures_that_tuning_reports(make):
+    X, y, estimator = make()
+    predictions = heldout_predictions(estimator, X, y)
+    classes = getattr(estimator, "classes_", None)
+    weight = np.random.default_rng(5).random(len(y))
+    judge = Judge(y, predictions, classes, weight)
+    found = judge.measure(predictions.values, None)
+    told = heldout_measures(estimator, y, predictions.folds.tests, weight)
+    for name in {"rmse", "r2", "accuracy", "balanced_accuracy"} & set(found):
+        assert found[name].value == pytest.approx(told[name], rel=1e-12), name
+
+
+def test_simple_models_are_literal_refits_on_the_splits_of_the_fit():
+    X, y, estimator = numbers()
+    found = {one["name"]: one for one in gather(estimator, X, y).as_dict()["scores"]["baselines"]}
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7)))
+    tree = DecisionTreeRegressor(max_depth=4, random_state=0)
+    for name, model in {
+        "always the mean": DummyRegressor(),
+        "linear ridge": ridge,
+        "tree of depth 4": tree,
+    }.items():
+        predicted = cross_val_predict(model, X, y, cv=KFold(5))
+        rmse = np.sqrt(np.mean((y - predicted) ** 2))
+        assert found[name]["measures"]["rmse"]["value"] == pytest.approx(rmse)
+    assert found["linear ridge"]["gain"]["value"] > 0
+
+
+def test_the_model_scores_as_its_criterion_says():
+    X, y, estimator = numbers()
+    scores = gather(estimator, X, y).as_dict()["scores"]
+    assert scores["same_splits"]
+    assert scores["model"]["measures"]["rmse"]["value"] ** 2 == pytest.approx(-estimator.best_score_)
+    assert len(scores["by_split"]) == 5
+
+
+def test_rows_that_taught_the_metric_have_no_say():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=120)
+    estimator = LSSVRCV(metric="diagonal", metric_rows=60, max_rounds=1, **FEW).fit(X, y)
+    tested = np.isfinite(estimator.heldout_prediction_)
+    assert not tested.all()
+    scores = gather(estimator, X, y).as_dict()["scores"]
+    assert scores["rows"] == tested.sum()
+    assert scores["untested"] == (~tested).sum()
+    error = np.sqrt(np.mean((y - estimator.heldout_prediction_)[tested] ** 2))
+    assert scores["model"]["measures"]["rmse"]["value"] == pytest.approx(error)
+
+
+def test_weights_reach_simple_models():
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    weight = rng.random(60)
+    weight[::5] = 0.0
+    folds = own_folds(y, classifier=False)
+    constant = baselines(X, y, folds, classes=None, weight=weight)[0]
+    train, test = folds.splits[0]
+    mean = np.average(y[train], weights=weight[train])
+    assert constant.values[test, 0] == pytest.approx(np.full(len(test), mean))
+
+
+def test_a_class_that_a_fold_lacks_has_no_probability_there():
+    y = np.array(["a"] * 30 + ["b"] * 29 + ["c"])
+    X = np.random.default_rng(8).normal(size=(60, 2))
+    folds = own_folds(y, classifier=True)
+    for one in baselines(X, y, folds, classes=np.unique(y)):
+        assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
