@@ -161,6 +161,14 @@ def test_a_uniform_series_has_f_itself_and_says_so():
     np.testing.assert_allclose(model.predict_interval(new, 0.8), expected, rtol=0, atol=1e-12)
 
 
+def test_a_circulant_matrix_of_many_rows_has_f_itself():
+    rows, target = RNG.standard_normal((2100, 1)), RNG.standard_normal(2100)
+    model = fitted(LSSVRCV, target, rows=rows, approximation=Circulant(negative="clip"), refit="same")
+    assert model.fold_models_ is None
+    scores = np.abs(target - model.heldout_prediction_)
+    np.testing.assert_allclose(model.conformity_scores_, scores, rtol=0, atol=1e-12)
+
+
 def test_tiny_ridges_and_outweighed_rests_are_refitted():
     model = fitted(LSSVRCV, y, approximation="exact", gammas=[0.5], alphas=[1e-14])
     assert "below_rounding" in model.approximation_["fitted_with"]

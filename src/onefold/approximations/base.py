@@ -130,6 +130,8 @@ class Approximation(ABC):
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
     """Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     are cheap enough; None where they are not to be had."""
+    fold_rows: ClassVar[float] = np.inf
+    """Rows up to which they are."""
     seed_setting: ClassVar[str | None] = None
     """The setting that seeds its random choices."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
@@ -189,6 +191,10 @@ class Approximation(ABC):
                 f"a {self.name} matrix has no place for sample or class weights; leave them out, or use "
                 f"an approximation that supports them: {names}."
             )
+
+    def has_folds(self, n: int) -> bool:
+        """Whether the models without each fold of n rows are to be had."""
+        return self.fold_models is not None and n <= self.fold_rows
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Any:
         """What the models of all kernels share; None where each stands alone."""

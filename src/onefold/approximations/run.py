@@ -147,6 +147,8 @@ class Run:
         `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is
         cheap.
         """
+        if not self.approximation.has_folds(self.problem.n):
+            return None
         ridges = self.problem.ridge(alpha)
         try:
             found = model.fold_models(parts, ridges)

@@ -204,8 +204,9 @@ class IntervalRegressor(KernelRegressor):
         self._check_intervals(run, learned=False)
         if self.intervals is None:
             return
-        if run.approximation.fold_models is None or run.problem.remote:
-            what = "rows of Dask" if run.problem.remote else f"{run.approximation!r:.60}"
+        if not run.approximation.has_folds(run.problem.n) or run.problem.remote:
+            what = f"{run.approximation!r:.60} and {run.problem.n} rows"
+            what = "rows of Dask" if run.problem.remote else what
             raise ValueError(
                 f"intervals need models without each fold, which a single fit does not make for {what}; "
                 f'use approximation="exact" or "nystroem", or {type(self).__name__}CV.'
