@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from onefold.approximations import registered
 from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
 from onefold.saving.rules import State
+from onefold.saving.tabular import TABLES
 from onefold.saving.transformers import TRANSFORMERS
 
 Class = TypeVar("Class", bound=type)
@@ -27,6 +28,7 @@ _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.search": dict.fromkeys(("FullGrid", "Gradient", "Halving"), State()),  # as do theirs
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
+    "onefold.tables": TABLES,
     **TRANSFORMERS,
 }
 _BUILT_IN = {name: module for module, states in _BY_MODULE.items() for name in states}
