@@ -29,7 +29,7 @@ def test_inspect_a_tuned_model(table, capsys):
     capsys.readouterr()
     assert main(["inspect", "t-onefold"]) == 0
     text = capsys.readouterr().out
-    estimator = load_table_model(MODEL).estimator
+    estimator = load_table_model(MODEL).estimator_
     for words in (
         "LSSVCCV",
         f"RBF(gamma={estimator.gamma_})",
@@ -141,9 +141,9 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     model = load_table_model("onefold-demo/model.onefold")
     varies = data.data[train].std(axis=0) > 0
     mean, scale = data.data[train].mean(axis=0)[varies], data.data[train].std(axis=0)[varies]
-    np.testing.assert_allclose(model.preparation.mean, mean)
+    np.testing.assert_allclose([part.mean for part in model.preparation_.parts], mean)
     X = (data.data[test][:, varies] - mean) / scale
-    right = model.estimator.predict(X) == data.target[test].astype(str)
+    right = model.estimator_.predict(X) == data.target[test].astype(str)
     own = re.search(r"onefold, kernels, metrics and blend +(\S+%), (\d+) wrong, tuned in \S+ s\n", out)
     assert own.groups() == (f"{right.mean():.2%}", str((~right).sum()))
     plain = LSSVCCV(cv=StratifiedKFold(5, shuffle=True, random_state=0))

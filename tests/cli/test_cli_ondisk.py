@@ -52,10 +52,10 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
         ]  # fmt: skip
         found.append(load_table_model(Path(out) / "model.onefold"))
     memory, disk = found
-    assert disk.preparation.numeric == memory.preparation.numeric == ("a", "b")
-    assert disk.preparation.constant == memory.preparation.constant == ("same",)
-    assert disk.estimator.best_params_ == memory.estimator.best_params_
-    assert disk.estimator.best_score_ == pytest.approx(memory.estimator.best_score_, rel=1e-3)
+    assert disk.preparation_.columns == memory.preparation_.columns == ("a", "b")
+    assert disk.preparation_.constant == memory.preparation_.constant == ("same",)
+    assert disk.estimator_.best_params_ == memory.estimator_.best_params_
+    assert disk.estimator_.best_score_ == pytest.approx(memory.estimator_.best_score_, rel=1e-3)
     rows = open_table(table)
     one, other = (np.asarray([*model.predict(rows)]) for model in found)
     if target == "y":
@@ -67,9 +67,7 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--target", "y", "--weight", "a"], "--weight needs the whole table in memory"),
-        (["--target", "y", "--groups", "id"], "--groups needs the whole table in memory"),
-        (["--target", "y", "--missing", "impute"], "--missing impute needs the whole table"),
+        (["--target", "y", "--weight", "b"], "the weight column 'b' has -"),
         (["--target", "y", "--task", "classification"], "numbers with fractions"),
         (["--target", "same"], "the same in every row|only one class"),
     ],

@@ -11,7 +11,7 @@ from cli_arguments import SMALL
 
 from onefold.cli import main
 from onefold.jobs import ondisk
-from onefold.tables import load_table_model
+from onefold.tables import Categories, load_table_model
 
 MODEL = "t-onefold/model.onefold"
 N = 60
@@ -134,7 +134,8 @@ def test_categorical_columns(frame, capsys, refused, monkeypatch):
     frame["code"] = np.arange(N) % 3
     frame.to_csv("t.csv", index=False)
     assert tune("--categorical", "code") == 0
-    assert load_table_model(MODEL).preparation.categories == (("0", "1", "2"),)
+    (codes,) = load_table_model(MODEL).preparation_.of_kind(Categories)
+    assert codes.categories == ("0", "1", "2")
     assert len(predictions(capsys, "t.csv")) == N
     base = ["tune", "t.csv", "--target", "y"]
     assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")

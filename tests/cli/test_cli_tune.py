@@ -44,7 +44,7 @@ def test_text_result_and_files(table, capsys):
     with open("t-onefold/search.csv", newline="") as file:
         candidates = list(csv.DictReader(file))
     assert len(candidates) == 9
-    best = load_table_model("t-onefold/model.onefold").estimator
+    best = load_table_model("t-onefold/model.onefold").estimator_
     ranked_first = [c for c in candidates if c["rank_test_score"] == "1"]
     chosen = {"alpha": best.alpha_, "gamma": best.gamma_}
     assert chosen in [
@@ -91,7 +91,7 @@ def test_regression_reports_r2_and_rmse(table, capsys):
     argv = ["tune", "t.csv", "--target", "amount", "--drop", "who", *SMALL]
     found = tuned_json(capsys, *argv)
     model = load_table_model("t-onefold/model.onefold")
-    y, f = table.amount.to_numpy(), model.estimator.heldout_prediction_
+    y, f = table.amount.to_numpy(), model.estimator_.heldout_prediction_
     assert found["heldout"]["rmse"] == pytest.approx(np.sqrt(np.mean((y - f) ** 2)))
     assert found["heldout"]["baseline_rmse"] == pytest.approx(y.std())
     assert found["heldout"]["r2"] == pytest.approx(1 - np.mean((y - f) ** 2) / y.var())
@@ -172,7 +172,7 @@ def test_groups_are_not_features_and_stay_together(table, capsys):
     base = ["tune", "t.csv", "--target", "kind", "--drop", "amount", "mass", "who", *SMALL]
     tuned_json(capsys, *base, "--groups", "site", "--cv", "3")
     grouped = load_table_model("t-onefold/model.onefold")
-    assert "site" not in grouped.preparation.columns
+    assert "site" not in grouped.preparation_.columns
 
 
 def test_weights_reach_the_fit(table, capsys):
@@ -180,10 +180,10 @@ def test_weights_reach_the_fit(table, capsys):
     one = ["--simple", "--gammas", "0.5", "--alphas", "0.1"]
     tuned_json(capsys, *base, *one, "--weight", "mass")
     model = load_table_model("t-onefold/model.onefold")
-    X = model.preparation.transform(rows_of_frame(table))
+    X = model.preparation_.transform(rows_of_frame(table))
     literal = onefold.LSSVC(gamma=0.5, alpha=0.1).fit(X, table.kind.to_numpy(str), table.mass)
     np.testing.assert_allclose(
-        model.estimator.decision_function(X), literal.decision_function(X), atol=1e-9
+        model.estimator_.decision_function(X), literal.decision_function(X), atol=1e-9
     )
 
 

@@ -60,10 +60,10 @@ def test_the_model_is_that_of_the_table_in_memory(name: str, cluster, folder: Pa
     with Client(cluster) as client:
         there = tune_table(folder / "*.parquet", "y", client=client, **options)
     here = tune_table(TABLE, "y", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
-    assert there.estimator.best_params_ == here.estimator.best_params_
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
+    assert there.estimator_.best_params_ == here.estimator_.best_params_
     np.testing.assert_allclose(there.predict(TABLE), here.predict(TABLE), rtol=1e-7, atol=1e-7)
-    assert there.preparation.constant == ("flat",)
+    assert there.preparation_.constant == ("flat",)
 
 
 def test_the_command_line(cluster, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -125,8 +125,8 @@ def test_files_keep_the_order_that_they_have_in_memory(cluster, tmp_path: Path) 
     with Client(cluster) as client:
         there = tune_table(tmp_path, "y", client=client, **options)
     here = tune_table(tmp_path, "y", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
-    heldout = [model.estimator.heldout_prediction_ for model in (here, there)]
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
+    heldout = [model.estimator_.heldout_prediction_ for model in (here, there)]
     np.testing.assert_allclose(*heldout, rtol=0, atol=1e-8)
 
 
@@ -143,8 +143,8 @@ def test_an_index_that_pandas_has_stored_is_a_column(name: str | None, cluster, 
     with Client(cluster) as client:
         there = tune_table(folder, "y", client=client, **options)
     here = tune_table(folder, "y", **options)
-    assert there.preparation.numeric == here.preparation.numeric
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+    assert there.preparation_.columns == here.preparation_.columns
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
 
 
 def test_row_groups_of_a_large_file_are_partitions(tmp_path: Path, monkeypatch) -> None:
@@ -189,4 +189,4 @@ def test_class_weights_name_the_criterion_that_they_ask_for(cluster, folder: Pat
             tune_table(folder, "kind", client=client, **options)
         there = tune_table(folder, "kind", client=client, criterion="error", **options)
     here = tune_table(folder, "kind", criterion="error", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)

@@ -17,7 +17,23 @@ from hypothesis import strategies as st
 
 from onefold.tables import Reading, TableError, open_table
 from onefold.tables.dates import is_moment
-from onefold.tables.number_formats import NumberFormat, find_format, parse
+from onefold.tables.number_evidence import FormatFinder
+from onefold.tables.number_formats import NumberFormat, parse
+
+
+def find_format(
+    text: pa.ChunkedArray, name: str, decimal: str | None, cautious: bool, rows: int = 1 << 30
+) -> NumberFormat | None:
+    """The format found from blocks of so many rows."""
+    finder = FormatFinder(name, decimal, cautious)
+    for begin in range(0, len(text), rows):
+        block = text.slice(begin, rows)
+        try:
+            plain = len(pa.compute.cast(block, pa.float64())) > 0
+        except pa.ArrowInvalid:
+            plain = False
+        finder.add(block, begin, plain)
+    return finder.finish()
 
 
 def written(value: float, form: NumberFormat, digits: int, before: bool = False) -> str:

@@ -12,8 +12,8 @@ import shlex
 _NAMES = (
     "drop", "categorical", "id", "weight", "groups", "missing", "task", "cv", "ordered", "gap",
     "criterion", "class_weight", "gammas", "alphas", "search", "approximation", "check", "time_budget",
-    "simple", "kernel", "metric", "blend", "holdout", "test", "decimal", "delimiter", "encoding", "na_values",
-    "sheet", "target",
+    "simple", "kernel", "metric", "blend", "holdout", "test", "decimal", "delimiter", "encoding",
+    "na_values", "sheet", "target",
 )  # fmt: skip
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _SETTING = re.compile(

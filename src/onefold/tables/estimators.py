@@ -41,6 +41,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     criterion, approximation, time_budget, checkpoint, device, n_jobs, verbose, callback
         As in :class:`LSSVCCV`.
     class_weight : "balanced", dict or None, default=None
+        With "balanced" the criterion is balanced accuracy, unless another is named.
     simple : bool, default=False
         One kernel as it is, over widths and ridges alone: no metric and no blend, in a part of the time.
     kernel : str or list, default="auto"
@@ -127,6 +128,10 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.verbose = verbose
         self.callback = callback
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows of a table; y may be the name of a column of X."""
+        return float(super().score(X, self.known_target(X, y), sample_weight))
+
 
 class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     r"""Numbers from a table as it is: f(x) of :class:`LSSVRCV` on the prepared columns.
@@ -190,6 +195,10 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.callback = callback
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² on the rows of a table; y may be the name of a column of X."""
+        return float(super().score(X, self.known_target(X, y), sample_weight))
 
 
 def table_model(

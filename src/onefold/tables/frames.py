@@ -52,8 +52,7 @@ def is_frame(table: Any) -> bool:
 
 def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
     """Rows of an array or a sparse matrix; the columns are `names`, or ``x0, x1, …``."""
-    X = to_numpy(X) if is_foreign(X) else X
-    X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+    X = as_array(X)
     if is_sparse(X):
         return TableRows(pa.table({}), sparse=csr_matrix(X))
     titles = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
@@ -67,6 +66,12 @@ def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
                 "text; convert it"
             ) from error
     return TableRows(pa.table(columns))
+
+
+def as_array(X: Any) -> Any:
+    """Rows without names as an array (n, d) of anything, or as a CSR matrix."""
+    X = to_numpy(X) if is_foreign(X) else X
+    return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

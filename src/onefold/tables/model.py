@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
 from onefold.estimators.validation import check_length, check_weights
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.blocks import blocks_for
 from onefold.tables.errors import TableError
 from onefold.tables.folds import folds_of
-from onefold.tables.frames import is_frame, rows_of_array, rows_of_frame
+from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.importances import column_importances
 from onefold.tables.learn import Learner, Missing
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, open_table
 from onefold.tables.suspects import column_notes
 from onefold.tables.target import TargetKind, learn_target, read_target
 
-_BLOCK_NUMBERS = 1 << 22
-_MOST_ROWS = 1 << 16
-_FEWEST_ROWS = 256
 _PASSED_ON = (
     "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
-    "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration", "intervals",
+    "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration",
+    "intervals",
 )  # fmt: skip
 
 
@@ -64,6 +61,7 @@ class TableModel(BaseEstimator):
     drop: Any
     simple: bool
     kernel: Any
+    criterion: Any
     cv: Any
     random_state: Any
 
@@ -74,6 +72,8 @@ class TableModel(BaseEstimator):
         if self.simple:
             kernel = "rbf" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
             given |= {"kernel": kernel, "metric": None, "blend": False}
+        if self.criterion is None and given.get("class_weight") == "balanced":
+            given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
         return self._inner(**{key: v for key, v in (given | options).items() if key in known})
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -87,6 +87,7 @@ class TableModel(BaseEstimator):
             How much rows count; which rows stay in the same fold.
         """
         self._check_settings(y)
+        X = X if is_frame(X) else as_array(X)
         rows = rows_of_frame(X) if is_frame(X) else rows_of_array(X)
         named = [value for value in (y, sample_weight, groups) if isinstance(value, str)]
         for name in (*named, *self.drop, *self.categorical):
@@ -95,6 +96,8 @@ class TableModel(BaseEstimator):
             raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
         target = learn_target(rows, y, self.task).values if isinstance(y, str) else as_target(y)
         check_length(target, len(rows))
+        if self.task == "classification":
+            check_classification_targets(target)
         weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
         together = groups_in(rows, groups) if isinstance(groups, str) else groups
         check_weights(weight, len(rows))
@@ -108,7 +111,7 @@ class TableModel(BaseEstimator):
         columns = [name for name in rows.names if name not in named and name not in rows.auxiliary]
         self._hold(inner, preparation, columns, rows.reading)
         if not is_frame(X):
-            self.n_features_in_ = int(X.shape[1] if hasattr(X, "shape") else len(columns))
+            self.n_features_in_ = int(X.shape[1])
             del self.feature_names_in_
         self.target_ = y if isinstance(y, str) else None
         beside = column_notes(rows, preparation.columns, (), preparation.row_numbers)
@@ -147,27 +150,26 @@ class TableModel(BaseEstimator):
         values = self._answer("predict_quantiles", X, quantiles=quantiles)
         return as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy or R² on the rows of a table; y may be the name of a column of X."""
+    def known_target(self, X: Any, y: Any) -> Any:
+        """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            y = read_target(rows_of_frame(X), y, self.task, getattr(self, "classes_", None))
-        return float(super().score(X, as_target(y), sample_weight))
+            return read_target(rows_of_frame(X), y, self.task, getattr(self, "classes_", None))
+        return None if y is None else as_target(y)
 
     @available_if(_inside("report"))
     def report(self, path: Any = None, X: Any = None, y: Any = None, **options: Any) -> Any:
         """A page about the model; X and y are the rows that it was fitted on."""
-        if isinstance(y, str):
-            y = read_target(rows_of_frame(X), y, self.task, getattr(self, "classes_", None))
-        return self.estimator_.report(path, None if X is None else self.transform(X), y, **options)
+        y = self.known_target(X, y)
+        return self.estimator_.report(path, None if X is None else self.matrix(X), y, **options)
 
     @available_if(_inside("to_onnx"))
     def to_onnx(self, **options: Any) -> Any:
-        """The estimator inside as an ONNX model, of rows of the prepared matrix (`transform`)."""
+        """The estimator inside as an ONNX model, of rows of the prepared matrix (`matrix`)."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.to_onnx(**options)
 
-    def transform(self, X: Any) -> Any:
+    def matrix(self, X: Any) -> Any:
         """The rows of a table as the matrix that the estimator inside sees."""
         matrices = [matrix for _, matrix in self.matrix_blocks(X, 1 << 62)]
         if not matrices:
@@ -226,22 +228,9 @@ class TableModel(BaseEstimator):
     ) -> Iterator[tuple[TableRows, Any]]:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         check_is_fitted(self, "estimator_")
-        size, preparation = batch_rows or self._batch_rows(), self.preparation_
         unknown: Counter[str] = Counter()
-        source = open_table(table, self.reading_) if isinstance(table, str | Path) else table
-        if isinstance(source, TableSource) and source.reading == Reading() != self.reading_:
-            source = open_table(source.path, self.reading_)
-        if isinstance(source, TableSource):
-            for name in beside:
-                source.require(name)
-            preparation.check_columns(source.names, source.sparse)
-            wanted = tuple(dict.fromkeys(preparation.columns + beside))
-            blocks = source.batches(size, wanted)
-        else:
-            found = dataclasses.replace(self._further_rows(source), reading=self.reading_)
-            blocks = found.slices(size)
-        for rows in blocks:
-            yield rows, preparation.transform(rows, unknown)
+        for rows in blocks_for(self, table, batch_rows, beside):
+            yield rows, self.preparation_.transform(rows, unknown)
         warn_unknown(unknown)
 
     def _answer(self, method: str, X: Any, **options: Any) -> np.ndarray:
@@ -252,18 +241,6 @@ class TableModel(BaseEstimator):
         if not blocks:
             raise TableError("the table has no rows")
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-    def _further_rows(self, X: Any) -> TableRows:
-        if is_frame(X):
-            return rows_of_frame(X)
-        names = feature_matrix_names(self)
-        width = np.shape(X)[1] if len(np.shape(X)) == 2 else None
-        if width is not None and width != self.n_features_in_:
-            raise ValueError(
-                f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input; pass a table with named columns, or such rows."
-            )
-        return rows_of_array(X, names)
 
     def _check_settings(self, y: Any) -> None:
         if y is None:
@@ -280,10 +257,6 @@ class TableModel(BaseEstimator):
             self.classes_ = inner.classes_
         self.target_ = self.id_column_ = None
         self.report_, self.notes_ = {}, []
-
-    def _batch_rows(self) -> int:
-        width = max(len(self.preparation_.feature_names), 1)
-        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
