@@ -13,6 +13,7 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
+from onefold.cli.spelling import as_options
 from onefold.cli.choice import blend_lines, group_words, importance_lines
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
@@ -149,7 +150,7 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
     assert note in err
     model = load_table_model("t-onefold/model.onefold")
     searched = model.report_["search"]
-    assert note in searched.pop("note")
+    assert note in as_options(searched.pop("note"))
     expected = {"kernels": [drawn], "metric": "none", "blend": False}
     assert searched == {**expected, "method": "grid", "stopped": None, "untried": []}
     assert model.report_["importances"] is None

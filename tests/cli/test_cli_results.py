@@ -154,7 +154,7 @@ def test_class_weights_reach_the_fit_and_the_choice(here, capsys, refused):
     assert chosen["criterion"] == "error"
     assert set(frame.y) == {0, 1}
     line = refused("tune", "t.csv", "--target", "a", "--class-weight", "balanced", "--force")
-    assert "--class-weight is for classification" in line
+    assert "--class-weight balanced is for classification" in line
 
 
 def test_folds_without_a_class_are_spoken_of_once(here, capsys):

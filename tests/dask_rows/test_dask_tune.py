@@ -83,9 +83,9 @@ def test_the_command_line(cluster, folder: Path, tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--missing", "impute"], "--missing impute needs the table in memory; leave out either"),
-        (["--categorical", "shop"], "--categorical needs the table in memory"),
-        ([], "column 'shop' of partition 0 holds text"),
+        (["--holdout", "0.2"], "--holdout 0.2 needs the table here; leave out either"),
+        (["--categorical", "shop"], "--categorical shop needs the table here"),
+        ([], "values of type large_string in 'shop', 'kind', and workers take numbers"),
         (["--drop", "shop", "kind", "--approximation", "exact"], "needs all rows in one place"),
     ],
 )
@@ -103,7 +103,7 @@ def test_other_tables_and_no_scheduler(tmp_path: Path, cluster, capsys, monkeypa
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     call = ["tune", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "out")]
     assert main([*call, "--scheduler", cluster.scheduler_address]) == 2
-    assert "--scheduler takes Parquet files" in capsys.readouterr().err
+    assert "workers of a scheduler read Parquet files by themselves" in capsys.readouterr().err
     monkeypatch.setattr(runner, "_CONNECT", 0.5)
     assert main([*call, "--scheduler", "tcp://127.0.0.1:1"]) == 2
     assert "there is no Dask scheduler at tcp://127.0.0.1:1" in capsys.readouterr().err
@@ -169,8 +169,8 @@ def test_the_model_predicts_as_one_of_a_table_in_memory(cluster, folder: Path) -
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (TABLE["a"] > 0, "true and false in 'more'"),
-        (pd.Series(pd.date_range("2020", periods=N)), "dates or times in 'more'"),
+        (TABLE["a"] > 0, "values of type bool in 'more', and workers take numbers"),
+        (pd.Series(pd.date_range("2020", periods=N)), "in 'more', and workers take numbers"),
         (pd.Series(np.arange(N) + 2**60 + 1), "too large for a number"),
     ],
     ids=["booleans", "dates", "identifiers"],
@@ -185,7 +185,7 @@ def test_class_weights_name_the_criterion_that_they_ask_for(cluster, folder: Pat
     options = {"drop": ["shop", "y"], "class_weight": "balanced", "approximation": "nystroem"}
     options |= {"simple": True, "gammas": [0.1], "alphas": [0.1]}
     with Client(cluster) as client:
-        with pytest.raises(ValueError, match="--criterion error"):
+        with pytest.raises(ValueError, match="criterion='error'"):
             tune_table(folder, "kind", client=client, **options)
         there = tune_table(folder, "kind", client=client, criterion="error", **options)
     here = tune_table(folder, "kind", criterion="error", **options)
