@@ -92,6 +92,8 @@ class TableModel(BaseEstimator):
         named = [value for value in (y, sample_weight, groups) if isinstance(value, str)]
         for name in (*named, *self.drop, *self.categorical):
             rows.require(name)
+        if rows.sparse is None and not rows.names:
+            raise TableError("the table has no columns; pass one that has some")
         if len(rows) < 2:
             raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
         target = learn_target(rows, y, self.task).values if isinstance(y, str) else as_target(y)
