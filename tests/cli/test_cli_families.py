@@ -13,8 +13,8 @@ import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
-from onefold.cli.spelling import as_options
 from onefold.cli.choice import blend_lines, group_words, importance_lines
+from onefold.cli.spelling import as_options
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
 from onefold.jobs import ondisk, tune_table

@@ -1,4 +1,4 @@
-"""``tune --test`` and ``--holdout``, ``predict --proba`` and ``--interval``, ``--sheet``, and what is said."""
+"""``tune --test``, ``--holdout`` and ``--sheet``; ``predict --proba`` and ``--interval``."""
 
 from __future__ import annotations
 
@@ -107,15 +107,18 @@ def test_probabilities_and_bounds(table, capsys, refused):
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
     model = load_table_model(MODEL)
     capsys.readouterr()
-    assert "--interval is for regression with intervals, and this model predicts classes: use" in refused(
-        "predict", MODEL, "t.csv", "--interval", "0.9"
+    assert (
+        "--interval is for regression with intervals, and this model predicts classes: use"
+        in refused("predict", MODEL, "t.csv", "--interval", "0.9")
     )
     if hasattr(model.estimator_, "predict_proba"):
         assert main(["predict", MODEL, "t.csv", "--proba", "--out", "p.csv"]) == 0
         found = pd.read_csv("p.csv")
         np.testing.assert_allclose(found["probability_inner"] + found["probability_outer"], 1.0)
     else:
-        assert "--proba is for classification with a calibration" in refused("predict", MODEL, "t.csv", "--proba")
+        assert "--proba is for classification with a calibration" in refused(
+            "predict", MODEL, "t.csv", "--proba"
+        )
     assert main([*NUMBERS, *SMALL, "--quiet", "--out", "n"]) == 0
     capsys.readouterr()
     assert "and this model predicts numbers" in refused("predict", "n", "t.csv", "--proba")

@@ -101,7 +101,9 @@ def test_scores_of_bare_estimators_read_as_what_they_are(table, capsys):
         assert words.format(percent=1 + score, score=score) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("report", [{"rows": 3}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}])
+@pytest.mark.parametrize(
+    "report", [{"rows": 3}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}]
+)
 def test_inspect_refuses_reports_of_other_versions(table, capsys, refused, report):
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
     model = load_table_model(MODEL)

@@ -84,7 +84,10 @@ def test_text_gaps_weights_groups_and_dates_work_as_in_memory(frame, monkeypatch
     rng = np.random.default_rng(1)
     frame["colour"] = rng.choice(["red", "green", None], 400)
     frame["when"] = pd.date_range("2020-01-01", periods=400, freq="29h").astype(str)
-    frame["mass"], frame["site"] = rng.uniform(0.5, 2, 400), rng.choice(["a", "b", "c", "d", "e", "f"], 400)
+    frame["mass"], frame["site"] = (
+        rng.uniform(0.5, 2, 400),
+        rng.choice(["a", "b", "c", "d", "e", "f"], 400),
+    )
     frame.loc[frame.index[::5], "a"] = np.nan
     frame["kind"] = np.where(frame["y"] > -9, "high", "low")
     for target, drop in (("y", "kind"), ("kind", "y")):

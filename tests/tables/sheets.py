@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (XML has long lines)
 """A writer of small .xlsx and .ods files, as far as tests need one."""
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]], merged: str | Non
         for i in range(len(names))
     )
     listed = "".join(
-        f'<sheet name="{escape(name)}" sheetId="{i + 1}" r:id="rId{i + 1}"/>' for i, name in enumerate(names)
+        f'<sheet name="{escape(name)}" sheetId="{i + 1}" r:id="rId{i + 1}"/>'
+        for i, name in enumerate(names)
     )
     related = "".join(
         f'<Relationship Id="rId{i + 1}" Type="{_OFFICE}/worksheet" Target="worksheets/sheet{i + 1}.xml"/>'
@@ -50,7 +52,11 @@ def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]], merged: str | Non
             f'<row r="{r + 1}">{"".join(_cell(r, c, v) for c, v in enumerate(row))}</row>'
             for r, row in enumerate(rows)
         )
-        joined = f'<mergeCells count="1"><mergeCell ref="{merged}"/></mergeCells>' if merged and i == 0 else ""
+        joined = (
+            f'<mergeCells count="1"><mergeCell ref="{merged}"/></mergeCells>'
+            if merged and i == 0
+            else ""
+        )
         files[f"xl/worksheets/sheet{i + 1}.xml"] = (
             f'<worksheet xmlns="{_MAIN}"><sheetData>{cells}</sheetData>{joined}</worksheet>'
         )

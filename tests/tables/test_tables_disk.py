@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(tmp_path):
     with pytest.raises(TableError, match=r"missing values in 'b' \(1 of 2 rows\)"):
         rows_on_disk(path, "y", tmp_path / "rows.npy", missing="error")
     path.write_text("a,b,y\n1,2,3\n4,5,\n")
-    with pytest.raises(TableError, match="missing values in 'y'.*target must be known"):
+    with pytest.raises(TableError, match=r"missing values in 'y'.*target must be known"):
         rows_on_disk(path, "y", tmp_path / "rows.npy")
     with pytest.raises(TableError, match="no column 'z'"):
         rows_on_disk(path, "z", tmp_path / "rows.npy")

@@ -76,9 +76,13 @@ def test_columns_are_found_by_name(regressor):
     expected = regressor.predict(FRAME)
     shuffled = FRAME[FRAME.columns[::-1]].assign(other="x")
     np.testing.assert_array_equal(regressor.predict(shuffled), expected)
-    for table in (pl.from_pandas(FRAME), pa.Table.from_pandas(FRAME), FRAME.set_index(np.arange(N)[::-1])):
+    for table in (
+        pl.from_pandas(FRAME),
+        pa.Table.from_pandas(FRAME),
+        FRAME.set_index(np.arange(N)[::-1]),
+    ):
         np.testing.assert_allclose(regressor.predict(table), expected, rtol=1e-12)
-    with pytest.raises(TableError, match=r"no column 'colour', which the model needs; did you mean 'color'"):
+    with pytest.raises(TableError, match=r"no column 'colour', .*; did you mean 'color'"):
         regressor.predict(FRAME.rename(columns={"colour": "color"}))
 
 
@@ -124,7 +128,7 @@ def test_importances_are_of_table_columns():
     model = TableRegressor(cv=3, kernel="rbf", metric="diagonal", blend=False).fit(FRAME, Y)
     shares = model.importances_
     assert set(shares) == set(FRAME.columns)
-    assert list(shares)[0] == "colour"
+    assert next(iter(shares)) == "colour"
     np.testing.assert_allclose(model.feature_importances_, [shares[name] for name in FRAME.columns])
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     assert not hasattr(TableRegressor(**SMALL).fit(FRAME, Y), "importances_")
@@ -229,7 +233,7 @@ NUMBERS = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20) % 3})
         (NUMBERS.head(0), [], r"0 rows"),
         (NUMBERS[[]], ["a", "b"] * 10, "has no columns"),
         (NUMBERS.assign(a=np.inf), ["a", "b"] * 10, "infinite values in 'a'"),
-        (pd.DataFrame(np.ones((20, 2)), columns=["a", "a"]), ["a", "b"] * 10, "more than one column named 'a'"),
+        (NUMBERS.set_axis(["a", "a"], axis=1), ["a", "b"] * 10, "more than one column named 'a'"),
         (pd.DataFrame({"a": [1, "x"] * 10}), ["a", "b"] * 10, "mixed types"),
         (pd.DataFrame({"a": [b"1", b"x"] * 10}), ["a", "b"] * 10, r"binary.*drop=\['a'\]"),
         (pd.DataFrame({"a": [object()] * 20}), ["a", "b"] * 10, "neither number nor text"),

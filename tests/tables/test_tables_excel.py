@@ -96,6 +96,8 @@ def test_a_model_of_a_sheet(path):
     rows = open_table(path).read()
     preparation = learn_preparation(rows, exclude=["price", "n", "code"])
     y = np.nan_to_num(rows.numbers("n"))
-    model = table_model(LSSVR().fit(preparation.transform(rows), y), preparation, "n", reading=rows.reading)
+    model = table_model(
+        LSSVR().fit(preparation.transform(rows), y), preparation, "n", reading=rows.reading
+    )
     np.testing.assert_array_equal(model.predict(path), model.predict(rows))
     assert learn_target(open_table(path, Reading(sheet=2)).read(), "a").task == "regression"

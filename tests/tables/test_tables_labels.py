@@ -116,7 +116,9 @@ def test_labels_keep_their_type(tmp_path, kind, form):
     assert predicted.tolist() == labels.tolist()
 
 
-@pytest.mark.parametrize("labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2"), ("a", "b")])
+@pytest.mark.parametrize(
+    "labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2"), ("a", "b")]
+)
 def test_labels_of_tables_larger_than_memory(tmp_path, labels):
     text_table(tmp_path, labels)
     found = rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=7)

@@ -14,8 +14,8 @@ import onefold
 from onefold import LSSVC, LSSVR
 from onefold.tables import (
     Reading,
-    TableError,
     TableClassifier,
+    TableError,
     TableModel,
     TableRows,
     learn_preparation,

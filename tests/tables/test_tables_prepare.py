@@ -178,7 +178,7 @@ def test_one_odd_value_does_not_make_a_column_of_numbers_text():
     values = [str(v) for v in range(30)]
     with pytest.raises(TableError, match=r"'hp' holds numbers but.*'\?' in data row 4"):
         learn_preparation(rows(hp=[*values[:3], "?", *values[3:]] * 3))
-    with pytest.raises(TableError, match="1,5|decimal point"):
+    with pytest.raises(TableError, match=r"holds numbers as text, .*decimal point"):
         learn_preparation(rows(hp=[f"{v},5" for v in range(30)] * 3))
     # A few codes, some of which look like numbers, are categories.
     assert categories(learn_preparation(rows(n=["0", "1", "2", "3+"] * 9)))["n"][3] == "3+"

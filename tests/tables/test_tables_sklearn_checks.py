@@ -12,8 +12,8 @@ from onefold import TableClassifier, TableRegressor
 SMALL = {"simple": True, "cv": 3}
 EXPLAINED = {
     "check_class_weight_classifiers": (
-        "weights enter the fit, and widths are chosen by errors that count alike: on pure noise a narrow "
-        "kernel, which heeds no weights, may win"
+        "weights enter the fit, and widths are chosen by errors that count alike: on pure noise a "
+        "narrow kernel, which heeds no weights, may win"
     ),
 }
 

@@ -179,8 +179,7 @@ def test_any_columns(data, n, block):
     rows = TableRows(pa.table(columns))
     try:
         whole = learn_preparation(rows)
-    except TableError as error:
-        assert "constant" in str(error)
+    except TableError:
         with pytest.raises(TableError, match="constant"):
             in_blocks(rows, block)
         return
