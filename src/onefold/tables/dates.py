@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import date
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,8 @@ _DATE = "|".join(
 )
 _CLOCK = re.compile(_TIME, re.IGNORECASE)
 _MOMENT = re.compile(rf"{_WEEKDAY}(?:{_DATE})(?:(?:t|,? +){_TIME})?", re.IGNORECASE)
-_EPOCH = datetime(1970, 1, 1)
+_EPOCH = date(1970, 1, 1).toordinal()
+_LOOKED_AT = 1000  # values of a block that show whether a column is mostly dates
 _DAY_SECONDS = 86_400.0
 
 
@@ -65,22 +67,24 @@ def seconds_of(value: str, order: str) -> float | None:
     found = _MOMENT.fullmatch(value)
     if found is None:
         return None
-    date, clock = _date(found, order), 0.0 if found["hour"] is None else _clock(found)
-    return None if date is None or clock is None else date + clock - _offset(found["zone"])
+    day, clock = _date(found, order), 0.0 if found["hour"] is None else _clock(found)
+    return None if day is None or clock is None else day + clock - _offset(found["zone"])
 
 
 def text_seconds(text: pa.ChunkedArray, order: str) -> tuple[np.ndarray, int | None]:
-    """Seconds of every value, NaN where it is null, and the position of the first that is no date."""
+    """Seconds of every value, NaN where it is null, or the position of the first that is no date."""
     fast = _iso_seconds(text) if order != "time" else None
     if fast is not None:
         return fast, None
-    encoded = pc.dictionary_encode(text.combine_chunks())
-    known = [seconds_of(value, order) for value in encoded.dictionary.to_pylist()]
-    odd = np.array([value is None for value in known] + [False])
-    values = np.array([np.nan if value is None else value for value in known] + [np.nan])
-    codes = pc.fill_null(encoded.indices, len(known)).to_numpy()
-    wrong = np.flatnonzero(odd[codes])
-    return values[codes], int(wrong[0]) if len(wrong) else None
+    encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
+    codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy()
+    values = np.full(len(encoded.dictionary) + 1, np.nan)
+    for place, value in enumerate(encoded.dictionary.to_pylist()):
+        seconds = seconds_of(value, order)
+        if seconds is None:
+            return values[codes], int(np.flatnonzero(codes == place)[0])
+        values[place] = seconds
+    return values[codes], None
 
 
 def typed_seconds(column: pa.ChunkedArray) -> np.ndarray:
@@ -106,13 +110,9 @@ def phases(seconds: np.ndarray, cycle: str) -> np.ndarray:
 
 
 def tell_apart(values: Iterable[str]) -> tuple[int, int]:
-    """How many texts are dates or times, and how many are not; enough of the latter end it."""
-    moments = others = 0
-    for value in values:
-        moments, others = moments + is_moment(value), others + (not is_moment(value))
-        if others > 100 + moments:
-            break
-    return moments, others
+    """How many of the first texts are dates or times, and how many are not."""
+    found = [is_moment(value) for value in islice(values, _LOOKED_AT)]
+    return sum(found), len(found) - sum(found)
 
 
 def _iso_seconds(text: pa.ChunkedArray) -> np.ndarray | None:
@@ -138,11 +138,12 @@ def _date(found: re.Match[str], order: str) -> float | None:
     if len(year) != 4:
         return None  # of which century?
     number = int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
+    number_of_day = int(day if day.isdigit() else re.sub("[^0-9]", "", day))
     try:
-        moment = datetime(int(year), number, int(re.sub("[^0-9]", "", day)))
+        days = date(int(year), number, number_of_day).toordinal() - _EPOCH
     except ValueError:
         return None
-    return (moment - _EPOCH).total_seconds()
+    return days * _DAY_SECONDS
 
 
 def _clock(found: re.Match[str]) -> float | None:
@@ -154,11 +155,13 @@ def _clock(found: re.Match[str]) -> float | None:
         hour = hour % 12 + (12 if found["half"].lower() == "p" else 0)
     if hour > 24 or minute > 59 or second >= 61 or (hour == 24 and minute + second > 0):
         return None
-    return timedelta(hours=hour, minutes=minute, seconds=second).total_seconds()
+    return 3600.0 * hour + 60.0 * minute + second
 
 
 def _offset(zone: str | None) -> float:
-    digits = re.fullmatch(" ?([-+])([0-9]{2}):?([0-9]{2})", zone or "")
+    if zone is None:
+        return 0.0
+    digits = re.fullmatch(" ?([-+])([0-9]{2}):?([0-9]{2})", zone)
     if digits is None:
         return 0.0
     size = 3600.0 * int(digits[2]) + 60.0 * int(digits[3])

@@ -6,6 +6,8 @@ there.
 
 from __future__ import annotations
 
+from functools import cache
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,7 +36,7 @@ class FormatFinder:
         self.possible = True
         self._units: dict[str, Seen] = {}
         # The formats that fit all values so far, those without separators first.
-        self._fitting = {mark: _all_forms(mark) for mark in (".", ",")}
+        self._fitting = {mark: list(_all_forms(mark)) for mark in (".", ",")}
         self._misfit: dict[str, Seen] = {}  # the first value that fits no format with this mark
         self._marked: Seen | None = None  # the first with a comma or a point
         self._marks: set[str] = set()
@@ -121,10 +123,11 @@ class FormatFinder:
             self._units[unit] = seen()
         for mark, forms in self._fitting.items():
             self._fitting[mark] = [form for form in forms if _with_unit(form, unit).fits([value])]
-            if mark not in self._misfit and not any(
-                _with_unit(form, unit).fits([value]) for form in _all_forms(mark)
-            ):
+            if self._fitting[mark] or mark in self._misfit:
+                continue
+            if not any(_with_unit(form, unit).fits([value]) for form in _all_forms(mark)):
                 self._misfit[mark] = seen()
+        for mark in self._fitting:
             if mark in value:
                 self._note_mark(mark, *(seen() if self._marked is None else self._marked))
 
@@ -155,10 +158,12 @@ class FormatFinder:
         )
 
 
-def _all_forms(mark: str) -> list[NumberFormat]:
-    return [NumberFormat(mark, one) for one in ("", "," if mark == "." else ".", " ", "'")]
+@cache
+def _all_forms(mark: str) -> tuple[NumberFormat, ...]:
+    return tuple(NumberFormat(mark, one) for one in ("", "," if mark == "." else ".", " ", "'"))
 
 
+@cache
 def _with_unit(form: NumberFormat, unit: str) -> NumberFormat:
     return form if not unit else NumberFormat(form.decimal, form.thousands, unit)
 
