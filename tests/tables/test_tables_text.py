@@ -100,6 +100,31 @@ def test_a_number_is_found_or_refused_but_never_another(form, numbers, digits, b
     np.testing.assert_array_equal(read, expected)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    values=st.lists(
+        st.sampled_from(
+            ["1", "2.5", "1,234", "1.234", "1,5", "12 %", "$3", "1 000", "1'000", "1e5", "x", "-7"]
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    rows=st.integers(1, 4),
+    decimal=st.sampled_from([None, ".", ","]),
+    cautious=st.booleans(),
+)
+def test_blocks_find_the_format_of_the_whole_column(values, rows, decimal, cautious):
+    """The same format, or the same refusal."""
+
+    def found(size: int) -> object:
+        try:
+            return find_format(column(values), "x", decimal, cautious, size)
+        except TableError as error:
+            return str(error)
+
+    assert found(rows) == found(1 << 30)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     names=st.lists(

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
+from onefold.estimators import LSSVCCV
 from onefold.tables import Target
 from onefold.tables.errors import listing, setting
 
@@ -121,7 +122,7 @@ def check_criterion(name: str, target: Target, approximation: str = "auto") -> N
         raise ValueError(f"{option} compares clusterings, and this is {target.task}; {advice}")
     if task != target.task:
         raise ValueError(f"{option} is for {task}, and this is {target.task}; {advice}")
-    if _needs_probabilities(scorer):
+    if _lacks_probabilities(scorer):
         raise ValueError(
             f"{option} needs probabilities, which least-squares machines do not give; {advice}"
         )
@@ -139,7 +140,7 @@ def _nearest(name: str, task: str) -> str:
 
 def _suitable(task: str) -> list[str]:
     scorers = [name for name in get_scorer_names() if _task_of(get_scorer(name)) == task]
-    usable = [name for name in scorers if not _needs_probabilities(get_scorer(name))]
+    usable = [name for name in scorers if not _lacks_probabilities(get_scorer(name))]
     return list(dict.fromkeys([*_OWN[task], *usable]))
 
 
@@ -151,8 +152,10 @@ def _task_of(scorer: Any) -> str | None:
     return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
 
 
-def _needs_probabilities(scorer: Any) -> bool:
-    return str(scorer._response_method) == "predict_proba"
+def _lacks_probabilities(scorer: Any) -> bool:
+    """Whether a scorer asks for probabilities, and the estimator has none to give."""
+    asks = str(scorer._response_method) == "predict_proba"
+    return asks and not hasattr(LSSVCCV, "predict_proba")
 
 
 def _check_labels(option: str, scorer: Any, target: Target) -> None:
@@ -160,7 +163,7 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
     classes = np.unique(target.values)
 
     class Right(ClassifierMixin, BaseEstimator):
-        """Answers as the machine does: decision values and labels, no probabilities."""
+        """Answers as the machine does: decision values, labels and, if it has them, probabilities."""
 
         classes_ = classes
 
@@ -173,6 +176,9 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
 
         def predict(self, X: Any) -> Any:
             return classes[X[:, 0]]
+
+        def predict_proba(self, X: Any) -> Any:
+            return np.eye(len(classes))[X[:, 0]]
 
     codes = np.arange(len(classes))
     try:

@@ -153,7 +153,7 @@ def _parameters(job: Job) -> dict[str, Any]:
     """The settings that an estimator of tables has parameters for."""
     settings, search = job.settings, job.search
     found: dict[str, Any] = {
-        "missing": settings.missing,
+        "missing": job.preparation.missing,
         "categorical": tuple(settings.categorical),
         "drop": tuple(settings.drop),
         "cv": settings.cv,

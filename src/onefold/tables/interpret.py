@@ -126,8 +126,9 @@ class _Evidence:
             self._longest = text[pc.index(lengths, most).as_py()].as_py()
         if self._whole and not _all(pc.match_substring_regex(text, _WHOLE)):
             self._whole = False
-        plain = self._whole or _casts(text)
-        self._plain = self._plain and plain
+        numbers = _cast(text)
+        self._plain = self._plain and numbers is not None
+        plain = numbers is not None and _all(pc.is_finite(numbers))
         words = pa.array(["true", "false", None])
         self._truth = self._truth and _all(pc.is_in(pc.utf8_lower(text), value_set=words))
         self._digits = max(self._digits, most)
@@ -183,12 +184,11 @@ def _typed(text: pa.ChunkedArray, found: ColumnType) -> pa.ChunkedArray:
     return pc.cast(text, kind)
 
 
-def _casts(text: pa.ChunkedArray) -> bool:
+def _cast(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     try:
-        pc.cast(text, pa.float64())
+        return pc.cast(text, pa.float64())
     except pa.ArrowInvalid:
-        return False
-    return True
+        return None
 
 
 def _all(mask: pa.ChunkedArray) -> bool:

@@ -15,6 +15,7 @@ from onefold.tables.errors import TableError, setting
 from onefold.tables.number_formats import NumberFormat, is_money, unit_of
 
 Seen = tuple[str, int]  # a value and its row
+_FIRST = 1000
 
 
 class FormatFinder:
@@ -42,10 +43,10 @@ class FormatFinder:
         self._marks: set[str] = set()
 
     def add(self, text: pa.ChunkedArray, start: int, plain: bool) -> None:
-        """Take a block; `plain` if all of its values are numbers that every program reads."""
+        """Take a block; `plain` if all of its values are finite numbers that every program reads."""
         if not self.possible:
             return
-        if plain and not _any(pc.match_substring_regex(text, "(?i)inf|nan")):
+        if plain:
             self._add_plain(text, start)
             return
         for scalar in pc.unique(text):  # one by one: the first word in a column of words is enough
@@ -104,16 +105,21 @@ class FormatFinder:
         self._units.setdefault("", (pc.drop_null(text)[0].as_py(), start + 1))
         if _any(points):
             self._note_mark(".", *self._seen(text, points, start))
-        if self._fitting[","]:
-            kept = [form for form in self._fitting[","] if _all(_matches(text, form))]
-            if not kept:
-                fits = [_matches(text, form) for form in self._fitting[","]]
-                odd = pc.invert(pc.fill_null(fits[0], True))
-                for one in fits[1:]:
-                    odd = pc.and_(odd, pc.invert(pc.fill_null(one, True)))
-                where = odd if _any(odd) else points
-                self._misfit.setdefault(",", self._seen(text, where, start))
-            self._fitting[","] = kept
+        for part in (text.slice(0, _FIRST), text):  # a few values mostly settle it
+            if self._fitting[","]:
+                self._without_misfits(part, start)
+
+    def _without_misfits(self, text: pa.ChunkedArray, start: int) -> None:
+        """Drop the formats with a decimal comma that do not fit plain numbers."""
+        fits = [pc.fill_null(_matches(text, form), True) for form in self._fitting[","]]
+        kept = [form for form, mask in zip(self._fitting[","], fits) if _all(mask)]
+        if not kept:
+            odd = pc.invert(fits[0])
+            for mask in fits[1:]:
+                odd = pc.and_(odd, pc.invert(mask))
+            where = odd if _any(odd) else pc.invert(fits[0])
+            self._misfit.setdefault(",", self._seen(text, where, start))
+        self._fitting[","] = kept
 
     def _add_value(self, value: str, unit: str, text: pa.ChunkedArray, start: int) -> None:
         def seen() -> Seen:
