@@ -241,7 +241,9 @@ NUMBERS = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20) % 3})
         (pd.DataFrame({"a": [1.0] * 20}), ["a", "b"] * 10, "every column is constant"),
         (pd.DataFrame({"a": [f"id{i}" for i in range(60)]}), ["a", "b"] * 30, "like an identifier"),
         (pd.DataFrame({"a": [str(i) for i in range(30)]}), ["a", "b"] * 15, "numbers as text"),
-        ("table.csv", ["a"], "Expected 2D array|could not|dimension"),
+        ("table.csv", ["a"], "X is a pandas, polars or pyarrow table or an array, not a str; read"),
+        ({"a": [1, 2]}, ["a", "b"], "not a dict; read, collect or convert it first"),
+        (pl.LazyFrame({"a": [1, 2]}), ["a", "b"], "not a LazyFrame; read, collect or convert it first"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_learned_from_is_said(X, y, message):
