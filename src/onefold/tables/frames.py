@@ -73,8 +73,8 @@ def as_array(X: Any) -> Any:
     """Rows without names as an array (n, d) of anything, or as a CSR matrix."""
     if isinstance(X, str | os.PathLike | Mapping) or hasattr(X, "collect"):
         raise TableError(
-            f"X is a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, collect "
-            "or convert it first"
+            f"X is a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, "
+            "collect or convert it first"
         )
     X = to_numpy(X) if is_foreign(X) else X
     return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
