@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
 
 def as_array(X: Any) -> Any:
     """Rows without names as an array (n, d) of anything, or as a CSR matrix."""
-    if isinstance(X, str | os.PathLike | Mapping) or hasattr(X, "collect"):
+    if isinstance(X, str | os.PathLike) or type(X) is dict or hasattr(X, "collect"):
         raise TableError(
             f"X is a pandas, polars or pyarrow table or an array, not a {type(X).__name__}; read, "
             "collect or convert it first"
