@@ -41,7 +41,7 @@ from onefold import (
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Toeplitz
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from onefold.tables import TableModel, TableRows, learn_preparation
+from onefold.tables import TableRows, learn_preparation, table_model
 
 N = 30
 SMALL: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1], "cv": 3}
@@ -238,7 +238,7 @@ def table(missing: Any) -> Callable[[], Case]:
             "heldout": {"r2": 0.5, "rmse": 0.1, "baseline_rmse": 1.0},
             "notes": [],
         }
-        return Case(TableModel(best, prepared, "y", "regression", "id", report), rows)
+        return Case(table_model(best, prepared, "y", id_column="id", report=report), rows)
 
     return build
 
@@ -249,7 +249,7 @@ def svmlight() -> Case:
     rows = TableRows(pa.table({}), sparse=X)
     prepared = learn_preparation(rows)
     model = LSSVC("linear").fit(prepared.transform(rows), np.arange(N) % 2)
-    return Case(TableModel(model, prepared, "y", "classification"), rows)
+    return Case(table_model(model, prepared, "y"), rows)
 
 
 CASES: dict[str, Callable[[], Case]] = {

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onefold.report import write_report
     from onefold.rows.parquet import open_parquet
     from onefold.saving import load, save
+    from onefold.tables import TableClassifier, TableRegressor
     from onefold.trust_check.check import trust
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "KernelRidgeCV",
     "SparseLSSVC",
     "SparseLSSVR",
+    "TableClassifier",
+    "TableRegressor",
     "__version__",
     "load",
     "open_parquet",
@@ -51,6 +54,8 @@ _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "open_parquet": "onefold.rows.parquet",
     "plan": "onefold.estimators.planning",
     "save": "onefold.saving",
+    "TableClassifier": "onefold.tables",
+    "TableRegressor": "onefold.tables",
     "trust": "onefold.trust_check.check",
     "write_report": "onefold.report",
 }

@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
 from onefold.cli.choice import blend_lines, importance_lines
+from onefold.cli.spelling import as_options
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setting_up
 from onefold.jobs import ondisk, tune_table
@@ -53,7 +54,7 @@ KIND = ["--target", "kind", "--drop", "price"]
 def test_choice_blend_and_importances_are_said_and_kept(frame, capsys):
     found, text = tuned(capsys, *PRICE)
     model = load_table_model("t-onefold/model.onefold")
-    estimator = model.estimator
+    estimator = model.estimator_
     asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
     assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
     assert found["best_params"] == estimator.best_params_
@@ -80,7 +81,7 @@ def test_choice_blend_and_importances_are_said_and_kept(frame, capsys):
     assert json.loads(capsys.readouterr().out)["tuning"]["importances"] == shares
     assert main(["predict", "t-onefold", "t.csv"]) == 0
     predicted = np.array(capsys.readouterr().out.split()[1:], dtype=float)
-    X = model.preparation.transform(rows_of_frame(frame))
+    X = model.preparation_.transform(rows_of_frame(frame))
     np.testing.assert_allclose(predicted, estimator.predict(X))
 
 
@@ -108,7 +109,7 @@ def test_rivals_are_families_and_metrics(frame, capsys):
 def test_rows_that_taught_the_metric_have_no_say(frame, capsys, monkeypatch, target):
     monkeypatch.setattr(setting_up, "_OWN_METRICS", 30)
     found, text = tuned(capsys, *target)
-    estimator = load_table_model("t-onefold/model.onefold").estimator
+    estimator = load_table_model("t-onefold/model.onefold").estimator_
     heldout, y = np.asarray(estimator.heldout_prediction_), frame[target[1]].to_numpy()
     tested = np.isfinite(heldout)
     assert 0 < tested.sum() < N
@@ -149,11 +150,11 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
     _, err = capsys.readouterr()
     assert note in err
     model = load_table_model("t-onefold/model.onefold")
-    searched = model.report["search"]
-    assert note in searched.pop("note")
+    searched = model.report_["search"]
+    assert note in as_options(searched.pop("note"))
     expected = {"kernels": [drawn], "metric": "none", "blend": False}
     assert searched == {**expected, "method": "grid", "stopped": None, "untried": []}
-    assert model.report["importances"] is None
+    assert model.report_["importances"] is None
     assert Path("t-onefold/search.png").exists()
 
 
@@ -186,8 +187,8 @@ def test_the_same_in_python(frame, capsys):
     found, _ = tuned(capsys, *PRICE)
     grid = {"gammas": [0.3, 1, 3], "alphas": [0.002, 0.02, 0.1]}
     model = tune_table(frame, "price", drop=["kind"], **grid)
-    assert model.report["blend"] == found["blend"]
-    assert model.report["importances"] == found["importances"]
+    assert model.report_["blend"] == found["blend"]
+    assert model.report_["importances"] == found["importances"]
 
 
 def test_a_blend_in_words():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +28,7 @@ def test_inspect_a_tuned_model(table, capsys):
     capsys.readouterr()
     assert main(["inspect", "t-onefold"]) == 0
     text = capsys.readouterr().out
-    estimator = load_table_model(MODEL).estimator
+    estimator = load_table_model(MODEL).estimator_
     for words in (
         "LSSVCCV",
         f"RBF(gamma={estimator.gamma_})",
@@ -102,10 +101,14 @@ def test_scores_of_bare_estimators_read_as_what_they_are(table, capsys):
         assert words.format(percent=1 + score, score=score) in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("report", [{}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}])
+@pytest.mark.parametrize(
+    "report", [{"rows": 3}, {"heldout": {"accuracy": 1.0}}, {"heldout": 5, "task": "x"}]
+)
 def test_inspect_refuses_reports_of_other_versions(table, capsys, refused, report):
     assert main([*TUNE, *SMALL, "--quiet"]) == 0
-    replace(load_table_model(MODEL), report=report).save("other.onefold")
+    model = load_table_model(MODEL)
+    model.report_ = report
+    model.save("other.onefold")
     capsys.readouterr()
     assert "its notes on the fit are damaged" in refused("inspect", "other.onefold")
     assert main(["predict", "other.onefold", "t.csv"]) == 0
@@ -141,9 +144,9 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     model = load_table_model("onefold-demo/model.onefold")
     varies = data.data[train].std(axis=0) > 0
     mean, scale = data.data[train].mean(axis=0)[varies], data.data[train].std(axis=0)[varies]
-    np.testing.assert_allclose(model.preparation.mean, mean)
+    np.testing.assert_allclose([part.mean for part in model.preparation_.parts], mean)
     X = (data.data[test][:, varies] - mean) / scale
-    right = model.estimator.predict(X) == data.target[test].astype(str)
+    right = model.estimator_.predict(X) == data.target[test].astype(str)
     own = re.search(r"onefold, kernels, metrics and blend +(\S+%), (\d+) wrong, tuned in \S+ s\n", out)
     assert own.groups() == (f"{right.mean():.2%}", str((~right).sum()))
     plain = LSSVCCV(cv=StratifiedKFold(5, shuffle=True, random_state=0))

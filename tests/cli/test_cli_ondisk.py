@@ -52,10 +52,10 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
         ]  # fmt: skip
         found.append(load_table_model(Path(out) / "model.onefold"))
     memory, disk = found
-    assert disk.preparation.numeric == memory.preparation.numeric == ("a", "b")
-    assert disk.preparation.constant == memory.preparation.constant == ("same",)
-    assert disk.estimator.best_params_ == memory.estimator.best_params_
-    assert disk.estimator.best_score_ == pytest.approx(memory.estimator.best_score_, rel=1e-3)
+    assert disk.preparation_.columns == memory.preparation_.columns == ("a", "b")
+    assert disk.preparation_.constant == memory.preparation_.constant == ("same",)
+    assert disk.estimator_.best_params_ == memory.estimator_.best_params_
+    assert disk.estimator_.best_score_ == pytest.approx(memory.estimator_.best_score_, rel=1e-3)
     rows = open_table(table)
     one, other = (np.asarray([*model.predict(rows)]) for model in found)
     if target == "y":
@@ -67,9 +67,7 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--target", "y", "--weight", "a"], "--weight needs the whole table in memory"),
-        (["--target", "y", "--groups", "id"], "--groups needs the whole table in memory"),
-        (["--target", "y", "--missing", "impute"], "--missing impute needs the whole table"),
+        (["--target", "y", "--weight", "b"], "the weight column 'b' has -"),
         (["--target", "y", "--task", "classification"], "numbers with fractions"),
         (["--target", "same"], "the same in every row|only one class"),
     ],
@@ -82,17 +80,42 @@ def test_refused(frame, little_memory, capsys, options, words):
     assert not Path("t-onefold").exists()
 
 
-def test_text_and_gaps_are_refused_with_their_row(frame, little_memory, capsys):
+def test_text_gaps_weights_groups_and_dates_work_as_in_memory(frame, monkeypatch, capsys):
+    rng = np.random.default_rng(1)
+    frame["colour"] = rng.choice(["red", "green", None], 400)
+    frame["when"] = pd.date_range("2020-01-01", periods=400, freq="29h").astype(str)
+    frame["mass"], frame["site"] = (
+        rng.uniform(0.5, 2, 400),
+        rng.choice(["a", "b", "c", "d", "e", "f"], 400),
+    )
+    frame.loc[frame.index[::5], "a"] = np.nan
+    frame["kind"] = np.where(frame["y"] > -9, "high", "low")
+    for target, drop in (("y", "kind"), ("kind", "y")):
+        frame.drop(columns=["id", "same", "label", drop]).to_csv("mixed.csv", index=False)
+        found = []
+        for free in (2**60, 1000):
+            monkeypatch.setattr(ondisk, "available_memory", lambda free=free: free)
+            command = ["tune", "mixed.csv", "--target", target, "--weight", "mass", "--groups", "site"]
+            assert main([*command, *SMALL, "--out", f"{target}{free}", "--json"]) == 0
+            result = json.loads(capsys.readouterr().out)
+            found.append((load_table_model(f"{target}{free}/model.onefold"), result))
+        (memory, one), (disk, other) = found
+        assert memory.preparation_.feature_names == disk.preparation_.feature_names
+        assert one["column_notes"] == other["column_notes"]
+        assert one["best_params"] == other["best_params"]
+        assert one["cv"] == other["cv"] == "5-fold, groups of 'site' kept together"
+        assert one["best_score"] == pytest.approx(other["best_score"], rel=1e-3)
+        if target == "y":
+            np.testing.assert_allclose(memory.predict("mixed.csv"), disk.predict("mixed.csv"), atol=1e-2)
+
+
+def test_what_is_wrong_is_refused_with_its_row(frame, little_memory, capsys):
     frame["a"] = frame["a"].astype(object)
     frame.loc[3, "a"] = "high"
     frame.to_csv("text.csv", index=False)
     assert main(["tune", "text.csv", "--target", "y", *SMALL]) != 0
-    assert "'a'" in capsys.readouterr().err
-    frame.loc[3, "a"] = None
-    frame.to_csv("gap.csv", index=False)
-    assert main(["tune", "gap.csv", "--target", "y", *SMALL]) != 0
-    assert "data row 4" in capsys.readouterr().err
-    assert sorted(p.name for p in Path().iterdir()) == ["gap.csv", "t.csv", "t.parquet", "text.csv"]
+    assert "'high' in data row 4" in capsys.readouterr().err
+    assert sorted(p.name for p in Path().iterdir()) == ["t.csv", "t.parquet", "text.csv"]
 
 
 def test_json_stays_one_line(frame, little_memory, capsys):

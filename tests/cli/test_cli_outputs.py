@@ -26,7 +26,7 @@ def test_any_name_of_a_target_is_drawn(table, capsys, name):
     table.rename(columns={"amount": name}).to_csv("t.csv", index=False)
     assert main(["tune", "t.csv", "--target", name, *AMOUNT, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-    assert load_table_model("t-onefold/model.onefold").target == name
+    assert load_table_model("t-onefold/model.onefold").target_ == name
     assert content("t-onefold/search.png").startswith(b"\x89PNG")
 
 
@@ -50,7 +50,7 @@ class Odd(Exception):
 def test_a_picture_that_fails_only_warns(table, capsys, monkeypatch, error):
     def fail(*args, **kwargs):
         # By then everything else is in its place.
-        assert load_table_model("t-onefold/model.onefold").target == "kind"
+        assert load_table_model("t-onefold/model.onefold").target_ == "kind"
         assert Path("t-onefold/search.csv").exists()
         raise error
 
@@ -73,7 +73,7 @@ def test_an_interrupted_picture_leaves_the_model(table, capsys, monkeypatch):
     monkeypatch.setattr(writing, "_draw", interrupt)
     assert main([*TUNE, *SMALL]) == 130
     assert "no file is left half-written" in capsys.readouterr().err
-    assert load_table_model("t-onefold/model.onefold").target == "kind"
+    assert load_table_model("t-onefold/model.onefold").target_ == "kind"
 
 
 def test_a_bad_backend(table, capsys, monkeypatch):

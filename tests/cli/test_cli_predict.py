@@ -61,7 +61,7 @@ def test_decision_values(tuned, capsys):
     model = load_table_model(MODEL)
     frame = pd.read_csv("p.csv")
     (_, X), *_ = model.matrix_blocks(tuned)
-    np.testing.assert_allclose(frame.decision, model.estimator.decision_function(X), rtol=1e-12)
+    np.testing.assert_allclose(frame.decision, model.estimator_.decision_function(X), rtol=1e-12)
 
 
 def test_decision_values_of_several_classes(table, capsys):

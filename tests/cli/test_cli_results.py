@@ -109,7 +109,7 @@ def test_recall_and_balanced_accuracy_against_scikit_learn(here, capsys):
     frame = write(y=rare)
     found, text, _ = tune(capsys)
     held, y = found["heldout"], frame.y.to_numpy(str)
-    decision = load_table_model("t-onefold/model.onefold").estimator.heldout_prediction_
+    decision = load_table_model("t-onefold/model.onefold").estimator_.heldout_prediction_
     predicted = np.where(np.asarray(decision) > 0, "yes", "no")
     tests = [test for _, test in FOLDS.split(y, y)]
     recalls = [recall_score(y[t], predicted[t], average=None, labels=["no", "yes"]) for t in tests]
@@ -149,12 +149,12 @@ def test_class_weights_reach_the_fit_and_the_choice(here, capsys, refused):
     assert found["heldout"]["balanced_accuracy"] > plain["heldout"]["balanced_accuracy"]
     assert "balanced accuracy" in text.split("Next best")[1]
     tune(capsys, "--class-weight", "balanced")
-    assert load_table_model("t-onefold/model.onefold").estimator.class_weight == "balanced"
+    assert load_table_model("t-onefold/model.onefold").estimator_.class_weight == "balanced"
     chosen, _, _ = tune(capsys, "--class-weight", "balanced", "--criterion", "error")
     assert chosen["criterion"] == "error"
     assert set(frame.y) == {0, 1}
     line = refused("tune", "t.csv", "--target", "a", "--class-weight", "balanced", "--force")
-    assert "--class-weight is for classification" in line
+    assert "--class-weight balanced is for classification" in line
 
 
 def test_folds_without_a_class_are_spoken_of_once(here, capsys):

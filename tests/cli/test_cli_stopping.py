@@ -55,8 +55,8 @@ def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
     )
     assert found["edge"] is None
     model = load(tmp_path / "t-onefold" / "model.onefold")
-    assert model.estimator.search_["stopped"] == "interrupted"
-    assert model.estimator.best_params_ == found["best_params"]
+    assert model.estimator_.search_["stopped"] == "interrupted"
+    assert model.estimator_.best_params_ == found["best_params"]
     # There is something to go on with.
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t-onefold.journal", "t.npz"]
 
@@ -183,10 +183,10 @@ def test_python_has_the_same(table, tmp_path):
     journal = tmp_path / "a.journal"
     options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "jobs": 1}
     model = tune_table(table, "kind", checkpoint=journal, time_budget=1e-9, **options)
-    assert model.report["search"]["untried"] == [{"gamma": 1.0}]
-    assert model.estimator.checkpoint is None
+    assert model.report_["search"]["untried"] == [{"gamma": 1.0}]
+    assert model.estimator_.checkpoint is None
     again = tune_table(table, "kind", checkpoint=journal, **options)
-    assert again.report["search"]["stopped"] is None
+    assert again.report_["search"]["stopped"] is None
     plain = tune_table(table, "kind", **options)
-    assert again.report["best_score"] == plain.report["best_score"]
+    assert again.report_["best_score"] == plain.report_["best_score"]
     assert Path(journal).exists()

@@ -45,7 +45,7 @@ def test_text_result_and_files(table, capsys):
     with open("t-onefold/search.csv", newline="") as file:
         candidates = list(csv.DictReader(file))
     assert len(candidates) == 9
-    best = load_table_model("t-onefold/model.onefold").estimator
+    best = load_table_model("t-onefold/model.onefold").estimator_
     ranked_first = [c for c in candidates if c["rank_test_score"] == "1"]
     chosen = {"alpha": best.alpha_, "gamma": best.gamma_}
     assert chosen in [
@@ -94,7 +94,7 @@ def test_regression_reports_r2_and_rmse(table, capsys):
     argv = ["tune", "t.csv", "--target", "amount", "--drop", "who", *SMALL]
     found = tuned_json(capsys, *argv)
     model = load_table_model("t-onefold/model.onefold")
-    y, f = table.amount.to_numpy(), model.estimator.heldout_prediction_
+    y, f = table.amount.to_numpy(), model.estimator_.heldout_prediction_
     assert found["heldout"]["rmse"] == pytest.approx(np.sqrt(np.mean((y - f) ** 2)))
     assert found["heldout"]["baseline_rmse"] == pytest.approx(y.std())
     assert found["heldout"]["r2"] == pytest.approx(1 - np.mean((y - f) ** 2) / y.var())
@@ -175,7 +175,7 @@ def test_groups_are_not_features_and_stay_together(table, capsys):
     base = ["tune", "t.csv", "--target", "kind", "--drop", "amount", "mass", "who", *SMALL]
     tuned_json(capsys, *base, "--groups", "site", "--cv", "3")
     grouped = load_table_model("t-onefold/model.onefold")
-    assert "site" not in grouped.preparation.columns
+    assert "site" not in grouped.preparation_.columns
 
 
 def test_weights_reach_the_fit(table, capsys):
@@ -183,10 +183,10 @@ def test_weights_reach_the_fit(table, capsys):
     one = ["--simple", "--gammas", "0.5", "--alphas", "0.1"]
     tuned_json(capsys, *base, *one, "--weight", "mass")
     model = load_table_model("t-onefold/model.onefold")
-    X = model.preparation.transform(rows_of_frame(table))
+    X = model.preparation_.transform(rows_of_frame(table))
     literal = onefold.LSSVC(gamma=0.5, alpha=0.1).fit(X, table.kind.to_numpy(str), table.mass)
     np.testing.assert_allclose(
-        model.estimator.decision_function(X), literal.decision_function(X), atol=1e-9
+        model.estimator_.decision_function(X), literal.decision_function(X), atol=1e-9
     )
 
 
@@ -199,17 +199,21 @@ def test_criteria_that_hold_out_nothing(table, capsys):
 
 def test_the_edge_of_the_grid_is_pointed_out(table, capsys):
     argv = [*TUNE, "--simple", "--gammas", "2^-11,2^-10,2^-9", "--alphas", "0.1"]
-    assert "wider --gammas" in tuned_json(capsys, *argv)["edge"]
+    assert "wider gammas" in tuned_json(capsys, *argv)["edge"]
 
 
 def test_missing_values_can_be_filled_in(table, capsys, refused):
     table.loc[3, "length"] = np.nan
     table.loc[5, "colour"] = None
     table.to_csv("t.csv", index=False)
-    line = refused(*TUNE, *SMALL)
+    line = refused(*TUNE, *SMALL, "--missing", "error")
     assert "missing values in 'length' (1 of 60 rows), 'colour' (1 of 60 rows)" in line
     assert "--missing impute" in line
-    assert tuned_json(capsys, *TUNE, *SMALL, "--missing", "impute")["rows"] == 60
+    found = tuned_json(capsys, *TUNE, *SMALL)
+    assert found["rows"] == 60
+    assert "missing values filled in by the median" in found["column_notes"][0]
+    assert main([*TUNE, *SMALL, "--force"]) == 0
+    assert "filled in by the median" in capsys.readouterr().err
 
 
 def test_constant_columns_are_mentioned(table, capsys):
@@ -264,19 +268,19 @@ def test_failures_leave_no_files(table, refused):
     ("argv", "message"),
     [
         (["tune", "none.csv", "--target", "y"], "there is no file none.csv"),
-        (["tune", "t.csv"], "name the column to predict with --target COL; the columns are 'length'"),
+        (["tune", "t.csv"], "name the column to predict, as in --target COL; the columns are 'length'"),
         (["tune", "t.csv", "--target", "knid"], "has no column 'knid'; did you mean 'kind'?"),
-        ([*TUNE, "--weight", "mas"], "--weight: t.csv has no column 'mas'; did you mean 'mass'?"),
-        ([*TUNE, "--drop", "kind"], "--drop names the target column 'kind'"),
+        ([*TUNE, "--weight", "mas"], "weight: t.csv has no column 'mas'; did you mean 'mass'?"),
+        ([*TUNE, "--drop", "kind"], "drop names the target column 'kind'"),
         ([*TUNE, "--weight", "colour"], "column 'colour' should hold numbers but has"),
         ([*TUNE, "--cv", "1"], "'1' is neither 'loo' nor a number of folds"),
         ([*TUNE, "--cv", "61"], "61 folds need at least 61 rows; the table has 60"),
-        ([*TUNE, "--cv", "loo", "--ordered"], "give --cv N, not loo"),
+        ([*TUNE, "--cv", "loo", "--ordered"], "give --cv 5, say, not --cv loo"),
         ([*TUNE, "--gap", "3"], "--gap N goes with --ordered"),
         ([*TUNE, "--gammas", "1,-2"], "'-2' is not a positive number"),
         ([*TUNE, "--gammas", "1:2"], "neither a number nor FIRST:LAST:COUNT"),
         ([*TUNE, "--alphas", "a"], "'a' is not a positive number"),
-        ([*TUNE, "--kernel", "linear", "--gammas", "1"], "has no width: leave --gammas out"),
+        ([*TUNE, "--kernel", "linear", "--gammas", "1"], "has no width: leave gammas out"),
         (
             [*TUNE, "--kernel", "cubic"],
             "there is no kernel 'cubic' to choose; use auto",
@@ -308,7 +312,7 @@ def test_refused_options(table, refused, argv, message):
         ("x,y\n" + "1,a\n2,a\n" * 9, "only one class ('a')"),
         ("x,y\n" + "1,1.5\n2,nan\n" * 9, "missing values in 'y' (9 of 18 rows)"),
         ("x,y\n" + "inf,1.5\n2,3\n" * 9, "infinite values in 'x'"),
-        ("x,y\n" + "2020-01-01,1.5\n2020-01-02,3\n" * 9, "dates or times in 'x'; drop them"),
+        ("x,y\n" + "1/2/2020,1.5\n2/1/2020,3\n" * 9, "day or month first; write them like 2024-12-31"),
         (",x,y\n" + "0,1,1.5\n1,2,3\n" * 9, "column 1 has no name"),
         ("x,y\n1,1.5\n2,3\n", "5 folds need at least 5 rows; the table has 2"),
         ("x,y\n" + "1,a\n2,b\n3,b\n" * 2, "a class with at least 5 rows; the largest has 4"),
@@ -330,7 +334,7 @@ def test_sparse_tables_need_a_kernel_that_takes_them(tmp_path, monkeypatch, refu
 
 def test_too_few_groups(table, refused):
     line = refused("tune", "t.csv", "--target", "kind", "--drop", "who", "--groups", "colour")
-    assert "5 folds need at least 5 groups; 'colour' has 2" in line
+    assert "5 folds need at least 5 groups; there are 2" in line
 
 
 def test_weights_must_be_positive(table, refused):

@@ -60,10 +60,10 @@ def test_the_model_is_that_of_the_table_in_memory(name: str, cluster, folder: Pa
     with Client(cluster) as client:
         there = tune_table(folder / "*.parquet", "y", client=client, **options)
     here = tune_table(TABLE, "y", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
-    assert there.estimator.best_params_ == here.estimator.best_params_
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
+    assert there.estimator_.best_params_ == here.estimator_.best_params_
     np.testing.assert_allclose(there.predict(TABLE), here.predict(TABLE), rtol=1e-7, atol=1e-7)
-    assert there.preparation.constant == ("flat",)
+    assert there.preparation_.constant == ("flat",)
 
 
 def test_the_command_line(cluster, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -83,9 +83,9 @@ def test_the_command_line(cluster, folder: Path, tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--missing", "impute"], "--missing impute needs the table in memory; leave out either"),
-        (["--categorical", "shop"], "--categorical needs the table in memory"),
-        ([], "column 'shop' of partition 0 holds text"),
+        (["--holdout", "0.2"], "--holdout 0.2 needs the table here; leave out either"),
+        (["--categorical", "shop"], "--categorical shop needs the table here"),
+        ([], "values of type large_string in 'shop', 'kind', and workers take numbers"),
         (["--drop", "shop", "kind", "--approximation", "exact"], "needs all rows in one place"),
     ],
 )
@@ -103,7 +103,7 @@ def test_other_tables_and_no_scheduler(tmp_path: Path, cluster, capsys, monkeypa
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     call = ["tune", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "out")]
     assert main([*call, "--scheduler", cluster.scheduler_address]) == 2
-    assert "--scheduler takes Parquet files" in capsys.readouterr().err
+    assert "workers of a scheduler read Parquet files by themselves" in capsys.readouterr().err
     monkeypatch.setattr(runner, "_CONNECT", 0.5)
     assert main([*call, "--scheduler", "tcp://127.0.0.1:1"]) == 2
     assert "there is no Dask scheduler at tcp://127.0.0.1:1" in capsys.readouterr().err
@@ -125,8 +125,8 @@ def test_files_keep_the_order_that_they_have_in_memory(cluster, tmp_path: Path) 
     with Client(cluster) as client:
         there = tune_table(tmp_path, "y", client=client, **options)
     here = tune_table(tmp_path, "y", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
-    heldout = [model.estimator.heldout_prediction_ for model in (here, there)]
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
+    heldout = [model.estimator_.heldout_prediction_ for model in (here, there)]
     np.testing.assert_allclose(*heldout, rtol=0, atol=1e-8)
 
 
@@ -143,8 +143,8 @@ def test_an_index_that_pandas_has_stored_is_a_column(name: str | None, cluster, 
     with Client(cluster) as client:
         there = tune_table(folder, "y", client=client, **options)
     here = tune_table(folder, "y", **options)
-    assert there.preparation.numeric == here.preparation.numeric
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+    assert there.preparation_.columns == here.preparation_.columns
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)
 
 
 def test_row_groups_of_a_large_file_are_partitions(tmp_path: Path, monkeypatch) -> None:
@@ -169,8 +169,8 @@ def test_the_model_predicts_as_one_of_a_table_in_memory(cluster, folder: Path) -
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (TABLE["a"] > 0, "true and false in 'more'"),
-        (pd.Series(pd.date_range("2020", periods=N)), "dates or times in 'more'"),
+        (TABLE["a"] > 0, "values of type bool in 'more', and workers take numbers"),
+        (pd.Series(pd.date_range("2020", periods=N)), "in 'more', and workers take numbers"),
         (pd.Series(np.arange(N) + 2**60 + 1), "too large for a number"),
     ],
     ids=["booleans", "dates", "identifiers"],
@@ -185,8 +185,8 @@ def test_class_weights_name_the_criterion_that_they_ask_for(cluster, folder: Pat
     options = {"drop": ["shop", "y"], "class_weight": "balanced", "approximation": "nystroem"}
     options |= {"simple": True, "gammas": [0.1], "alphas": [0.1]}
     with Client(cluster) as client:
-        with pytest.raises(ValueError, match="--criterion error"):
+        with pytest.raises(ValueError, match="criterion='error'"):
             tune_table(folder, "kind", client=client, **options)
         there = tune_table(folder, "kind", client=client, criterion="error", **options)
     here = tune_table(folder, "kind", criterion="error", **options)
-    assert there.report["best_score"] == pytest.approx(here.report["best_score"], rel=1e-8)
+    assert there.report_["best_score"] == pytest.approx(here.report_["best_score"], rel=1e-8)

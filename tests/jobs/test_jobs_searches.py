@@ -12,7 +12,7 @@ from onefold.jobs import Settings
 from onefold.jobs.searches import Search, search_of
 from onefold.report.measures import heldout_measures
 from onefold.search.methods import METHODS, FullGrid
-from onefold.tables import Preparation
+from onefold.tables import Categories, Numbers, Preparation
 from onefold.tables.importances import column_importances
 
 
@@ -46,12 +46,12 @@ def test_what_is_searched(options, kernel, metric, blend):
 @pytest.mark.parametrize(
     ("options", "kernel", "words"),
     [
-        ({"cv": "loo"}, "auto", "no metric and no blend: --cv loo holds out single rows"),
+        ({"cv": "loo"}, "auto", "no metric and no blend: cv='loo' holds out single rows"),
         ({"cv": "loo", "kernel": "rbf,linear"}, ["rbf", "linear"], "no metric and no blend"),
-        ({"criterion": "gcv"}, "auto", "--criterion gcv holds out no rows"),
-        ({"criterion": "gcv", "blend": False}, "auto", "--criterion gcv holds out no rows"),
-        ({"approximation": "toeplitz"}, "rbf", "plain search of the rbf kernel, as with --simple"),
-        ({"approximation": "grid", "kernel": "matern"}, "matern", "--approximation grid takes kernels"),
+        ({"criterion": "gcv"}, "auto", "criterion='gcv' holds out no rows"),
+        ({"criterion": "gcv", "blend": False}, "auto", "criterion='gcv' holds out no rows"),
+        ({"approximation": "toeplitz"}, "rbf", "plain search of the rbf kernel, as with simple=True"),
+        ({"approximation": "grid", "kernel": "matern"}, "matern", "approximation='grid' takes kernels"),
         ({"approximation": "grid", "kernel": "auto"}, "auto", "no metric and no blend"),
         ({"on_disk": True}, "rbf", "stay on disk"),
     ],
@@ -74,18 +74,18 @@ OBSTACLES = [
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=str)
 @pytest.mark.parametrize("asked", [{"metric": "auto"}, {"metric": "full"}, {"blend": True}], ids=str)
 def test_what_was_asked_for_is_refused_instead(obstacle, asked):
-    with pytest.raises(ValueError, match=r"--(metric \w+|blend) is not possible, as .*; leave --"):
+    with pytest.raises(ValueError, match=r"(metric='\w+'|blend=True) is not possible, as .*; leave "):
         searched(**obstacle, **asked)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"simple": True, "kernel": "auto"}, "leave --simple or --kernel auto out"),
-        ({"simple": True, "kernel": "rbf,linear"}, "--simple or --kernel rbf,linear out"),
-        ({"simple": True, "metric": "full"}, "leave --simple or --metric full out"),
-        ({"simple": True, "blend": True}, "leave --simple or --blend out"),
-        ({"kernel": "linear", "metric": "full"}, "'linear' learns what --metric full asks for"),
+        ({"simple": True, "kernel": "auto"}, "leave simple=True or kernel='auto' out"),
+        ({"simple": True, "kernel": "rbf,linear"}, "simple=True or kernel='rbf,linear' out"),
+        ({"simple": True, "metric": "full"}, "leave simple=True or metric='full' out"),
+        ({"simple": True, "blend": True}, "leave simple=True or blend=True out"),
+        ({"kernel": "linear", "metric": "full"}, "'linear' learns what metric='full' asks for"),
         ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
         ({"kernel": "auto,rbf"}, "use auto alone"),
         ({"kernel": "precomputed"}, "no kernel 'precomputed' to choose"),
@@ -96,7 +96,7 @@ def test_what_was_asked_for_is_refused_instead(obstacle, asked):
         ({"simple": 1}, "simple must be True or False; got 1"),
         ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
         ({"sparse": True, "kernel": "rbf,laplacian"}, "laplacian kernel can't use svmlight"),
-        ({"sparse": True, "metric": "full"}, "use --metric diagonal"),
+        ({"sparse": True, "metric": "full"}, "use metric='diagonal'"),
     ],
 )
 def test_what_does_not_go_together(options, words):
@@ -131,9 +131,8 @@ def test_measures_of_labels_that_were_tested():
 
 
 def test_indicators_count_for_their_column():
-    preparation = Preparation(
-        numeric=("size", "age"), categorical=("colour",), categories=(("blue", "green", "red"),)
-    )
+    colours = Categories("colour", categories=("blue", "green", "red"))
+    preparation = Preparation(parts=(Numbers("size"), Numbers("age"), colours))
     shares = column_importances([0.2, 0.1, 0.3, 0.15, 0.25], preparation)
     assert list(shares) == ["colour", "size", "age"]
     assert shares == pytest.approx({"colour": 0.7, "size": 0.2, "age": 0.1})
@@ -146,18 +145,18 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     """Refused in the words of the command line; what they can do is for them to say."""
     monkeypatch.setitem(METHODS, "elsewhere", FullGrid)
     for given in ({}, {"metric": "full"}, {"kernel": "rbf"}):
-        with pytest.raises(ValueError, match=r"--search elsewhere .* add --simple or --metric none"):
+        with pytest.raises(ValueError, match=r"search='elsewhere' .* add simple=True or metric='none'"):
             searched(search="elsewhere", **given)
     assert searched(search="elsewhere", simple=True).plain
     assert searched(search="elsewhere", metric="none").metric is None
     assert not searched(search="elsewhere", metric="none").blend
     assert (
         searched(search="elsewhere", metric="none").note
-        == "no blend: --search elsewhere keeps one kernel"
+        == "no blend: search='elsewhere' keeps one kernel"
     )
     assert searched(search="elsewhere", metric="none", blend=False).note is None
     assert searched(search="elsewhere", metric="none", kernel="rbf").note is None
-    with pytest.raises(ValueError, match="leave --blend or --search out"):
+    with pytest.raises(ValueError, match="leave blend=True or search out"):
         searched(search="elsewhere", metric="none", blend=True)
     assert searched(search="elsewhere", cv="loo").metric is None
     assert searched(search="elsewhere", on_disk=True).plain

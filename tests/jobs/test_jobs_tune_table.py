@@ -10,7 +10,7 @@ import pytest
 
 from onefold.cli import main
 from onefold.jobs import Settings, ondisk, tune_table
-from onefold.tables import TableError, TableModel, load_table_model
+from onefold.tables import TableError, TableRegressor, load_table_model
 
 SMALL = {"simple": True, "gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
 
@@ -29,13 +29,13 @@ def frame(tmp_path, monkeypatch):
 def test_a_path_a_frame_and_the_command_line_give_the_same_model(frame, capsys):
     events = []
     model = tune_table("t.csv", "y", callback=events.append, **SMALL)
-    assert isinstance(model, TableModel)
+    assert isinstance(model, TableRegressor)
     assert events[-1]["done"] == events[-1]["total"] == 2
     small = ["--simple", "--gammas", "0.1,1", "--alphas", "0.01,0.1"]
     assert main(["tune", "t.csv", "--target", "y", *small, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert {key: result[key] for key in model.report if key != "seconds"} == {
-        key: value for key, value in model.report.items() if key != "seconds"
+    assert {key: result[key] for key in model.report_ if key != "seconds"} == {
+        key: value for key, value in model.report_.items() if key != "seconds"
     }
     expected = load_table_model("t-onefold/model.onefold").predict(frame)
     for found in (model, tune_table(frame, "y", **SMALL)):
@@ -46,8 +46,8 @@ def test_a_table_larger_than_memory_leaves_no_file_behind(frame, monkeypatch, tm
     monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(tmp_path.iterdir())
-    model = tune_table("t.csv", "y", drop=["colour"], **SMALL)
-    assert np.isnan(model.preparation.median).all()
+    model = tune_table("t.csv", "y", **SMALL)
+    assert model.preparation_.columns == ("a", "b", "colour")
     model.save("m")
     rows = frame.head(7)
     assert load_table_model("m").predict(rows).tolist() == model.predict(rows).tolist()
@@ -55,11 +55,11 @@ def test_a_table_larger_than_memory_leaves_no_file_behind(frame, monkeypatch, tm
 
 
 def test_columns_that_there_are_not(frame):
-    with pytest.raises(TableError, match=r"--drop: t\.csv has no column 'c'"):
+    with pytest.raises(TableError, match=r"drop: t\.csv has no column 'c'"):
         tune_table("t.csv", "y", drop=["c"])
-    with pytest.raises(TableError, match="there is no --drop column 'c'"):
+    with pytest.raises(TableError, match="there is no drop column 'c'"):
         tune_table(frame, "y", drop=["c"])
-    with pytest.raises(ValueError, match="--gap N goes with --ordered"):
+    with pytest.raises(ValueError, match="gap=N goes with ordered=True"):
         Settings("y", gap=3)
 
 
@@ -69,7 +69,7 @@ def test_columns_that_there_are_not(frame):
         ({"drop": "colour"}, r"use drop=\['colour'\]"),
         ({"categorical": "colour"}, r"use categorical=\['colour'\]"),
         ({"task": "ranking"}, "task must be None or 'classification' or 'regression'; got 'ranking'"),
-        ({"missing": "drop"}, "missing must be 'error' or 'impute'"),
+        ({"missing": "drop"}, "missing must be 'impute' or 'error'"),
         ({"class_weight": "even"}, "class_weight must be None or 'balanced'"),
         ({"cv": "five"}, "number of folds, at least 2, or 'loo'; got 'five'"),
         ({"cv": 1}, "at least 2"),

@@ -169,13 +169,14 @@ BROKEN = {
     "blank.csv": ("\n\n", "is empty"),
     "twice.csv": ("a,b,a\n1,2,3\n", "more than one column named 'a'"),
     "numbers.csv": ("5.1,3.5,1.4\n4.9,3.0,1.4\n", "first line of numbers.csv holds numbers"),
-    "latin.csv": ("é,b\n1,2\n".encode("latin-1"), "not UTF-8"),
+    "other.csv": (b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
     "cut.csv.gz": None,
     "bad.parquet": (b"PAR1 nonsense", "not a readable Parquet file"),
     "bad.npz": (b"nonsense", "not a readable .npz file"),
     "empty.svm": ("", "is empty"),
     "table.txt": ("a,b\n1,2\n", "not in svmlight format"),
-    "t.xlsx": (b"PK", "can't tell the format of t.xlsx"),
+    "t.xlsx": (b"PK", "not a readable spreadsheet"),
+    "t.doc": (b"PK", "can't tell the format of t.doc"),
 }
 
 

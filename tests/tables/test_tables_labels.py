@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from onefold import LSSVC
 from onefold.tables import (
     TableError,
-    TableModel,
     TableRows,
     learn_preparation,
     learn_target,
     load_table_model,
     open_table,
     rows_on_disk,
+    table_model,
 )
 from onefold.tables.labels import as_written, known_labels
-from onefold.tables.target import read_target, target_of_numbers
+from onefold.tables.model import TableModel
+from onefold.tables.target import read_target
 
 SIDES = [-1.0, 1.0] * 15
 
@@ -36,7 +37,7 @@ def model_of(rows: TableRows) -> TableModel:
     target = learn_target(rows, "y", "classification")
     preparation = learn_preparation(rows, exclude=["y"])
     estimator = LSSVC().fit(preparation.transform(rows), target.values)
-    return TableModel(estimator, preparation, "y", "classification", None, {}, rows.reading)
+    return table_model(estimator, preparation, "y", reading=rows.reading)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def test_labels_keep_their_spelling(tmp_path, labels):
     again = load_table_model(tmp_path / "m.onefold")
     predicted = [str(label) for label in again.predict(tmp_path / "t.csv")]
     assert predicted == [labels[side > 0] for side in SIDES]
-    (block,) = open_table(tmp_path / "t.csv", again.reading).batches(100)
-    labels_again = read_target(block, "y", "classification", again.estimator.classes_)
+    (block,) = open_table(tmp_path / "t.csv", again.reading_).batches(100)
+    labels_again = read_target(block, "y", "classification", again.estimator_.classes_)
     assert (labels_again == again.predict(tmp_path / "t.csv")).all()
 
 
@@ -115,13 +116,13 @@ def test_labels_keep_their_type(tmp_path, kind, form):
     assert predicted.tolist() == labels.tolist()
 
 
-@pytest.mark.parametrize("labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2")])
+@pytest.mark.parametrize(
+    "labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2"), ("a", "b")]
+)
 def test_labels_of_tables_larger_than_memory(tmp_path, labels):
     text_table(tmp_path, labels)
     found = rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=7)
-    target = target_of_numbers(found.y, "y", None, found.spelled, found.target_type)
-    assert target.task == "classification"
-    assert [str(label) for label in target.values] == [labels[side > 0] for side in SIDES]
+    assert [str(label) for label in found.y] == [labels[side > 0] for side in SIDES]
 
 
 def test_types_of_tables_larger_than_memory(tmp_path):
@@ -132,15 +133,8 @@ def test_types_of_tables_larger_than_memory(tmp_path):
     ):
         pa.parquet.write_table(pa.table({"x": SIDES, "y": labels}), tmp_path / "t.parquet")
         found = rows_on_disk(tmp_path / "t.parquet", "y", tmp_path / "rows.npy", block=7)
-        target = target_of_numbers(found.y, "y", None, found.spelled, found.target_type)
-        assert target.values.tolist() == labels.to_pylist()
-        assert target.values.dtype == labels.to_numpy(zero_copy_only=False).dtype
-
-
-def test_many_spellings_are_no_labels(tmp_path):
-    lines = [f"{i % 7},{i}.5" for i in range(1500)]
-    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
-    assert rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=100).spelled is None
+        assert found.y.tolist() == labels.to_pylist()
+        assert found.y.dtype == labels.to_numpy(zero_copy_only=False).dtype
 
 
 def test_further_labels_are_matched_however_they_are_spelled():

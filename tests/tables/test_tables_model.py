@@ -14,6 +14,7 @@ import onefold
 from onefold import LSSVC, LSSVR
 from onefold.tables import (
     Reading,
+    TableClassifier,
     TableError,
     TableModel,
     TableRows,
@@ -21,6 +22,7 @@ from onefold.tables import (
     learn_target,
     load_table_model,
     open_table,
+    table_model,
 )
 
 N = 60
@@ -43,7 +45,7 @@ def model() -> TableModel:
     estimator = LSSVC(gamma=0.5, alpha=0.1).fit(
         preparation.transform(rows), learn_target(rows, "y").values
     )
-    return TableModel(estimator, preparation, "y", "classification", None, {"note": "test"})
+    return table_model(estimator, preparation, "y", report={"note": "test"})
 
 
 def test_saved_with_its_preparation(model, tmp_path):
@@ -51,13 +53,14 @@ def test_saved_with_its_preparation(model, tmp_path):
     model.save(path)
     again = load_table_model(path)
     np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
-    assert (again.target, again.task, again.id_column) == ("y", "classification", None)
-    assert again.report == {"note": "test"}
+    assert (again.target_, again.task, again.id_column_) == ("y", "classification", None)
+    assert again.report_ == {"note": "test"}
+    assert isinstance(again, TableClassifier)
     # onefold.load gives the same, from Python.
     loaded = onefold.load(path)
     np.testing.assert_array_equal(loaded.predict(FRAME.to_pandas()), model.predict(FRAME))
-    X = loaded.preparation.transform(TableRows(FRAME))
-    np.testing.assert_array_equal(loaded.estimator.predict(X), model.predict(FRAME))
+    X = loaded.preparation_.transform(TableRows(FRAME))
+    np.testing.assert_array_equal(loaded.estimator_.predict(X), model.predict(FRAME))
     onefold.save(loaded, tmp_path / "again.onefold")
     assert (tmp_path / "again.onefold").read_bytes() == path.read_bytes()
 
@@ -137,10 +140,10 @@ def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path)
     rows = open_table(path, Reading(decimal=",")).read()
     preparation = learn_preparation(rows, exclude=["y"])
     estimator = LSSVR().fit(preparation.transform(rows), learn_target(rows, "y").values)
-    model = TableModel(estimator, preparation, "y", "regression", reading=rows.reading)
+    model = table_model(estimator, preparation, "y", reading=rows.reading)
     model.save(tmp_path / "m.onefold")
     again = load_table_model(tmp_path / "m.onefold")
-    assert again.reading == model.reading
+    assert again.reading_ == model.reading_
     expected = estimator.predict(preparation.transform(rows))
     frame = pd.DataFrame({"x": [f"{i + 1}.234" for i in range(9)]})
     for table in (path, open_table(path), rows, frame):
@@ -154,7 +157,7 @@ def test_sparse_tables(tmp_path):
     rows = open_table(path).read()
     preparation = learn_preparation(rows)
     estimator = LSSVR(gamma=0.5, alpha=0.1).fit(preparation.transform(rows), A)
-    model = TableModel(estimator, preparation, "target", "regression")
+    model = table_model(estimator, preparation, "target")
     model.save(tmp_path / "m.onefold")
     again = load_table_model(tmp_path / "m.onefold")
     together = np.concatenate([p for _, p in again.predict_blocks(path, 7)])

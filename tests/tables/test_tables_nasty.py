@@ -10,8 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from onefold.tables import Reading, TableError, TableRows, learn_preparation, open_table, rows_on_disk
-from onefold.tables.suspects import column_notes, row_number_columns
+from onefold.tables import (
+    Categories,
+    Reading,
+    TableError,
+    TableRows,
+    Truths,
+    learn_preparation,
+    open_table,
+    rows_on_disk,
+)
+from onefold.tables.suspects import column_notes
 
 N = 30
 X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
@@ -30,26 +39,32 @@ def notes(rows: TableRows, preparation) -> str:
     return "\n".join(column_notes(rows, preparation.columns, (), ()))
 
 
+def categories(preparation) -> dict[str, tuple[str, ...]]:
+    return {part.name: part.categories for part in preparation.of_kind(Categories)}
+
+
 REFUSED = {
-    "a question mark": ([*X[:-1], "?"], r"'\?' in data row 30; .*--na-values '\?'"),
+    "a question mark": ([*X[:-1], "?"], r"'\?' in data row 30; .*na_values=\['\?'\]"),
     "a few codes and a dash": ([*["1", "2", "3"] * 9, "4", "5", "-"], "'-' in data row 30"),
     "a spreadsheet's error": ([*X[:-1], "#DIV/0!"], "'#DIV/0!' in data row 30"),
-    "a word among numbers": ([*X[:4], "high", *X[5:]], "'high' in data row 5; .*--categorical x"),
+    "a word among numbers": ([*X[:4], "high", *X[5:]], r"'high' in data row 5; .*categorical=\['x'\]"),
     "a unit": ([f"{x} kg" for x in X], "numbers with something around them, such as '-0.30 kg'"),
     "limits": ([f"<{x}" if i % 3 else x for i, x in enumerate(X)], "fix it|around them"),
-    "a decimal comma": ([x.replace(".", ",") for x in X], "--decimal ',', or --categorical x"),
-    "days and months": ([f"{i + 1}/1/2024" for i in range(N)], "dates or times in 'x'; drop them"),
-    "month names": ([f"Jan {i + 1}, 2024" for i in range(N)], "dates or times in 'x'"),
-    "mostly dates": ([*(f"{i + 1}.1.2024" for i in range(N - 1)), "unknown"], "dates or times in 'x'"),
-    "ISO dates": ([f"2024-01-{i + 1:02d}" for i in range(N)], "dates or times in 'x'"),
-    "times of day": ([f"10:{i + 10}" for i in range(N)], "dates or times in 'x'"),
+    "a decimal comma": ([x.replace(".", ",") for x in X], r"decimal=',', or categorical=\['x'\]"),
+    "days or months": (
+        [f"{i % 9 + 1}/{i % 12 + 1}/2024" for i in range(N)],
+        r"such as '2/2/2024'|such as '(3/3|1/10)/2024' in data row .*day or month first; .*drop=\['x'\]",
+    ),
+    "mostly dates": (
+        [*(f"{i + 1}.1.2024" for i in range(N - 1)), "unknown"],
+        "not understood, the first being 'unknown' in data row 30; write them like 2024-12-31",
+    ),
+    "days of no month": ([f"{i % 31 + 30}.2.2024" for i in range(N)], "not understood"),
+    "years of which century": ([f"{i % 12 + 1}.5.{i + 10}" for i in range(N)], "not understood"),
     "infinity": ([*X[:-1], "inf"], "infinite values in 'x'"),
     "a number beyond float64": ([*X[:-1], "1e999"], "infinite values in 'x'"),
-    "gaps": ([*X[:-1], ""], r"missing values in 'x' \(1 of 30 rows\)"),
-    "gaps in words": ([*X[:-1], " NA "], r"missing values in 'x' \(1 of 30 rows\)"),
-    "nothing": ([""] * N, r"missing values in 'x' \(30 of 30 rows\).*--drop COL"),
     "digits that float64 loses": ([str(2**53 + i) for i in range(N)], r"9007199254740993 in data row 2"),
-    "more digits than int64": ([str(2**70 + i) for i in range(N)], "too large .* --id x"),
+    "more digits than int64": ([str(2**70 + i) for i in range(N)], "too large .* id='x'"),
     "many texts": ([f"name {i}" for i in range(60)], "60 different texts"),
 }
 
@@ -63,12 +78,27 @@ def test_refused_columns(tmp_path, what):
     learn_preparation(rows, exclude=["x"])  # whoever leaves the column out hears nothing of it
 
 
-@pytest.mark.parametrize("what", ["days and months", "a decimal comma", "digits that float64 loses"])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([*X[:-1], ""], r"missing values in 'x' \(1 of 30 rows\)"),
+        ([*X[:-1], " NA "], r"missing values in 'x' \(1 of 30 rows\)"),
+        ([""] * N, r"missing values in 'x' \(30 of 30 rows\).*drop=\['COL'\].*missing='impute'"),
+    ],
+)
+def test_gaps_are_refused_if_asked_for(tmp_path, values, message):
+    rows = table(tmp_path, {"x": values, "other": list(range(len(values)))})
+    with pytest.raises(TableError, match=message):
+        learn_preparation(rows, missing="error")
+    learn_preparation(rows)
+
+
+@pytest.mark.parametrize("what", ["days or months", "a decimal comma", "digits that float64 loses"])
 def test_codes_are_taken_as_they_are(tmp_path, what):
     values = [REFUSED[what][0][i % 3] for i in range(N)]
     rows = table(tmp_path, {"x": values, "other": X})
     preparation = learn_preparation(rows, categorical=["x"])
-    assert preparation.categories == (tuple(sorted(set(values))),)
+    assert categories(preparation) == {"x": tuple(sorted(set(values)))}
     indicators = preparation.transform(rows)[:, 1:]
     np.testing.assert_array_equal(indicators.argmax(axis=1), np.unique(values, return_inverse=True)[1])
     (block,) = open_table(tmp_path / "t.csv", rows.reading).batches(100)
@@ -82,22 +112,27 @@ def test_integer_codes_are_categories_in_every_format(tmp_path):
     gaps = pa.table({"code": [float(c) for c in codes], "x": frame["x"]})
     texts = table(tmp_path, {"code": codes, "x": X})
     expected = learn_preparation(texts, categorical=["code"])
-    assert expected.categories == (("10", "8", "9"),)
+    assert categories(expected) == {"code": ("10", "8", "9")}
     for rows in (open_table(tmp_path / "t.parquet").read(), TableRows(gaps)):
         preparation = learn_preparation(rows, categorical=["code"])
-        assert preparation.categories == expected.categories
+        assert categories(preparation) == categories(expected)
         np.testing.assert_array_equal(preparation.transform(rows), expected.transform(texts))
     with pytest.raises(TableError, match="'x' is used as text or codes and holds numbers with frac"):
         learn_preparation(TableRows(gaps), categorical=["x"])
     zeros = table(tmp_path, {"code": [f"00{c}" for c in codes], "x": X})
-    assert learn_preparation(zeros, categorical=["code"]).categories == (("0010", "008", "009"),)
+    found = learn_preparation(zeros, categorical=["code"])
+    assert categories(found) == {"code": ("0010", "008", "009")}
 
 
 @pytest.mark.parametrize(
     ("name", "values", "noted"),
     [
         ("id", list(range(N)), "different whole number in every row"),
-        ("PassengerId", [7919 * i % 1009 for i in range(N)], "--drop PassengerId, or use --id"),
+        (
+            "PassengerId",
+            [7919 * i % 1009 for i in range(N)],
+            "drop=['PassengerId'], or use id='PassengerId'",
+        ),
         ("customer_id", [i // 2 + i % 2 * (i % 3) for i in range(N)], "many different whole numbers"),
         ("anything", [7919 * i % 1009 for i in range(N)], "different whole number in every row"),
         ("x", X, None),
@@ -123,32 +158,33 @@ def test_identifiers_are_noticed(tmp_path, name, values, noted):
 @pytest.mark.parametrize("values", [list(range(N)), [f"car {i}" for i in range(N)], [""] * N])
 def test_row_numbers_without_a_name_are_left_out(tmp_path, name, values):
     rows = table(tmp_path, {name: values, "x": X})
-    (left_out,) = row_number_columns(rows)
+    preparation = learn_preparation(rows)
+    (left_out,) = preparation.row_numbers
     assert left_out == ("Unnamed: 0" if name.startswith("U") else "unnamed_1")
-    assert row_number_columns(rows, keep=[left_out]) == []
     assert "without a name" in column_notes(rows, ("x",), (), [left_out])[0]
-    assert learn_preparation(rows, exclude=[left_out]).columns == ("x",)
+    assert preparation.columns == learn_preparation(rows, exclude=[left_out]).columns == ("x",)
 
 
 def test_many_texts_that_begin_with_a_number_are_categories(tmp_path):
     streets = [f"{j} {chr(97 + j % 26)} street" for j in range(30)] * 4
     rows = table(tmp_path, {"street": streets, "x": X * 4})
-    assert learn_preparation(rows).categorical == ("street",)
+    assert list(categories(learn_preparation(rows))) == ["street"]
 
 
 def test_columns_without_a_name_that_say_something_are_refused(tmp_path):
     rows = table(tmp_path, {"": [i % 2 for i in range(N)], "x": X})
-    assert row_number_columns(rows) == []
-    with pytest.raises(TableError, match=r"column 1 has no name .*--drop unnamed_1"):
+    with pytest.raises(TableError, match=r"column 1 has no name .*drop=\['unnamed_1'\]"):
         learn_preparation(rows)
 
 
-def test_words_for_true_and_false_are_categories(tmp_path):
-    rows = table(tmp_path, {"a": ["yes", "no"] * 15, "b": ["TRUE", "False"] * 15, "c": ["Y", "N"] * 15})
+def test_words_for_true_and_false_are_one_feature(tmp_path):
+    rows = table(tmp_path, {"a": ["yes", "no"] * 15, "b": ["TRUE", "False"] * 15, "c": ["J", "N"] * 15})
     preparation = learn_preparation(rows)
-    assert preparation.categories == (("no", "yes"), ("false", "true"), ("N", "Y"))
-    later = table(tmp_path, {"a": ["no"], "b": ["true"], "c": ["N"]})
-    np.testing.assert_array_equal(preparation.transform(later), [[1, 0, 0, 1, 1, 0]])
+    assert [part.name for part in preparation.of_kind(Truths)] == ["a", "b", "c"]
+    later = table(tmp_path, {"a": ["no"], "b": ["1"], "c": ["Nein"]})
+    np.testing.assert_allclose(preparation.transform(later), np.sqrt(0.5) * np.array([[-1, 1, -1]]))
+    letters = table(tmp_path, {"a": ["m", "f"] * 15, "b": ["t", "n"] * 15})
+    assert list(categories(learn_preparation(letters))) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +238,7 @@ def test_the_delimiter_is_found(tmp_path, text, delimiter):
 
 def test_another_delimiter_is_asked_for(tmp_path):
     (tmp_path / "t.csv").write_text("a b y\n1 2 3\n")
-    with pytest.raises(TableError, match=r"only one column, 'a b y'; .*--delimiter"):
+    with pytest.raises(TableError, match=r"only one column, 'a b y'; .*delimiter='space'"):
         open_table(tmp_path / "t.csv").require("y")
     for name in (" ", "space"):
         assert open_table(tmp_path / "t.csv", Reading(delimiter=name)).names == ("a", "b", "y")
@@ -218,23 +254,36 @@ def test_encodings_with_a_mark_are_understood(tmp_path, encoding, packed):
 
 
 @pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", "a,b\n" + "1,x\n" * 99999 + "1,é\n"])
+def test_windows_text_is_read_with_a_remark(tmp_path, text):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode("cp1252"))
+    source = open_table(path)
+    assert "read as Windows-1252; if letters look wrong" in source.remarks[0]
+    rows = source.read()
+    assert "é" in (rows.names[0], str(rows.columns["b"][-1]))
+    blocks = list(source.typed_batches(50_000))
+    assert blocks[-1].columns.to_pydict() == rows.columns.slice(blocks[-1].start).to_pydict()
+    path.write_bytes(b"a,b\n1,\x81\n")
+    with pytest.raises(TableError, match="neither UTF-8 nor Windows-1252 text; name its encoding"):
+        open_table(path).read()
+
+
+@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", "a,b\n" + "1,x\n" * 99999 + "1,é\n"])
 def test_latin_text_is_asked_for(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(TableError, match=r"not UTF-8 text; name its encoding, as in --encoding latin-1"):
-        open_table(path).read()
     rows = open_table(path, Reading(encoding="latin-1")).read()
     assert "é" in (rows.names[0], str(rows.columns["b"][-1]))
-    with pytest.raises(TableError, match="not ascii text; give another --encoding"):
+    with pytest.raises(TableError, match="not ascii text; give another encoding"):
         open_table(path, Reading(encoding="ascii")).read()
 
 
 def test_marks_that_contradict_the_encoding(tmp_path):
     (tmp_path / "t.csv").write_bytes("a,b\n1,2\n".encode("utf-16"))
-    with pytest.raises(TableError, match="starts with the mark of utf-16; leave --encoding out"):
+    with pytest.raises(TableError, match="starts with the mark of utf-16; leave encoding out"):
         open_table(tmp_path / "t.csv", Reading(encoding="latin-1"))
     (tmp_path / "t.csv").write_bytes("a,b\n1,2\n".encode("utf-16-le"))
-    with pytest.raises(TableError, match="--encoding utf-16-le"):
+    with pytest.raises(TableError, match="encoding='utf-16-le'"):
         open_table(tmp_path / "t.csv")
     assert open_table(tmp_path / "t.csv", Reading(encoding="utf-16-le")).names == ("a", "b")
 
@@ -247,7 +296,7 @@ def test_marks_that_contradict_the_encoding(tmp_path):
         ({"delimiter": "::"}, "not one ASCII character"),
         ({"delimiter": '"'}, "not one ASCII character"),
         ({"delimiter": "§"}, "not one ASCII character"),
-        ({"decimal": "x"}, "--decimal is '.' or ','"),
+        ({"decimal": "x"}, "decimal is '.' or ','"),
         ({"decimal": ",", "delimiter": ","}, "can't be the delimiter and the decimal mark"),
         ({"delimiter": "."}, "can't be the delimiter and the decimal mark"),
     ],

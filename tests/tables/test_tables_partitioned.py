@@ -40,7 +40,7 @@ def test_files_are_joined_in_the_order_of_their_names(folder: Path, pattern: str
 
 def test_a_model_of_a_folder_is_that_of_the_table(folder: Path) -> None:
     one, other = (tune_table(table, "y", simple=True, gammas=[0.1, 1.0]) for table in (folder, TABLE))
-    assert one.report["best_score"] == other.report["best_score"]
+    assert one.report_["best_score"] == other.report_["best_score"]
 
 
 def test_columns_in_another_order_and_whole_numbers_are_taken(folder: Path) -> None:

@@ -17,7 +17,23 @@ from hypothesis import strategies as st
 
 from onefold.tables import Reading, TableError, open_table
 from onefold.tables.dates import is_moment
-from onefold.tables.number_formats import NumberFormat, find_format, parse
+from onefold.tables.number_evidence import FormatFinder
+from onefold.tables.number_formats import NumberFormat, parse
+
+
+def find_format(
+    text: pa.ChunkedArray, name: str, decimal: str | None, cautious: bool, rows: int = 1 << 30
+) -> NumberFormat | None:
+    """The format found from blocks of so many rows."""
+    finder = FormatFinder(name, decimal, cautious)
+    for begin in range(0, len(text), rows):
+        block = text.slice(begin, rows)
+        try:
+            plain = len(pa.compute.cast(block, pa.float64())) > 0
+        except pa.ArrowInvalid:
+            plain = False
+        finder.add(block, begin, plain)
+    return finder.finish()
 
 
 def written(value: float, form: NumberFormat, digits: int, before: bool = False) -> str:
@@ -64,7 +80,7 @@ def test_a_number_is_found_or_refused_but_never_another(form, numbers, digits, b
         refusal = None
     if refusal is not None:
         assert not stated
-        assert "--decimal" in refusal
+        assert "decimal=" in refusal
         return
     assert found is not None
     read = parse(column(texts), found).to_numpy()
@@ -82,6 +98,31 @@ def test_a_number_is_found_or_refused_but_never_another(form, numbers, digits, b
                 np.testing.assert_array_equal(read, numbers)
             return
     np.testing.assert_array_equal(read, expected)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    values=st.lists(
+        st.sampled_from(
+            ["1", "2.5", "1,234", "1.234", "1,5", "12 %", "$3", "1 000", "1'000", "1e5", "x", "-7"]
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    rows=st.integers(1, 4),
+    decimal=st.sampled_from([None, ".", ","]),
+    cautious=st.booleans(),
+)
+def test_blocks_find_the_format_of_the_whole_column(values, rows, decimal, cautious):
+    """The same format, or the same refusal."""
+
+    def found(size: int) -> object:
+        try:
+            return find_format(column(values), "x", decimal, cautious, size)
+        except TableError as error:
+            return str(error)
+
+    assert found(rows) == found(1 << 30)
 
 
 @settings(max_examples=60, deadline=None)
@@ -191,14 +232,14 @@ def test_what_columns_of_text_mean(tmp_path, texts, what, expected):
 def test_where_semicolons_separate_columns_a_comma_may_be_a_decimal_mark(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x;y\n3,033;1\n4,500;2\n")
-    with pytest.raises(TableError, match=r"--decimal '\.' or --decimal ','"):
+    with pytest.raises(TableError, match=r"decimal='\.' or decimal=','"):
         open_table(path).read().column("x")
     for decimal, expected in ((".", [3033.0, 4500.0]), (",", [3.033, 4.5])):
         assert open_table(path, Reading(decimal=decimal)).read().column("x").to_pylist() == expected
     path.write_text("x;y\n3.033;1\n4.500;2\n")
     rows = open_table(path).read()
     assert rows.column("x").to_pylist() == [3.033, 4.5]
-    assert "if the point separates thousands, use --decimal ','" in rows.notes["x"]
+    assert "if the point separates thousands, use decimal=','" in rows.notes["x"]
     path.write_text("x;y\n3,033,000;1\n4,500;2\n")  # two commas can't both be decimal marks
     assert open_table(path).read().column("x").to_pylist() == [3033000.0, 4500.0]
 
@@ -208,12 +249,12 @@ def test_where_semicolons_separate_columns_a_comma_may_be_a_decimal_mark(tmp_pat
     [
         (["$5", "$6"], "7", r"not written like 1234\.5 \$; write it that way"),
         (["5%", "6%"], "0.07", r"not written like 1234\.5 %"),
-        (["5", "6"], "3,033", "or use --decimal ',' if that is its decimal mark"),
+        (["5", "6"], "3,033", "or use decimal=',' if that is its decimal mark"),
         (["5", "6"], "$7", r"not written like 1234\.5; write it that way$"),
         (["1,234", "6"], "1,23", r"not written like 1,234\.5"),
         (["5", "6"], "31/12/2024", "convert its dates to numbers, or leave the column out"),
-        (["5", "6"], "--", "--na-values='--'"),
-        (["5", "6"], "oops", "--na-values 'oops'"),
+        (["5", "6"], "--", r"na_values=\['--'\]"),
+        (["5", "6"], "oops", r"na_values=\['oops'\]"),
     ],
 )
 def test_later_rows_must_be_written_the_same_way(tmp_path, tuned, later, message):

@@ -72,14 +72,14 @@ def _digits() -> tuple[TableRows, TableRows]:
 
 
 def _text(model: TableModel, plain: TableModel, train: TableRows, test: TableRows) -> str:
-    report = model.report
+    report = model.report_
     facts = [
         ("tuned on", f"{report['rows']} rows, {report['features']} features"),
         ("search", f"{report['candidates']} candidates, {report['cv']} cross-validation"),
-        *parameter_lines(model.estimator.best_params_),
+        *parameter_lines(model.estimator_.best_params_),
         *blend_lines(report),
     ]
-    seconds = {_OWN: report["seconds"], _PLAIN: plain.report["seconds"]}
+    seconds = {_OWN: report["seconds"], _PLAIN: plain.report_["seconds"]}
     scores = []
     for name, share in _test_accuracies(model, plain, train, test):
         wrong = f"{percent(share)}, {round((1 - share) * len(test))} wrong"
@@ -98,7 +98,7 @@ def _text(model: TableModel, plain: TableModel, train: TableRows, test: TableRow
 def _test_accuracies(
     model: TableModel, plain: TableModel, train: TableRows, test: TableRows
 ) -> list[tuple[str, float]]:
-    X, X_test = (model.preparation.transform(rows) for rows in (train, test))
+    X, X_test = (model.preparation_.transform(rows) for rows in (train, test))
     y, y_test = (np.asarray(rows.column(_TARGET).to_pylist()) for rows in (train, test))
     baselines = {
         "scikit-learn SVC, defaults": SVC(),
@@ -125,8 +125,8 @@ def _friedman_text() -> str:
     scores = []
     for name, model in models.items():
         rmse = float(np.sqrt(np.mean((model.predict(test.columns) - y[n_train:]) ** 2)))
-        scores.append((name, f"RMSE {rmse:.3f}, tuned in {model.report['seconds']:.1f} s"))
-    shares = [f"{name} {share}" for name, share in importance_lines(models[_OWN].report)]
+        scores.append((name, f"RMSE {rmse:.3f}, tuned in {model.report_['seconds']:.1f} s"))
+    shares = [f"{name} {share}" for name, share in importance_lines(models[_OWN].report_)]
     if shares:
         scores.append(("shares of the columns", ", ".join(shares)))
     return "\n".join(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from onefold.cli.parser import build_parser
+from onefold.cli.spelling import as_options
 from onefold.cli.stopping import Interrupted, orderly_stopping
 
 
@@ -67,7 +68,7 @@ def _trouble(error: OSError) -> str:
 
 def _fail(message: str, code: int) -> int:
     kind = "" if code == 130 else "error: "
-    print(f"onefold: {kind}{message}", file=sys.stderr)
+    print(f"onefold: {kind}{as_options(message)}", file=sys.stderr)
     return code
 
 
@@ -79,6 +80,6 @@ def _each_once() -> Callable[..., None]:
         text = " ".join(str(message).split())
         if text not in shown:
             shown.add(text)
-            print(f"onefold: warning: {text}", file=sys.stderr)
+            print(f"onefold: warning: {as_options(text)}", file=sys.stderr)
 
     return show

@@ -12,12 +12,13 @@ from sklearn.pipeline import Pipeline
 from onefold import saving
 from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.files import model_file
-from onefold.cli.result_text import aligned, measure_lines
+from onefold.cli.result_text import aligned, measure_lines, tested_lines
+from onefold.cli.spelling import as_options
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
 from onefold.report.ran import approximation_lines, parameter_lines
-from onefold.tables import Preparation, TableModel
+from onefold.tables import Categories, Numbers, Preparation, TableModel, Times, Truths
 from onefold.tables.errors import listing
 
 
@@ -30,16 +31,15 @@ def run(arguments: argparse.Namespace) -> None:
         "bytes": path.stat().st_size,
         "onefold_version": header["onefold_version"],
         "format_version": header["format_version"],
-        "estimator": header["estimator"],
     }
     model = saving.load(path)
     estimator = saving.final_estimator(model)
     try:
-        facts |= _estimator_facts(estimator)
+        facts |= {"estimator": type(estimator).__name__, **_estimator_facts(estimator)}
         if isinstance(model, TableModel):
             facts |= _table_facts(model)
         elif model is not estimator:
-            facts |= {"estimator": type(estimator).__name__, "preparation": step_names(model)}
+            facts["preparation"] = step_names(model)
         shown = json_text(facts) if arguments.json else _text(facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
@@ -115,20 +115,26 @@ def step_names(model: Any) -> list[str]:
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
     return {
-        "target": model.target,
-        "id_column": model.id_column,
-        "tuning": model.report,
-        "preparation": _preparation_facts(model.preparation),
+        "target": model.target_,
+        "id_column": model.id_column_,
+        "tuning": model.report_,
+        "preparation": _preparation_facts(model.preparation_),
     }
 
 
 def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
     if preparation.sparse_kept is not None:
         return {"sparse_features": len(preparation.sparse_kept)}
-    standardised = zip(preparation.numeric, preparation.mean, preparation.scale)
+    kinds: dict[str, Any] = {
+        kind.__name__: {part.name: part for part in preparation.of_kind(kind)}
+        for kind in (Numbers, Times, Truths, Categories)
+    }
     return {
-        "numeric": {name: {"mean": float(m), "scale": float(s)} for name, m, s in standardised},
-        "categorical": dict(zip(preparation.categorical, map(list, preparation.categories))),
+        "numeric": {n: {"mean": p.mean, "scale": p.scale} for n, p in kinds["Numbers"].items()},
+        "dates": {name: list(part.cycles) for name, part in kinds["Times"].items()},
+        "boolean": list(kinds["Truths"]),
+        "categorical": {name: list(part.categories) for name, part in kinds["Categories"].items()},
+        "gaps": [part.name for part in preparation.parts if part.gaps],
         "constant": list(preparation.constant),
         "missing": preparation.missing,
     }
@@ -167,26 +173,46 @@ def _text(facts: dict[str, Any]) -> str:
 
 
 def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    tuning, preparation = facts["tuning"], facts["preparation"]
+    tuning = facts["tuning"]
+    if not tuning:  # fitted in Python
+        return [("target", f"'{facts['target']}'"), *_preparation_lines(facts)]
     lines = [
         ("target", f"'{facts['target']}' ({tuning['task']})"),
         ("tuned on", f"{tuning['rows']} rows, {tuning['candidates']} candidates, {tuning['cv']}"),
         *measure_lines(tuning),
     ]
+    if tuning.get("test") is not None:
+        words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
+        lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
     important = [f"{name} {share}" for name, share in importance_lines(tuning)]
     if important:
         lines.append(("important", ", ".join(important)))
+    return [*lines, *_preparation_lines(facts), *_noted(tuning)]
+
+
+def _noted(tuning: dict[str, Any]) -> list[tuple[str, str]]:
+    return [("note", as_options(note)) for note in tuning.get("notes", [])]
+
+
+def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    preparation, lines = facts["preparation"], list[tuple[str, str]]()
     if "sparse_features" in preparation:
-        lines.append(("features", f"{preparation['sparse_features']} of an svmlight table"))
-        return lines + [("note", note) for note in tuning["notes"]]
+        return [("features", f"{preparation['sparse_features']} of an svmlight table")]
     if preparation["numeric"]:
         lines.append(("numbers", listing(preparation["numeric"])))
+    for name, cycles in preparation["dates"].items():
+        shown = f" and the cycles of {', '.join(cycles)}" if cycles else ""
+        lines.append((f"dates '{name}'", f"elapsed time{shown}"))
+    if preparation["boolean"]:
+        lines.append(("true or false", listing(preparation["boolean"])))
     for name, categories in preparation["categorical"].items():
         lines.append((f"text '{name}'", listing(categories)))
     if preparation["constant"]:
         lines.append(("left out", f"{listing(preparation['constant'])} (constant)"))
     gaps = "filled in" if preparation["missing"] == "impute" else "refused"
+    if preparation["gaps"]:
+        gaps += f"; tuning had some in {listing(preparation['gaps'])}"
     lines.append(("missing values", gaps))
     if facts["id_column"]:
         lines.append(("id column", f"'{facts['id_column']}'"))
-    return lines + [("note", note) for note in tuning["notes"]]
+    return lines

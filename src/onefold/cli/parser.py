@@ -12,7 +12,8 @@ from onefold.cli.tableoptions import add_columns, add_table_options
 
 _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
 _TABLES = (
-    "a .csv, .tsv (also .gz), .parquet, .npz or svmlight (.libsvm, .svm, .txt) table; 'DIR/*.parquet' "
+    "a .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .npz or svmlight (.libsvm, .svm, .txt) "
+    "table; 'DIR/*.parquet' "
     "or a folder of Parquet files is one table"
 )
 _SCHEDULER = (
@@ -79,8 +80,8 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Choose kernel, metric, width and ridge by cross-validation, blend the best, fit the model "
         "and save it with the preparation of its table. Numbers are standardised, text becomes "
-        "indicators. Rows are shuffled into folds, evenly by class, unless --groups or --ordered "
-        "says otherwise."
+        "indicators, dates become elapsed time and cycles. Rows are shuffled into folds, evenly by "
+        "class, unless --groups or --ordered says otherwise."
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
@@ -89,6 +90,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_tune_columns(parser.add_argument_group("columns"))
     add_table_options(parser)
     _add_tune_search(parser.add_argument_group("search"))
+    _add_tune_test(parser.add_argument_group("test"))
     _add_tune_time(parser.add_argument_group("time", _TIME))
     add = parser.add_argument_group("output").add_argument
     files = "gets model.onefold, search.csv, search.png and report.html (default: TABLE + -onefold)"
@@ -105,8 +107,10 @@ def _add_tune_columns(group: argparse._ArgumentGroup) -> None:
     add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
     add("--weight", metavar="COL", help="column of positive row weights")
     add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
-    missing = "refuse missing values, or fill in median and most frequent (default: error)"
-    add("--missing", choices=["error", "impute"], default="error", help=missing)
+    missing = (
+        "fill in median and most frequent, with a feature that says where, or refuse (default: impute)"
+    )
+    add("--missing", choices=["impute", "error"], default="impute", help=missing)
 
 
 def _add_tune_search(group: argparse._ArgumentGroup) -> None:
@@ -140,6 +144,16 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
 
 
+def _add_tune_test(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--test", metavar="TABLE", type=values.path, help="score the model on a table tuning never saw")
+    holdout = (
+        "keep this share of the rows away from tuning and score the model on it: random rows, evenly by "
+        "class; whole groups with --groups; the last ones with --ordered"
+    )
+    add("--holdout", metavar="SHARE", type=values.share, help=holdout)
+
+
 def _add_tune_time(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--time-budget", type=values.duration, metavar="SECONDS", help=_BUDGET)
@@ -167,6 +181,9 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FILE", type=values.path, help=".csv or .parquet (default: CSV on stdout)")
     add("--id", metavar="COL", help="column to repeat beside predictions (default: tune's --id)")
     add("--decision", action="store_true", help="add decision values (classification)")
+    add("--proba", action="store_true", help="add the probability of every class (classification)")
+    interval = "add bounds that hold the target with this probability, as 0.9 (regression)"
+    add("--interval", metavar="COVERAGE", type=values.share, help=interval)
     add("--score", action="store_true", help="compare with the table's target column, on stderr")
     add("--batch-rows", type=values.positive_int, metavar="N", help="rows in memory at a time")
     add("--force", action="store_true", help="replace FILE if it exists")

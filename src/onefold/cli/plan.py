@@ -15,23 +15,19 @@ from onefold.estimators.planning import plan
 from onefold.jobs.ondisk import larger_than_memory
 from onefold.jobs.searches import AUTO, Search, search_of
 from onefold.jobs.settings import Settings
-from onefold.tables import TableSource, Target, learn_preparation, learn_target
-from onefold.tables.columns import as_numbers
-from onefold.tables.suspects import row_number_columns
-from onefold.tables.target import target_of_numbers
-
-_BLOCK = 65_536
+from onefold.tables import TableSource, learn_preparation, learn_target
+from onefold.tables.matrix import learn_from_disk
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     source = open_asked(arguments)
     if arguments.target is not None:
-        source.require(arguments.target, "--target")
+        source.require(arguments.target, "target")
     for name in arguments.drop:
-        source.require(name, "--drop")
+        source.require(name, "drop")
     for name in arguments.categorical:
-        source.require(name, "--categorical")
+        source.require(name, "categorical")
     rows, features, classes = table_shape(
         source, arguments.target, arguments.drop, arguments.categorical
     )
@@ -94,29 +90,16 @@ def table_shape(
     no target is named, and the format has none by convention, any one feature is taken for it.
     """
     target = target or source.default_target
+    named = [target] if target else []
     if larger_than_memory(source):
-        return _shape_on_disk(source, target, drop)
-    rows = source.read()
-    named = {*drop, *([target] if target else [])}
-    named |= {*row_number_columns(rows, keep={*named, *categorical})}
-    preparation = learn_preparation(rows, named, "impute", categorical)
+        learner, beside, _ = learn_from_disk(source, named, drop, "impute", categorical)
+        preparation, n = learner.finish(), learner.rows
+    else:
+        beside = source.read()
+        preparation = learn_preparation(beside, {*drop, *named}, "impute", categorical)
+        n = len(beside)
     features = len(preparation.feature_names)
     if target is None:
-        return len(rows), max(1, features - 1), 0
-    return len(rows), features, _count_classes(learn_target(rows, target))
-
-
-def _shape_on_disk(
-    source: TableSource, target: str | None, drop: Collection[str]
-) -> tuple[int, int, int]:
-    """The same for a table that is larger than memory, whose columns must all be numbers."""
-    features = max(1, len(source.names) - 1 - len(set(drop)))
-    if target is None:
-        return sum(len(block) for block in source.batches(_BLOCK)), features, 0
-    blocks = source.batches(_BLOCK, [target])
-    values = np.concatenate([as_numbers(b.column(target), target, b.start) for b in blocks])
-    return len(values), features, _count_classes(target_of_numbers(values, target))
-
-
-def _count_classes(target: Target) -> int:
-    return len(np.unique(target.values)) if target.task == "classification" else 0
+        return n, max(1, features - 1), 0
+    found = learn_target(beside, target)
+    return n, features, len(np.unique(found.values)) if found.task == "classification" else 0

@@ -30,22 +30,27 @@ def run(arguments: argparse.Namespace) -> None:
     model = load_table_model(model_path)
     if arguments.decision and model.task == "regression":
         raise ValueError("--decision is for classification; this model predicts numbers")
-    source = open_asked(arguments, model.reading)
+    _check_answers(model, arguments)
+    source = open_asked(arguments, model.reading_)
     id_column = _id_column(arguments.id, model, source)
-    beside = tuple(name for name in (id_column, model.target if arguments.score else None) if name)
+    target = model.target_ or ""
+    if arguments.score and not target:
+        raise ValueError("--score needs the name of the target, which this model does not know")
+    beside = tuple(name for name in (id_column, target if arguments.score else None) if name)
     classification = model.task == "classification"
     score = RunningScore(classification) if arguments.score else None
     n_rows = 0
     with _writer(out) as writer:
         for rows, X in model.matrix_blocks(source, arguments.batch_rows, beside):
-            predicted = np.asarray(model.estimator.predict(X))
+            predicted = np.asarray(model.estimator_.predict(X))
             columns = _output_columns(rows, id_column, predicted)
             if arguments.decision:
-                columns |= _decision_columns(model.estimator, X)
+                columns |= _decision_columns(model.estimator_, X)
+            columns |= _uncertain_columns(model.estimator_, X, arguments)
             writer.write(columns)
             if score is not None:
-                classes = model.estimator.classes_ if classification else None
-                score.update(read_target(rows, model.target, model.task, classes), predicted)
+                classes = model.estimator_.classes_ if classification else None
+                score.update(read_target(rows, target, model.task, classes), predicted)
             n_rows += len(rows)
         if n_rows == 0:
             raise ValueError(f"{source.path.name} has no rows to predict")
@@ -58,14 +63,14 @@ def run(arguments: argparse.Namespace) -> None:
 def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str | None:
     if asked is not None:
         return asked
-    if model.id_column is not None and model.id_column not in source.names:
+    if model.id_column_ is not None and model.id_column_ not in source.names:
         print(
-            f"onefold: {source.path.name} has no id column '{model.id_column}'; "
+            f"onefold: {source.path.name} has no id column '{model.id_column_}'; "
             "predictions come without it",
             file=sys.stderr,
         )
         return None
-    return model.id_column
+    return model.id_column_
 
 
 def _output_columns(rows: TableRows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
@@ -81,6 +86,29 @@ def _decision_columns(estimator: Any, X: Any) -> dict[str, Any]:
     if values.ndim == 1:
         return {"decision": values}
     return {f"decision_{label}": values[:, j] for j, label in enumerate(estimator.classes_)}
+
+
+def _check_answers(model: TableModel, arguments: argparse.Namespace) -> None:
+    """Refuse to be asked for probabilities or bounds that the model does not have."""
+    if arguments.proba and not hasattr(model.estimator_, "predict_proba"):
+        why = "predicts numbers" if model.task == "regression" else "has no calibration; tune it again"
+        raise ValueError(f"--proba is for classification with a calibration, and this model {why}")
+    if arguments.interval is not None and not hasattr(model.estimator_, "predict_interval"):
+        why = (
+            "predicts classes: use --proba" if model.task != "regression" else "has none; tune it again"
+        )
+        raise ValueError(f"--interval is for regression with intervals, and this model {why}")
+
+
+def _uncertain_columns(estimator: Any, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    if arguments.proba:
+        shares = np.asarray(estimator.predict_proba(X))
+        columns |= {f"probability_{label}": shares[:, j] for j, label in enumerate(estimator.classes_)}
+    if arguments.interval is not None:
+        bounds = np.asarray(estimator.predict_interval(X, coverage=arguments.interval))
+        columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+    return columns
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from onefold.cli.choice import (
     next_best,
 )
 from onefold.cli.command import command_line
+from onefold.cli.spelling import as_options
 from onefold.cli.words import (
     counted,
     decimal,
@@ -36,15 +37,15 @@ def result_json(
     model: TableModel, table: Path, files: list[str], no_picture: str | None
 ) -> dict[str, Any]:
     """The result of ``onefold tune --json``: plain values only."""
-    estimator = model.estimator
+    estimator = model.estimator_
     return {
         "table": str(table),
-        "target": model.target,
-        **model.report,
+        "target": model.target_,
+        **model.report_,
         "best_params": dict(estimator.best_params_),
         "approximation": estimator.approximation_,
         "edge": edge_note(estimator),
-        "constant_columns": list(model.preparation.constant),
+        "constant_columns": list(model.preparation_.constant),
         "files": files,
         "picture_missing_because": no_picture,
     }
@@ -52,7 +53,7 @@ def result_json(
 
 def result_text(model: TableModel, files: list[str]) -> str:
     """The result of ``onefold tune`` for people."""
-    report, estimator = model.report, model.estimator
+    report, estimator = model.report_, model.estimator_
     held_out = report["heldout"] is not None
     folds = f"{report['cv']} cross-validation"
     if " " in report["cv"]:
@@ -68,13 +69,15 @@ def result_text(model: TableModel, files: list[str]) -> str:
     taught = held_out and report["heldout"]["rows"] < report["rows"]
     among = counted(report["candidates"], "finalist" if taught else "candidate")
     lines = [
-        f"Best of {among} for '{model.target}' by {how}",
+        f"Best of {among} for '{model.target_}' by {how}",
         *aligned(facts),
     ]
     if held_out:
         mean = "" if report["cv"] == "leave-one-out" else ", means over the folds"
         lines.append(f"  (on held-out rows{mean}; choosing the best makes it slightly optimistic)")
-    lines += [f"  note: {note}" for note in report["notes"]]
+    lines += [f"  note: {as_options(note)}" for note in report["notes"]]
+    if report["test"] is not None:
+        lines += ["", *_test_text(report["test"])]
     important = importance_lines(report)
     if important:
         lines += [
@@ -86,6 +89,27 @@ def result_text(model: TableModel, files: list[str]) -> str:
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
     lines += aligned([(path, _purpose(path)) for path in files])
     return "\n".join(lines)
+
+
+def _test_text(test: dict[str, Any]) -> list[str]:
+    """The scores on rows that tuning never saw."""
+    rows = counted(test["rows"], "row")
+    return [
+        f"On {rows} that tuning never saw (the saved model is the one scored here)",
+        *aligned(tested_lines(test)),
+    ]
+
+
+def tested_lines(test: dict[str, Any]) -> list[tuple[str, str]]:
+    """Scores with their standard errors next to a constant prediction, as label and value."""
+    if "rmse" in test:
+        found = f"{test['rmse']:.4g} ± {test['standard_error']:.2g}"
+        always = f"always the mean of the tuning rows: {test['baseline_rmse']:.4g}"
+        return [("R2", decimal(test["r2"])), ("RMSE", f"{found}  ({always})")]
+    found = f"{percent(test['accuracy'])} ± {percent(test['standard_error'])}"
+    always = f"always '{test['baseline_class']}': {percent(test['baseline_accuracy'])}"
+    balanced = percent(test["balanced_accuracy"])
+    return [("accuracy", f"{found}  ({always})"), ("balanced accuracy", balanced)]
 
 
 def _purpose(path: str) -> str:

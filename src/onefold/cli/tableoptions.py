@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onefold.tables import Reading, TableSource
 
-_OPTIONS = ("decimal", "delimiter", "encoding", "na_values")
+_OPTIONS = ("decimal", "delimiter", "encoding", "na_values", "sheet")
+_OF_SHEETS = ("decimal", "na_values", "sheet")
 
 
 def add_columns(parser: argparse._ActionsContainer, option: str, purpose: str) -> None:
@@ -18,7 +19,7 @@ def add_columns(parser: argparse._ActionsContainer, option: str, purpose: str) -
 
 def add_table_options(parser: argparse.ArgumentParser, default: str = "found from the file") -> None:
     """Add the options to a command; `default` is what happens without them."""
-    group = parser.add_argument_group(".csv and .tsv tables", f"what is not given is {default}")
+    group = parser.add_argument_group("tables of text and sheets", f"what is not given is {default}")
     add = group.add_argument
     add("--decimal", metavar="CHAR", help="decimal mark of numbers: . or ,")
     add("--delimiter", metavar="CHAR", help="what separates columns; tab for a tab")
@@ -29,21 +30,27 @@ def add_table_options(parser: argparse.ArgumentParser, default: str = "found fro
         action="append",
         help="what means a missing value besides an empty one, NA and NaN: ?,unknown (repeatable)",
     )
+    add("--sheet", metavar="NAME|N", help="of a spreadsheet, by name or number (default: the first)")
 
 
 def open_asked(arguments: argparse.Namespace, remembered: Reading | None = None) -> TableSource:
     """Open the table of a command as its options say, and `remembered` where they say nothing."""
     from onefold.tables import Reading, open_table
     from onefold.tables.delimited import DelimitedSource
+    from onefold.tables.excel import ExcelSource
 
     given = {name: getattr(arguments, name) for name in _OPTIONS}
     if given["na_values"]:
         texts = [text.strip() for value in given["na_values"] for text in value.split(",")]
         given["na_values"] = tuple(texts)
     source = open_table(arguments.table, (remembered or Reading()).overridden(**given))
-    used = [f"--{name.replace('_', '-')}" for name in _OPTIONS if given[name]]
-    if used and not isinstance(source, DelimitedSource):
-        raise ValueError(
-            f"{used[0]} is for .csv and .tsv tables; {source.path.name} needs no such option"
-        )
+    used = [name for name in _OPTIONS if given[name]]
+    takes: tuple[str, ...] = _OF_SHEETS if isinstance(source, ExcelSource) else ()
+    takes = _OPTIONS[:-1] if isinstance(source, DelimitedSource) else takes
+    for name in used:
+        if name not in takes:
+            kinds = "spreadsheets" if name == "sheet" else ".csv and .tsv tables"
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for {kinds}; {source.path.name} needs no such option"
+            )
     return source

@@ -17,6 +17,7 @@ from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import result_json, result_text
 from onefold.cli.resuming import journal_beside, useful_journal
+from onefold.cli.spelling import as_options
 from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
@@ -28,7 +29,9 @@ from onefold.cli.writing import (
     write_results,
 )
 from onefold.jobs import Job, Settings, prepared, run_job
+from onefold.jobs.expected import expected_note
 from onefold.jobs.folds import few_rows_note
+from onefold.jobs.held_back import checked_test, split_rows
 from onefold.rows import connected
 from onefold.search.learning import FIRST_ROWS
 from onefold.tables import TableError, TableModel, TableSource
@@ -46,14 +49,17 @@ def run(arguments: argparse.Namespace) -> None:
     journal = journal_beside(directory) if arguments.resume else None
     settings = _settings(arguments, source, journal)
     outputs = [directory / name for name in OUTPUT_NAMES]
-    refuse_existing(outputs, arguments.force, inputs=[arguments.table])
+    if settings.test is not None:
+        checked_test(settings, source.reading)
+    given = [table for table in (arguments.table, arguments.test) if table is not None]
+    refuse_existing(outputs, arguments.force, inputs=given)
     with useful_journal(journal), staged_directory(directory, RESULT_NAMES) as stage:
         with (
             connected(arguments.scheduler) as client,
             prepared(source, settings, stage, client) as job,
         ):
             for note in [] if quiet else _notes(job, arguments.table.name):
-                print(f"onefold: {note}", file=sys.stderr)
+                print(f"onefold: {as_options(note)}", file=sys.stderr)
             model = _followed(job, None if quiet else sys.stderr)
             elsewhere = isinstance(job.X, np.memmap) or client is not None
             as_fitted = {"sample_weight": job.weight, "groups": job.groups}
@@ -64,8 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
     again = shlex.join(["onefold", *arguments.argv])
-    table = None if elsewhere else source
-    no_page = write_page(model, table, directory, repeat=[again], **as_fitted)
+    rows = None if elsewhere else split_rows(source.read(), settings)[0]
+    no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -93,7 +99,7 @@ def _followed(job: Job, stream: TextIO | None) -> TableModel:
 
 def _close_journal(journal: Path, model: TableModel, quiet: bool) -> None:
     """Remove the journal of a whole search; that of one that ended early can be gone on with."""
-    if model.report["search"]["stopped"] is None:
+    if model.report_["search"]["stopped"] is None:
         journal.unlink(missing_ok=True)
     elif not quiet:
         kept = f"{journal} is kept: the same command with --force goes on from here"
@@ -104,7 +110,7 @@ def _settings(arguments: argparse.Namespace, source: TableSource, journal: Path 
     target = arguments.target or source.default_target
     if target is None:
         raise TableError(
-            f"name the column to predict with --target COL; the columns are {listing(source.names)}"
+            f"name the column to predict, as in --target COL; the columns are {listing(source.names)}"
         )
     names = {item.name for item in fields(Settings)} - {"checkpoint"}
     options = {name: getattr(arguments, name) for name in names}
@@ -125,5 +131,5 @@ def _notes(job: Job, table: str) -> list[str]:
     ]
     if preparation.constant:
         notes.append(f"left out, being constant: {listing(preparation.constant)}")
-    few = few_rows_note(job.settings.cv, target)
-    return [*notes, *job.notes, *([] if few is None else [few])]
+    told = [few_rows_note(job.settings.cv, target), expected_note(job)]
+    return [*notes, *job.notes, *(note for note in told if note is not None)]

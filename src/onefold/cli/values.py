@@ -71,6 +71,17 @@ def path(text: str) -> Path:
     return Path(text)
 
 
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no share between 0 and 1, such as 0.2")
+    return value
+
+
 def positive_int(text: str) -> int:
     """A whole number from 1."""
     return _integer(text, lambda value: value >= 1, "is not a whole number from 1")

@@ -29,7 +29,7 @@ _LONGEST_NAME = 40
 def write_results(model: TableModel, stage: Path) -> None:
     """Write the model and the table of its search to `stage`."""
     model.save(stage / MODEL_NAME)
-    _write_search(model.estimator.cv_results_, stage / "search.csv")
+    _write_search(model.estimator_.cv_results_, stage / "search.csv")
 
 
 def draw_search(model: TableModel, directory: Path) -> str | None:
@@ -97,7 +97,7 @@ def _quiet_about_letters() -> Iterator[None]:
 def _draw(model: TableModel, path: Path) -> None:
     from onefold.plots import plain_text, search_heatmap, search_overview
 
-    report, estimator = model.report, model.estimator
+    report, estimator = model.report_, model.estimator_
     label, number = _readable(report)
     score = score_words(report["criterion"], kept_score(report))
     held = report["heldout"]
@@ -105,7 +105,7 @@ def _draw(model: TableModel, path: Path) -> None:
         score = f"R2 {decimal(held['r2'])}, {score}"
     members = len(report["blend"] or [])
     blend = f" (a blend of {members})" if members > 1 else ""
-    headline = plain_text(f"{_shortened(model.target)}: {score}{blend}")
+    headline = plain_text(f"{_shortened(model.target_ or 'the target')}: {score}{blend}")
     if "kernel" in estimator.best_params_:
         shares = report["importances"] or {}
         search_overview(

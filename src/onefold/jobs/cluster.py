@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from onefold.jobs.folds import choose_folds
-from onefold.jobs.job import Job, check_target, groups_in, weights_in
+from onefold.jobs.job import Job, check_target
 from onefold.jobs.searches import search_of
 from onefold.jobs.settings import Settings
 from onefold.rows import Block, gathered, opened, rows_of, standardised
 from onefold.rows.parquet import open_files
 from onefold.tables import (
+    Numbers,
     Preparation,
     TableError,
     TableRows,
@@ -20,13 +21,14 @@ from onefold.tables import (
     learn_target,
     rows_of_frame,
 )
-from onefold.tables.columns import kind_of
-from onefold.tables.errors import listing
-from onefold.tables.learn import refuse_unusable
+from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.columns import inexact_as_number, kind_of
+from onefold.tables.errors import listing, setting
 from onefold.tables.moments import ColumnMoments
 from onefold.tables.parquet import ParquetSource
 from onefold.tables.partitioned import PartitionedSource
-from onefold.tables.suspects import column_notes, row_number_columns
+from onefold.tables.refusals import too_large
+from onefold.tables.suspects import column_notes, empty_or_distinct, unnamed
 
 _FIRST_ROWS = 1000  # that show which columns number the rows
 
@@ -39,25 +41,29 @@ def prepare_on_cluster(source: TableSource, settings: Settings, client: Any) -> 
     """
     if not isinstance(source, ParquetSource | PartitionedSource):
         raise ValueError(
-            f"--scheduler takes Parquet files, which workers read by themselves; {source.path.name} is "
-            "none: leave --scheduler out, or write it as .parquet"
+            f"workers of a scheduler read Parquet files by themselves, and {source.path.name} is none: "
+            "leave the scheduler out, or write it as .parquet"
         )
     for option, given in {
-        "--missing impute": settings.missing != "error",
-        "--categorical": bool(settings.categorical),
+        setting("holdout", settings.holdout): settings.holdout is not None,
+        setting("categorical", list(settings.categorical)): bool(settings.categorical),
     }.items():
         if given:
-            raise ValueError(f"{option} needs the table in memory; leave out either it or --scheduler")
+            raise ValueError(f"{option} needs the table here; leave out either it or the scheduler")
     if settings.class_weight is not None and settings.criterion is None:
         raise ValueError(
-            "--class-weight chooses by balanced accuracy, which needs all held-out rows in one place; "
-            "name another criterion, as --criterion error, or leave out --scheduler"
+            "class_weight='balanced' chooses by balanced accuracy, which needs all held-out rows in one "
+            "place; name another criterion, as criterion='error', or leave out the scheduler"
         )
     search, named = search_of(settings), settings.not_features()
     first = next(source.batches(_FIRST_ROWS), None)
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
-    left_out = row_number_columns(first, keep=named)
+    left_out = [
+        name
+        for name in first.names
+        if unnamed(name) and name not in named and empty_or_distinct(first, name)
+    ]
     columns = [name for name in source.names if name not in {*named, *left_out}]
     _refuse_columns(first, columns)
     beside = [name for name in (settings.target, settings.weight, settings.groups) if name is not None]
@@ -75,29 +81,41 @@ def prepare_on_cluster(source: TableSource, settings: Settings, client: Any) -> 
     constant = tuple(name for name in columns if name not in kept)
     if not kept:
         raise TableError(f"every column is constant ({listing(constant)}): nothing to learn")
+    mean, scale = mean[varies], scale[varies]
+    # Medians are not known, and no gaps are filled.
+    parts = (Numbers(name, False, float(m), float(s), np.nan) for name, m, s in zip(kept, mean, scale))
     preparation = Preparation(
-        numeric=kept,
-        mean=mean[varies],
-        scale=scale[varies],
-        median=np.full(len(kept), np.nan),  # not known, and no gaps are filled
-        constant=constant,
+        parts=tuple(parts), missing="error", constant=constant, row_numbers=tuple(left_out)
     )
-    X = opened(standardised(rows.X[list(kept)], preparation.mean, preparation.scale), client)
+    X = opened(standardised(rows.X[list(kept)], mean, scale), client)
     notes = column_notes(first, kept, (), left_out)
-    return Job(settings, target, preparation, X, weight, groups, cv, words, search, notes, client=client)
+    return Job(
+        settings, target, preparation, X, weight, groups, cv, words, search, notes,
+        columns=tuple(name for name in source.names if name not in beside), client=client,
+    )  # fmt: skip
 
 
 def _refuse_columns(first: TableRows, columns: list[str]) -> None:
     """Raise for columns that are no numbers, as far as the first rows show."""
     if not columns:
         raise TableError("the table has no column left to predict from")
-    refuse_unusable(first, columns)
-    truths = [name for name in columns if kind_of(first.column(name)) == "boolean"]
-    if truths:
-        # In memory these are categories, which are not standardised.
+    others = [name for name in columns if kind_of(first.column(name)) not in ("numeric", "empty")]
+    if others:
+        kinds = ", ".join(sorted({str(first.column(name).type) for name in others}))
         raise TableError(
-            f"true and false in {listing(truths)}, and workers take numbers; write 0 and 1, drop "
-            "such columns (--drop COL), or leave out --scheduler"
+            f"values of type {kinds} in {listing(others)}, and workers take numbers; write numbers, "
+            f"drop such columns ({setting('drop', ['COL'])}), or leave out the scheduler"
+        )
+    for name in columns:
+        position = inexact_as_number(first.column(name))
+        if position is not None:
+            raise TableError(too_large(name, first.column(name)[position].as_py(), position + 1))
+    nameless = [name for name in columns if unnamed(name)]
+    if nameless:
+        place = first.names.index(nameless[0]) + 1
+        raise TableError(
+            f"column {place} has no name in the header; name it, or leave it out with "
+            f"{setting('drop', nameless[:1])}"
         )
 
 

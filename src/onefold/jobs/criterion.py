@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
 from onefold.tables import Target
-from onefold.tables.errors import listing
+from onefold.tables.errors import listing, setting
 
 # Criteria that hold out no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
@@ -103,12 +103,13 @@ def check_criterion(name: str, target: Target, approximation: str = "auto") -> N
     """Raise if the criterion is unknown or does not go with the target or the approximation."""
     if name in _NOT_WITH.get(approximation, ()):
         raise ValueError(
-            f"--criterion {name} needs the whole kernel matrix, which --approximation {approximation} "
-            f"does without; use {_INSTEAD[target.task]}, or --approximation exact"
+            f"{setting('criterion', name)} needs the whole kernel matrix, which "
+            f"{setting('approximation', approximation)} does without; use {_INSTEAD[target.task]}, or "
+            "approximation='exact'"
         )
     if name in _OWN[target.task]:
         return
-    option, advice = f"--criterion {name}", f"use {_INSTEAD[target.task]}"
+    option, advice = setting("criterion", name), f"use {_INSTEAD[target.task]}"
     other = next(task for task in _OWN if task != target.task)
     if name in _OWN[other] and name != "accuracy":
         raise ValueError(f"{option} is for {other}, and this is {target.task}; {advice}")
@@ -161,11 +162,11 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
             right = np.eye(len(classes))[X[:, 0]]
             return right[:, 1] - 0.5 if len(classes) == 2 else right
 
-        def predict_proba(self, X: Any) -> Any:
-            return np.eye(len(classes))[X[:, 0]]
-
         def predict(self, X: Any) -> Any:
             return classes[X[:, 0]]
+
+        def predict_proba(self, X: Any) -> Any:
+            return np.eye(len(classes))[X[:, 0]]
 
     codes = np.arange(len(classes))
     try:
@@ -174,7 +175,7 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
             scorer(Right(), codes[:, None], classes[codes])
     except (ValueError, TypeError, AttributeError) as error:
         shown = listing(map(str, classes))
-        if option.endswith("_samples"):
+        if option.endswith("_samples'"):
             why = f"is for rows with several labels each, and '{target.name}' has one"
         elif len(classes) > 2:
             why = f"tells two classes apart, and '{target.name}' has {len(classes)} ({shown})"
@@ -187,5 +188,5 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
 
 def _macro(option: str) -> str:
     """The nearest relative that takes any classes."""
-    name = option.split()[-1]
+    name = option.partition("=")[2].strip("'")
     return f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"

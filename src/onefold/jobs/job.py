@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,19 +11,20 @@ import numpy as np
 from onefold.estimators.validation import check_squares
 from onefold.jobs.criterion import check_criterion, default_criterion
 from onefold.jobs.folds import choose_folds
+from onefold.jobs.held_back import Blocks, split_rows
 from onefold.jobs.searches import Search, search_of
 from onefold.jobs.settings import Settings
 from onefold.tables import (
+    Learner,
     Preparation,
     Reading,
     TableError,
     TableRows,
     Target,
-    learn_preparation,
     learn_target,
 )
-from onefold.tables.columns import as_numbers, as_text, kind_of
-from onefold.tables.suspects import column_notes, row_number_columns
+from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.suspects import column_notes
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Job:
     search: Search
     notes: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
+    columns: tuple[str, ...] = ()
+    held_back: Blocks | None = None
     client: Any = None
 
     @property
@@ -57,21 +61,76 @@ class Job:
         return [np.asarray(test) for _, test in splits]
 
 
-def prepare_job(rows: TableRows, settings: Settings) -> Job:
-    """Check everything that can be wrong with the rows, and prepare them."""
+def prepare_job(rows: TableRows, settings: Settings, remarks: tuple[str, ...] = ()) -> Job:
+    """Check everything that can be wrong with the rows, and prepare them.
+
+    `remarks` are what was assumed about the file that they come from.
+    """
     search = search_of(settings, sparse=rows.sparse is not None)
-    target = learn_target(rows, settings.target, settings.task)
+    rows, held_back = split_rows(rows, settings)
+    learner = Learner(settings.not_features(), settings.missing, settings.categorical)
+
+    def learned() -> Preparation:
+        learner.add(rows)
+        return learner.finish()
+
+    return assembled(
+        settings, search, rows, learner, learned, lambda found: found.transform(rows),
+        names=rows.names, remarks=remarks, held_back=held_back,
+    )  # fmt: skip
+
+
+def assembled(
+    settings: Settings,
+    search: Search,
+    beside: TableRows,
+    learner: Learner,
+    learned: Callable[[], Preparation],
+    matrix: Callable[[Preparation], Any],
+    *,
+    names: tuple[str, ...],
+    first: TableRows | None = None,
+    remarks: tuple[str, ...] = (),
+    held_back: Blocks | None = None,
+) -> Job:
+    """The job, once it is known where its rows come from.
+
+    Parameters
+    ----------
+    settings, search
+    beside : TableRows
+        Target, weights and groups of all rows.
+    learner : Learner
+    learned : callable
+        The preparation, which is learned last.
+    matrix : callable
+        From the preparation to the matrix.
+    names : tuple of str
+        Of the columns of the table.
+    first : TableRows, optional
+        Rows that show what the columns look like; `beside` itself if it is the whole table.
+    remarks : tuple of str
+        What was assumed about the file.
+    held_back : Blocks, optional
+        The rows that are scored at the end.
+    """
+    target = learn_target(beside, settings.target, settings.task)
     check_target(settings, target)
-    named = settings.not_features()
-    left_out = row_number_columns(rows, keep={*named, *settings.categorical})
-    weight = None if settings.weight is None else weights_in(rows, settings.weight)
-    groups = None if settings.groups is None else groups_in(rows, settings.groups)
+    weight = None if settings.weight is None else weights_in(beside, settings.weight)
+    groups = None if settings.groups is None else groups_in(beside, settings.groups)
     cv, words = choose_folds(settings, target, groups)
-    preparation = learn_preparation(rows, {*named, *left_out}, settings.missing, settings.categorical)
+    preparation = learned()
     others = [settings.weight or "", target.name if target.task == "regression" else ""]
-    notes = column_notes(rows, preparation.columns, others, left_out)
-    X = preparation.transform(rows)
-    return Job(settings, target, preparation, X, weight, groups, cv, words, search, notes, rows.reading)
+    rows = first or beside
+    told = column_notes(rows, preparation.columns, others, preparation.row_numbers)
+    X = matrix(preparation)
+    not_columns = set(settings.named_columns().values())
+    return Job(
+        settings, target, preparation, X, weight, groups, cv, words, search,
+        (*remarks, *learner.notes(), *told), beside.reading,
+        tuple(name for name in names if name not in not_columns and name not in rows.auxiliary),
+        held_back,
+    )  # fmt: skip
 
 
 def check_target(settings: Settings, target: Target) -> None:
@@ -79,8 +138,8 @@ def check_target(settings: Settings, target: Target) -> None:
     if target.task == "regression":
         if settings.class_weight is not None:
             raise ValueError(
-                f"--class-weight is for classification, and '{target.name}' holds numbers; leave it "
-                "out, or use --task classification"
+                f"class_weight='balanced' is for classification, and '{target.name}' holds numbers; "
+                "leave it out, or use task='classification'"
             )
         halves = target.values / 2
         spread = float((halves - halves.min()).max())
@@ -93,33 +152,3 @@ def check_target(settings: Settings, target: Target) -> None:
             ) from error
     if settings.criterion is not None:
         check_criterion(settings.criterion, target, settings.approximation)
-
-
-def weights_in(rows: TableRows, name: str) -> np.ndarray:
-    """The column of weights; raise unless all are positive."""
-    values = as_numbers(rows.column(name, role="weight column"), name)
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if len(bad):
-        raise TableError(
-            f"the weight column '{name}' has {values[bad[0]]:g} in data row {bad[0] + 1}; "
-            "weights are positive numbers"
-        )
-    return values
-
-
-def groups_in(rows: TableRows, name: str) -> np.ndarray:
-    """The column of groups, as numbers of them."""
-    column = rows.column(name, role="groups column")
-    if kind_of(column) == "numeric":
-        absent = int(np.isnan(as_numbers(column, name)).sum())
-        values = column.to_numpy()  # exactly: numbers beyond 2**53 are groups of their own
-    else:
-        text = as_text(column, name)
-        absent = int(text.null_count)
-        values = np.asarray(text.to_pylist())
-    if absent:
-        raise TableError(
-            f"missing values in '{name}' ({absent} of {len(rows)} rows); every row needs a group"
-        )
-    codes: np.ndarray = np.unique(values, return_inverse=True)[1]
-    return codes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import numpy as np
 
 from onefold.report.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
-from onefold.tables import Preparation, Target
-from onefold.tables.errors import listing
+from onefold.tables import Categories, Preparation, Target
+from onefold.tables.errors import listing, setting
 
 
 def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list[str]:
@@ -27,12 +26,12 @@ def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list
     numbers = target.task == "regression"
     codes = y if numbers else np.unique(y, return_inverse=True)[1]
     found, rows = [], X[::step]
-    for name, features in preparation.spans():
+    for part, (name, features) in zip(preparation.parts, preparation.spans()):
         values = np.asarray(rows[:, features], dtype=np.float64)
-        if values.shape[1] == 1:
-            left = left_by_numbers(values[:, 0], codes, numbers)
-        else:
+        if type(part) is Categories:
             left = left_by_groups(values.argmax(axis=1), codes, numbers)
+        else:  # of a moment, the elapsed time; where all values are equal, whether there is one
+            left = left_by_numbers(values[:, 0], codes, numbers)
         if left < UNEXPLAINED:
             found.append(name)
     return found
@@ -40,9 +39,9 @@ def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list
 
 def leak_note(names: list[str], target: str) -> str:
     """What to do about them."""
-    quoted, options = listing(names), " ".join(shlex.quote(name) for name in names)
+    quoted = listing(names)
     alone = "each alone predict" if len(names) > 1 else "alone predicts"
     return (
         f"{quoted} {alone} '{target}' almost perfectly; if not known when predictions are made, "
-        f"leave out with --drop {options}"
+        f"leave out with {setting('drop', names)}"
     )

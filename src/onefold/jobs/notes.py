@@ -65,6 +65,6 @@ def edge_note(estimator: Any) -> str | None:
     at_edge = [edge.split()[1] for edge in edges(estimator.cv_results_, estimator.best_index_)]
     if not at_edge:
         return None
-    wider = " and ".join(f"--{name}s" for name in at_edge)
+    wider = " and ".join(f"{name}s" for name in at_edge)
     last = "are the last ones" if len(at_edge) > 1 else "is the last one"
     return f"the best {' and '.join(at_edge)} {last} tried; wider {wider} may find better"

@@ -13,6 +13,7 @@ from typing import Any
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.jobs.cluster import prepare_on_cluster
 from onefold.jobs.criterion import shown
+from onefold.jobs.held_back import checked_test, measures_on, rows_to_test
 from onefold.jobs.job import Job, prepare_job
 from onefold.jobs.leaks import suspicious_columns
 from onefold.jobs.notes import notes_of
@@ -20,10 +21,12 @@ from onefold.jobs.ondisk import larger_than_memory, prepare_on_disk
 from onefold.jobs.settings import Settings
 from onefold.report.measures import heldout_measures, kept_score
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
-from onefold.tables import TableModel, TableSource, open_table, rows_of_frame
+from onefold.tables import TableModel, TableSource, open_table, rows_of_frame, table_model
 from onefold.tables.importances import column_importances
 
 Callback = Callable[[Mapping[str, Any]], None]
+
+_MOST_COLUMNS = 50  # whose importance a report keeps
 
 
 def tune_table(
@@ -55,10 +58,12 @@ def tune_table(
 
     Returns
     -------
-    TableModel
-        Takes tables like this one; its ``report`` says what tuning found.
+    TableClassifier or TableRegressor
+        Takes tables like this one; its ``report_`` says what tuning found.
     """
     settings = Settings(target, **options)
+    if settings.test is not None:
+        checked_test(settings)
     if not isinstance(table, str | Path):
         rows = rows_of_frame(table)
         settings.check_columns(rows)
@@ -84,7 +89,7 @@ def prepared(
         yield prepare_on_cluster(source, settings, client)
         return
     if not larger_than_memory(source):
-        yield prepare_job(source.read(), settings)
+        yield prepare_job(source.read(), settings, source.remarks)
         return
     rows = scratch / "rows.npy"
     try:
@@ -127,8 +132,41 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         # They have done their work, and a model file has no room for code.
         estimator.set_params(callback=None, checkpoint=None, client=None)
         report = _report(job, estimator, suspicious, seconds)
-    target, task = settings.target, job.target.task
-    return TableModel(estimator, job.preparation, target, task, settings.id, report, job.reading)
+    model = table_model(
+        estimator,
+        job.preparation,
+        settings.target,
+        columns=job.columns,
+        id_column=settings.id,
+        report=report,
+        reading=job.reading,
+        notes=job.notes,
+        **_parameters(job),
+    )
+    tested = rows_to_test(settings, model, job.held_back)
+    if tested is not None:
+        report["test"] = measures_on(model, job.target, tested)
+    return model
+
+
+def _parameters(job: Job) -> dict[str, Any]:
+    """The settings that an estimator of tables has parameters for."""
+    settings, search = job.settings, job.search
+    found: dict[str, Any] = {
+        "missing": job.preparation.missing,
+        "categorical": tuple(settings.categorical),
+        "drop": tuple(settings.drop),
+        "cv": settings.cv,
+        "criterion": job.criterion,
+        "simple": search.plain,
+        **search.parameters(),
+        "approximation": settings.approximation,
+        "random_state": settings.seed,
+        "n_jobs": settings.jobs,
+    }
+    if job.target.task == "classification":
+        found["class_weight"] = settings.class_weight
+    return found
 
 
 def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> dict[str, Any]:
@@ -148,10 +186,13 @@ def _report(job: Job, estimator: Any, suspicious: list[str], seconds: float) -> 
         "blend_score": estimator.blend_score_,
         "candidates": len(estimator.cv_results_["params"]),
         "heldout": heldout_measures(estimator, job.target.values, job.folds(), job.weight),
-        "importances": column_importances(estimator.feature_importances_, job.preparation),
+        "importances": column_importances(
+            estimator.feature_importances_, job.preparation, _MOST_COLUMNS
+        ),
         "suspicious_columns": suspicious,
         "seconds": seconds,
         "column_notes": list(job.notes),
+        "test": None,  # until the model is there to be tested
     }
     criterion, held = shown(job.criterion), report["heldout"]
     # Its own way of taking means over folds counts.

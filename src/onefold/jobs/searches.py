@@ -13,7 +13,7 @@ from typing import Any
 from onefold.jobs.criterion import WHOLE
 from onefold.jobs.settings import Settings
 from onefold.kernels import Kernel, resolve_kernel
-from onefold.tables.errors import listing
+from onefold.tables.errors import listing, setting
 
 AUTO, PLAIN = "auto", "rbf"
 _OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
@@ -57,15 +57,15 @@ class Search:
 def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False) -> Search:
     """What the settings mean for such rows; refuse what does not go together."""
     found = _search_of(settings, sparse, on_disk)
+    asked = setting("search", settings.search)
     if settings.search != "grid" and found.metric is not None:
         raise ValueError(
-            f"--search {settings.search} goes through a grid of kernels as they are, and a metric is "
-            "learned in rounds of its own; add --simple or --metric none, or leave --search out"
+            f"{asked} goes through a grid of kernels as they are, and a metric is learned in rounds of "
+            "its own; add simple=True or metric='none', or leave search out"
         )
     if settings.search != "grid" and found.blend:
         raise ValueError(
-            f"--search {settings.search} does not evaluate every kernel as a blend wants it; leave "
-            "--blend or --search out"
+            f"{asked} does not evaluate every kernel as a blend wants it; leave blend=True or search out"
         )
     return found
 
@@ -85,14 +85,14 @@ def _search_of(settings: Settings, sparse: bool, on_disk: bool) -> Search:
     metric = None if settings.metric == "none" or not learns else settings.metric or "auto"
     if kernels and settings.metric in ("diagonal", "full", "auto") and not kinds & _meant(metric):
         raise ValueError(
-            f"no kernel of {listing(named)} learns what --metric {settings.metric} asks for; rbf and "
-            "matern learn a diagonal or a full one, laplacian a diagonal one"
+            f"no kernel of {listing(named)} learns what {setting('metric', settings.metric)} asks for; "
+            "rbf and matern learn a diagonal or a full one, laplacian a diagonal one"
         )
     alone = len(kernels) == 1 and metric is None  # there is nothing to blend it with
     one = alone or (metric is None and settings.search != "grid")
     blend = not one if settings.blend is None else settings.blend
     gave_way = one and not alone and settings.blend is None
-    note = f"no blend: --search {settings.search} keeps one kernel" if gave_way else None
+    note = f"no blend: {setting('search', settings.search)} keeps one kernel" if gave_way else None
     return Search(list(kernels) or AUTO, metric, blend, note)
 
 
@@ -106,14 +106,16 @@ def _meant(metric: str | None) -> set[str]:
 
 
 def _plain(settings: Settings, named: list[str]) -> Search:
-    """The search of --simple."""
+    """The search of ``simple=True``."""
     for option, given in {
-        f"--kernel {','.join(named)}": len(named) > 1 or named == [AUTO],
-        f"--metric {settings.metric}": settings.metric not in (None, "none"),
-        "--blend": settings.blend is True,
+        setting("kernel", ",".join(named)): len(named) > 1 or named == [AUTO],
+        setting("metric", settings.metric): settings.metric not in (None, "none"),
+        "blend=True": settings.blend is True,
     }.items():
         if given:
-            raise ValueError(f"--simple searches one kernel as it is; leave --simple or {option} out")
+            raise ValueError(
+                f"simple=True searches one kernel as it is; leave simple=True or {option} out"
+            )
     return Search(named[0] if named else PLAIN)
 
 
@@ -122,26 +124,26 @@ def _obstacle(settings: Settings, on_disk: bool) -> str | None:
     if on_disk:
         return "the rows of this table stay on disk"
     if settings.approximation in _OF_ONE_KERNEL:
-        return f"--approximation {settings.approximation} takes kernels as they are"
+        return f"{setting('approximation', settings.approximation)} takes kernels as they are"
     if settings.cv == "loo":
-        return "--cv loo holds out single rows, not folds"
+        return "cv='loo' holds out single rows, not folds"
     if settings.criterion in WHOLE:
-        return f"--criterion {settings.criterion} holds out no rows"
+        return f"{setting('criterion', settings.criterion)} holds out no rows"
     return None
 
 
 def _without_metric(settings: Settings, named: list[str], why: str, on_disk: bool) -> Search:
     """What is left of a search that can have neither metric nor blend."""
     for option, given in {
-        f"--metric {settings.metric}": settings.metric not in (None, "none"),
-        "--blend": settings.blend is True,
+        setting("metric", settings.metric): settings.metric not in (None, "none"),
+        "blend=True": settings.blend is True,
     }.items():
         if given:
             raise ValueError(f"{option} is not possible, as {why}; leave {option} out")
     one_kernel = on_disk or settings.approximation in _OF_ONE_KERNEL
     if one_kernel and len(named) <= 1 and named != [AUTO]:
         kernel = named[0] if named else PLAIN
-        note = f"plain search of the {kernel} kernel, as with --simple: {why}"
+        note = f"plain search of the {kernel} kernel, as with simple=True: {why}"
         return Search(kernel, note=note)
     return Search(named if named and named != [AUTO] else AUTO, note=f"no metric and no blend: {why}")
 
@@ -149,7 +151,7 @@ def _without_metric(settings: Settings, named: list[str], why: str, on_disk: boo
 def _check_widths(settings: Settings, kernels: dict[str, Kernel]) -> None:
     widthless = [name for name, kernel in kernels.items() if not kernel.has_width]
     if settings.gammas is not None and kernels and len(widthless) == len(kernels):
-        raise ValueError(f"the {widthless[0]} kernel has no width: leave --gammas out")
+        raise ValueError(f"the {widthless[0]} kernel has no width: leave gammas out")
 
 
 def _check_sparse(kernels: dict[str, Kernel], settings: Settings, sparse: bool) -> None:
@@ -158,10 +160,10 @@ def _check_sparse(kernels: dict[str, Kernel], settings: Settings, sparse: bool) 
     for name, kernel in kernels.items():
         if not kernel.accepts_sparse:
             raise ValueError(
-                f"the {name} kernel can't use svmlight tables, which are sparse; choose another --kernel"
+                f"the {name} kernel can't use svmlight tables, which are sparse; choose another kernel"
             )
     if settings.metric == "full":
         raise ValueError(
-            "--metric full mixes all features, which would fill sparse svmlight tables; use --metric "
-            "diagonal"
+            "metric='full' mixes all features, which would fill sparse svmlight tables; use "
+            "metric='diagonal'"
         )

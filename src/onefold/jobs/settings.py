@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from onefold.estimators.validation import check_budget
 from onefold.search import resolve_method
@@ -19,7 +19,7 @@ KERNELS = (
 METRICS = ("none", "diagonal", "full", "auto")
 _WORDS = {
     "task": (None, "classification", "regression"),
-    "missing": ("error", "impute"),
+    "missing": ("impute", "error"),
     "class_weight": (None, "balanced"),
     "metric": (None, *METRICS),
 }
@@ -33,7 +33,8 @@ class Settings:
     learned metrics, as far as the other settings allow (:mod:`onefold.jobs.searches`). `kernel` is
     "auto", a name, or several as a list or with commas. `simple` is the plain search of one kernel;
     `gammas` are absolute there and relative to the mean distance of the rows everywhere else. `search`,
-    `time_budget` and `checkpoint` are those of the estimators.
+    `time_budget` and `checkpoint` are those of the estimators. `holdout` is a share of the rows that is
+    kept away from everything and scored at the end, `test` another table to score.
     """
 
     target: str
@@ -43,7 +44,7 @@ class Settings:
     id: str | None = None
     weight: str | None = None
     groups: str | None = None
-    missing: Literal["error", "impute"] = "error"
+    missing: Literal["error", "impute"] = "impute"
     simple: bool = False
     kernel: str | Sequence[str] | None = None
     metric: Literal["none", "diagonal", "full", "auto"] | None = None
@@ -60,6 +61,8 @@ class Settings:
     check: bool = False
     time_budget: float | None = None
     checkpoint: str | Path | None = None
+    holdout: float | None = None
+    test: Any = None
     jobs: int | None = None
     seed: int = 0
 
@@ -73,12 +76,16 @@ class Settings:
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
         for option, column in self.named_columns().items():
             if not isinstance(column, str):
-                raise ValueError(f"columns go by their names; use {option[2:]}={str(column)!r}")
+                raise ValueError(f"columns go by their names; use {option}={str(column)!r}")
         if self.cv != "loo" and not (isinstance(self.cv, numbers.Integral) and self.cv >= 2):
             raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
-            raise ValueError("--gap N goes with --ordered: give both or none")
+            raise ValueError("gap=N goes with ordered=True: give both or none")
 
+        if self.holdout is not None and not 0 < self.holdout < 1:
+            raise ValueError(f"holdout is a share of the rows between 0 and 1; got {self.holdout!r}")
+        if self.holdout is not None and self.test is not None:
+            raise ValueError("holdout and test both keep rows away from tuning: give one of them")
         self._check_search()
 
     def _check_search(self) -> None:
@@ -105,9 +112,8 @@ class Settings:
         return list(dict.fromkeys(str(name).strip() for name in given)) or [""]
 
     def named_columns(self) -> dict[str, str]:
-        """Every column that an option names, with the option."""
-        named = {"--target": self.target, "--id": self.id, "--weight": self.weight}
-        named["--groups"] = self.groups
+        """Every column that a setting names, with the setting."""
+        named = {"target": self.target, "id": self.id, "weight": self.weight, "groups": self.groups}
         return {option: name for option, name in named.items() if name is not None}
 
     def not_features(self) -> set[str]:
@@ -116,12 +122,12 @@ class Settings:
 
     def check_columns(self, table: TableSource | TableRows) -> None:
         """Refuse columns that the table does not have, or that two options name."""
-        named = [*self.named_columns().items(), *(("--drop", name) for name in self.drop)]
+        named = [*self.named_columns().items(), *(("drop", name) for name in self.drop)]
         for option, name in named:
-            if option != "--target" and name in self.categorical:
-                raise ValueError(f"'{name}' is named by {option} and by --categorical; choose one")
-        named += [("--categorical", name) for name in self.categorical]
+            if option != "target" and name in self.categorical:
+                raise ValueError(f"'{name}' is named by {option} and by categorical; choose one")
+        named += [("categorical", name) for name in self.categorical]
         for option, name in named:
             table.require(name, option)
-            if option != "--target" and name == self.target:
+            if option != "target" and name == self.target:
                 raise ValueError(f"{option} names the target column '{name}'; choose another column")

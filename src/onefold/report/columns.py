@@ -89,7 +89,7 @@ def _of_table(rows: TableRows, name: str) -> Column:
         return Column(name, _finite(rows.numbers(name)))
     if kind in ("date", "other"):
         return _of_texts(name, [None if value is None else str(value) for value in column.to_pylist()])
-    text = as_text(column, name, boolean=kind == "boolean")
+    text = as_text(column, name)
     coded = text.combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         return _of_texts(name, text.to_pylist())

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from scipy.sparse import vstack
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +16,8 @@ from onefold.estimators.base import KernelMachine
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.report.columns import Column, columns_of
 from onefold.rows import gathered
-from onefold.tables import TableSource, open_table, rows_of_frame
+from onefold.tables import TableSource, open_table
+from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.target import read_target
 
 
@@ -98,9 +97,7 @@ def subject_of(model: Any) -> Subject:
     """Look behind pipelines and tables; raise for what is no fitted estimator of ours."""
     inner, preparation, target = model, None, None
     while True:
-        if hasattr(inner, "preparation") and hasattr(inner, "estimator"):
-            preparation, target, inner = inner.preparation, inner.target, inner.estimator
-        elif hasattr(inner, "preparation_") and hasattr(inner, "estimator_"):
+        if hasattr(inner, "preparation_") and hasattr(inner, "estimator_"):
             target = getattr(inner, "target_", None)
             preparation, inner = inner.preparation_, inner.estimator_
         elif isinstance(inner, TransformedTargetRegressor) and hasattr(inner, "regressor_"):
@@ -120,7 +117,7 @@ def subject_of(model: Any) -> Subject:
 
 def of_table(model: Any, name: str) -> Any:
     """What a model of tables remembers under this name; None where there is no such thing."""
-    return getattr(model, f"{name}_", getattr(model, name, None))
+    return getattr(model, f"{name}_", None)
 
 
 def rows_given(subject: Subject, X: Any, y: Any) -> Given:
@@ -156,15 +153,8 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
         table = open_table(table, of_table(model, "reading"))
     if isinstance(table, TableSource):
         table = table.read()
-    if isinstance(table, np.ndarray):
-        known = getattr(model, "feature_names_in_", [f"x{j}" for j in range(table.shape[1])])
-        table = pa.table({str(name): table[:, j] for j, name in enumerate(known)})
-    rows = rows_of_frame(table)
-    if hasattr(model, "matrix_blocks"):
-        blocks = [matrix for _, matrix in model.matrix_blocks(rows)]
-        matrix = vstack(blocks, format="csr") if is_sparse(blocks[0]) else np.concatenate(blocks)
-    else:
-        matrix = subject.preparation.transform(rows)
+    rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table))
+    matrix = model.matrix(rows)
     named = subject.target if y is None else y
     if named is None:
         raise ValueError("a report on rows needs their targets: give y as well as X.")

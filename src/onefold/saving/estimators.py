@@ -201,6 +201,7 @@ def _search(*needed: str) -> State:
     return _state(*needed, *chosen, "heldout_prediction_", "history_", kernel=some_kernels)
 
 
+PARAMETERS_OF_SEARCH: dict[str, Rule] = {**_PARAMETERS, "kernel": some_kernels}
 _PRUNED = ("gamma_", "alpha_", "best_score_", "path_", "n_centres_")
 ESTIMATORS = {
     "LSSVC": _state("classes_"),

@@ -45,9 +45,26 @@ def table_rows(preparation: Any) -> Any:
         shape = (2, int(kept.max()) + 1)
         return sparse.csr_matrix((scale[[0, -1]], ([0, 1], kept[[0, -1]])), shape=shape)
     gap = [None] if preparation.missing == "impute" else []
-    columns = [_around(m, s) + gap for m, s in zip(preparation.mean, preparation.scale)]
-    columns += [[known[0], known[-1], _unknown_to(known), *gap] for known in preparation.categories]
+    columns = [_of_table_column(part) + gap for part in preparation.parts]
     return {"names": list(preparation.columns), "columns": _levelled(columns)}
+
+
+def _of_table_column(part: Any) -> Column:
+    """Values like those of a column of a table; gaps alone come after anything."""
+    kind = type(part).__name__
+    if kind == "Numbers":
+        return list(_around(part.mean, part.scale))
+    if kind == "Times":
+        day, earliest = 86_400.0, -2e9  # about 1906
+        if part.order == "time":
+            return [f"{hour:02d}:30" for hour in (0, 7, 23)]
+        moments = np.clip(_around(part.mean, part.scale), earliest, -earliest) // day
+        return [str(np.datetime64(int(one), "D")) for one in moments]
+    if kind == "Truths":
+        return ["true", "false", "true?"]
+    if kind == "Categories":
+        return [part.categories[0], part.categories[-1], _unknown_to(part.categories)]
+    return ["any"]
 
 
 def columns_of(model: Any) -> tuple[int, Any]:

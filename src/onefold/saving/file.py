@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._version import __version__
 from onefold.saving import container, registry, selftest
 from onefold.saving.codec import Decoder, Encoder
-from onefold.saving.errors import DAMAGED, NONSENSE, UPGRADE, BadContent, CannotSave
+from onefold.saving.errors import DAMAGED, UPGRADE, BadContent, CannotSave
 from onefold.saving.estimators import ESTIMATORS
-from onefold.saving.tabular import TABLE_MODEL
 
 FORMAT = "onefold-model"
 FORMAT_VERSION = 2
-TABLE = "table"  # the name in `extra` of the preparation of tables
+_OLD_TABLE = "table"  # where the preparation of tables lay before it was part of an estimator
 
 _ENTRIES: dict[str, type] = {
     "onefold_version": str,
@@ -38,11 +37,10 @@ UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a file holds: the model, the values that were saved beside it, and both put together."""
+    """What a file holds: the model, and the values that were saved beside it."""
 
     model: Any
     extra: dict[str, Any]
-    whole: Any
 
 
 def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -74,9 +72,6 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
         If the file cannot be written; an older file is then left as it was.
     """
     name = registry.name_of(model)
-    if type(model).__name__ == "TableModel":  # an estimator and, in `extra`, what prepares its rows
-        model.save(path)
-        return
     if name is None or (registry.state_of(name).closed and not selftest.needs_test(model)):
         search = "save its best_estimator_, " if hasattr(model, "best_estimator_") else ""
         raise CannotSave(
@@ -100,8 +95,7 @@ def save(model: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None 
 
 def _metadata(model: Any, name: str, extra: dict[str, Any], encoder: Encoder) -> dict[str, Any]:
     node = encoder.encode(model, name)
-    whole = _whole(model, extra)
-    test = selftest.record(whole) if selftest.needs_test(whole) else None
+    test = selftest.record(model) if selftest.needs_test(model) else None
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -124,7 +118,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     """
-    return load_with_extra(path).whole
+    return load_with_extra(path).model
 
 
 def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
@@ -141,26 +135,13 @@ def load_with_extra(path: str | os.PathLike[str]) -> SavedModel:
             raise BadContent("it holds no model, or another than it says")
         if name in ESTIMATORS and not hasattr(model, "expansion_"):
             raise BadContent("its estimator is not fitted")
-        whole = _whole(model, extra)
-        if selftest.needs_test(whole):
-            selftest.verify(whole, test, metadata["sklearn_version"])
+        if _OLD_TABLE in extra and name in ESTIMATORS and "preparation" in extra[_OLD_TABLE]:
+            raise BadContent("it was tuned on a table by an earlier onefold", "tune it again")
+        if selftest.needs_test(model):
+            selftest.verify(model, test, metadata["sklearn_version"])
         elif registry.state_of(name).closed:
             raise BadContent(f"it holds a {name} without a model")
-    return SavedModel(model=model, extra=extra, whole=whole)
-
-
-def _whole(model: Any, extra: dict[str, Any]) -> Any:
-    """The model with the preparation of its tables, where it has one."""
-    if TABLE not in extra:
-        return model
-    from onefold.tables.model import TableModel
-
-    try:
-        whole = TableModel.from_plain(model, extra[TABLE])
-    except NONSENSE as error:
-        raise BadContent(f"its preparation of tables is not valid ({error!s:.200})") from error
-    TABLE_MODEL.check(whole, "model of tables")
-    return whole
+    return SavedModel(model=model, extra=extra)
 
 
 def peek(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from onefold.approximations import registered
 from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
 from onefold.saving.intervals import INTERVALS
 from onefold.saving.rules import State
+from onefold.saving.tabular import TABLES
 from onefold.saving.transformers import TRANSFORMERS
 
 Class = TypeVar("Class", bound=type)
@@ -32,6 +33,7 @@ _BY_MODULE: dict[str, dict[str, State]] = {
     },
     "onefold.expansions": EXPANSIONS,
     "onefold.estimators": ESTIMATORS,
+    "onefold.tables": TABLES,
     **TRANSFORMERS,
 }
 _BUILT_IN = {name: module for module, states in _BY_MODULE.items() for name in states}

@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 _AROUND: dict[str, Any] = {
     "Pipeline": lambda model: model.steps[-1][1],
     "TransformedTargetRegressor": lambda model: model.regressor_,
-    "TableModel": lambda model: model.estimator,
+    **dict.fromkeys(("TableClassifier", "TableRegressor"), lambda model: model.estimator_),
 }
 
 
@@ -55,8 +55,8 @@ def record(model: Any) -> dict[str, Any]:
     """Rows and values; BadContent if it cannot predict rows made from what its steps remember."""
     final_estimator(model)
     first: BadContent | None = None
-    is_table = type(model).__name__ == "TableModel"
-    for rows in [table_rows(model.preparation)] if is_table else candidate_rows(model):
+    is_table = hasattr(model, "preparation_")
+    for rows in [table_rows(model.preparation_)] if is_table else candidate_rows(model):
         try:
             return {"rows": rows, "values": _values(model, rows)}
         except BadContent as error:
@@ -127,9 +127,9 @@ def _values(model: Any, rows: Any) -> np.ndarray:
 
 def _input(model: Any, rows: Any) -> tuple[Any, Any]:
     """Stored rows in the form that the predictor takes, and the predictor."""
-    if type(model).__name__ == "TableModel":
+    if hasattr(model, "preparation_"):
         (_, matrix), *_ = model.matrix_blocks(_table(rows))
-        return matrix, model.estimator
+        return matrix, model.estimator_
     if type(rows) is dict:
         names = columns_of(model)[1]
         if names is None or list(names) != rows["names"]:

@@ -1,38 +1,70 @@
-"""The state in files of what prepares the tables of an estimator.
+"""The state in files of what prepares the tables of an estimator, and of the estimators of tables.
 
 It is checked by its attributes, so that this module needs nothing of `onefold.tables`.
 """
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from onefold.saving.rules import Rule, State, array, is_bool, is_dict, is_text, maybe, one_of
+from onefold.saving.errors import BadContent
+from onefold.saving.estimators import ESTIMATORS, PARAMETERS_OF_SEARCH
+from onefold.saving.rules import (
+    State,
+    array,
+    is_bool,
+    is_dict,
+    is_list,
+    is_names,
+    is_text,
+    maybe,
+    number,
+    of_type,
+    one_of,
+    whole_number,
+)
 
 _LARGEST_INDEX = 1 << 31
-_TASK = {True: "classification", False: "regression"}
+_CYCLES = ("year", "week", "day")
+_is_real = of_type(Real)  # medians of tables that fill in nothing are NaN
 
 
 def _texts(value: Any, owner: Any) -> bool:
     return type(value) is tuple and all(isinstance(item, str) for item in value)
 
 
-def _per_number(value: Any, found: Any) -> bool:
-    return bool(array(None, farthest=np.inf)(value, found)) and value.size == len(found.numeric)
+def _some_texts(value: Any, owner: Any) -> bool:
+    return type(value) in (list, tuple) and all(isinstance(item, str) for item in value)
 
 
-def _per_category(rule: Rule) -> Rule:
-    return lambda value, found: (
-        type(value) is tuple
-        and len(value) == len(found.categorical)
-        and all(rule(item, found) for item in value)
-    )
+def _categories(value: Any, owner: Any) -> bool:
+    return _texts(value, owner) and len(value) > 0
+
+
+def _cycles(value: Any, owner: Any) -> bool:
+    return _texts(value, owner) and set(value) <= set(_CYCLES)
+
+
+_COLUMN = {"name": is_text, "gaps": is_bool}
+_STANDARD = {"mean": number(), "scale": number(above=0.0), "median": _is_real}
+_PARTS = {
+    "Part": State(_COLUMN),
+    "Numbers": State({**_COLUMN, **_STANDARD}),
+    "Times": State({**_COLUMN, **_STANDARD, "order": one_of("dmy", "mdy", "time"), "cycles": _cycles}),
+    "Truths": State({**_COLUMN, "most_frequent": is_bool}),
+    "Categories": State({**_COLUMN, "categories": _categories, "most_frequent": is_text}),
+}
+
+
+def _are_parts(value: Any, owner: Any) -> bool:
+    return type(value) is tuple and all(type(item).__name__ in _PARTS for item in value)
 
 
 def _check_columns(found: Any) -> None:
-    if len(set(found.numeric + found.categorical)) != len(found.numeric + found.categorical):
+    if len(set(found.columns)) != len(found.columns):
         raise ValueError("a column appears twice")
     kept, scale = found.sparse_kept, found.sparse_scale
     if (kept is None) != (scale is None):
@@ -43,25 +75,56 @@ def _check_columns(found: Any) -> None:
         raise ValueError("the numbers of its features are too large")
 
 
-PREPARATION = State(
-    {
-        **dict.fromkeys(("numeric", "categorical", "constant"), _texts),
-        **dict.fromkeys(("mean", "scale", "median"), _per_number),
-        "categories": _per_category(lambda value, found: _texts(value, found) and len(value) > 0),
-        "boolean": _per_category(is_bool),
-        "most_frequent": _per_category(is_text),
-        "missing": one_of("error", "impute"),
-        "sparse_kept": maybe(array(None, kinds="iu")),
-        "sparse_scale": maybe(array(None, farthest=np.inf)),
-    },
-    whole=_check_columns,
-)
-TABLE_MODEL = State(
-    {
-        "preparation": lambda v, model: PREPARATION.check(v, "preparation of tables"),
-        "target": is_text,
-        "task": lambda v, model: v == _TASK[hasattr(model.estimator, "classes_")],
-        "id_column": maybe(is_text),
-        "report": is_dict,
-    }
-)
+def _are_formats(value: Any, owner: Any) -> bool:
+    return type(value) is dict and all(type(form).__name__ == "NumberFormat" for form in value.values())
+
+
+_FITTED = {
+    "estimator_": lambda v, m: type(v).__name__ in ESTIMATORS and hasattr(v, "expansion_"),
+    "preparation_": lambda v, m: type(v).__name__ == "Preparation",
+    "n_features_in_": whole_number(),
+    "feature_names_in_": is_names,
+    "classes_": lambda v, m: np.array_equal(v, m.estimator_.classes_),
+    "target_": maybe(is_text),
+    "id_column_": maybe(is_text),
+    "report_": is_dict,
+    "notes_": is_list,
+    "reading_": lambda v, m: type(v).__name__ == "Reading",
+}
+_NEEDED = tuple(name for name in _FITTED if name not in ("feature_names_in_", "classes_"))
+
+
+def _check_model(model: Any) -> None:
+    labels = hasattr(model.estimator_, "classes_")
+    if labels != (model.task == "classification") or labels != hasattr(model, "classes_"):
+        raise BadContent("the estimator of its tables is for another task")
+    if len(model.preparation_.feature_names) != model.estimator_.n_features_in_:
+        raise BadContent("the preparation of its tables makes other features than its estimator takes")
+
+
+_PARAMETERS = {
+    **PARAMETERS_OF_SEARCH,
+    "missing": one_of("error", "impute"),
+    "simple": is_bool,
+    "categorical": _some_texts,
+    "drop": _some_texts,
+}
+_MODEL = State(_PARAMETERS, _FITTED, _NEEDED, whole=_check_model)
+
+TABLES = {
+    "TableClassifier": _MODEL,
+    "TableRegressor": _MODEL,
+    "Preparation": State(
+        {
+            "parts": _are_parts,
+            **dict.fromkeys(("constant", "row_numbers"), _texts),
+            "missing": one_of("error", "impute"),
+            "sparse_kept": maybe(array(None, kinds="iu")),
+            "sparse_scale": maybe(array(None, farthest=np.inf)),
+        },
+        whole=_check_columns,
+    ),
+    "Reading": State({"formats": _are_formats, "na_values": _texts}),  # its constructor checks the rest
+    "NumberFormat": State(),
+    **_PARTS,
+}

@@ -1,34 +1,48 @@
-"""Tables on disk or in memory, and their preparation for a kernel machine.
+"""Tables on disk or in memory, their preparation for a kernel machine, and estimators of whole tables.
 
-`open_table` reads CSV, TSV, Parquet, NumPy and svmlight files, whole or block by block;
-`learn_preparation` and `learn_target` turn rows into a matrix and a target; a `TableModel` keeps an
-estimator together with its preparation, so that `load_table_model(path).predict(table)` takes
+`open_table` reads CSV, TSV, Parquet, Excel, NumPy and svmlight files, whole or block by block; a
+`Learner` and `learn_target` turn rows into a matrix and a target. `TableClassifier` and `TableRegressor`
+keep an estimator together with its preparation, so that `load_table_model(path).predict(table)` takes
 tables as they come.
 """
 
-from onefold.tables.disk import RowsOnDisk, rows_on_disk
 from onefold.tables.errors import TableError
-from onefold.tables.learn import learn_preparation
-from onefold.tables.model import TableModel, load_table_model
+from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model, table_model
+from onefold.tables.features import Categories, Numbers, Part, Times, Truths
+from onefold.tables.frames import rows_of_frame
+from onefold.tables.learn import Learner, learn_preparation
+from onefold.tables.matrix import RowsOnDisk, rows_on_disk
+from onefold.tables.model import TableModel
+from onefold.tables.number_formats import NumberFormat
 from onefold.tables.prepare import Preparation
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows, rows_of_frame
+from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [
+    "Categories",
+    "Learner",
+    "NumberFormat",
+    "Numbers",
+    "Part",
     "Preparation",
     "Reading",
     "RowsOnDisk",
+    "TableClassifier",
     "TableError",
     "TableModel",
+    "TableRegressor",
     "TableRows",
     "TableSource",
     "Target",
+    "Times",
+    "Truths",
     "learn_preparation",
     "learn_target",
     "load_table_model",
     "open_table",
     "rows_of_frame",
     "rows_on_disk",
+    "table_model",
 ]

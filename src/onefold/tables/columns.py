@@ -11,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.dates import is_moment
-from onefold.tables.errors import TableError, na_option
+from onefold.tables.dates import is_moment, text_seconds, typed_seconds
+from onefold.tables.errors import TableError, setting
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
-
-_TRUTH = {"true": "true", "false": "false", "1": "true", "0": "false"}
 
 
 def kind_of(column: pa.ChunkedArray) -> Kind:
@@ -31,7 +29,9 @@ def kind_of(column: pa.ChunkedArray) -> Kind:
         return "numeric"
     if _is_text(kind) or pa.types.is_dictionary(kind):
         return "text"
-    if pa.types.is_temporal(kind):
+    if pa.types.is_duration(kind):
+        return "numeric"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         return "date"
     return "other"
 
@@ -60,9 +60,43 @@ def as_numbers(
         except NotANumber as error:
             value = column[error.position].as_py()
             raise TableError(_not_a_number(name, value, start + error.position + 1, form)) from error
+    if pa.types.is_duration(column.type):  # in seconds
+        whole = pc.cast(pc.cast(column, pa.duration("us"), safe=False), pa.int64())
+        return np.asarray(pc.cast(whole, pa.float64(), safe=False).to_numpy(), dtype=np.float64) / 1e6
     # safe=False: integers beyond 2**53 lose digits; `inexact_as_number` says where that matters.
     numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers, dtype=np.float64)
+
+
+def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> np.ndarray:
+    """Dates or times as seconds, NaN where missing; text is read in this order of day and month.
+
+    Raises
+    ------
+    TableError
+        Naming the column, and for text the first value that is none and its row.
+    """
+    column = _decoded(column)
+    kind = kind_of(column)
+    if kind == "empty":
+        return np.full(len(column), np.nan)
+    if kind == "date":
+        if pa.types.is_time(column.type) != (order == "time"):
+            one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
+            raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
+        return typed_seconds(column)
+    if kind != "text":
+        raise TableError(f"column '{name}' should hold dates or times and has type {column.type}")
+    text = trimmed(column)
+    seconds, odd = text_seconds(text, order)
+    if odd is not None:
+        example = {"dmy": "31/12/2024", "mdy": "12/31/2024", "time": "23:59:00"}[order]
+        also = "" if order == "time" else " or 2024-12-31"
+        raise TableError(
+            f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
+            f"{start + odd + 1}; write it like {example}{also}, or leave it empty if it is missing"
+        )
+    return seconds
 
 
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:
@@ -87,21 +121,15 @@ def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     return _blank_to_null(pc.utf8_trim_whitespace(text))
 
 
-def as_text(column: pa.ChunkedArray, name: str, boolean: bool = False) -> pa.ChunkedArray:
-    """Text values with null where missing; `boolean` columns become "true" and "false"."""
+def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Text values with null where missing; booleans become "true" and "false"."""
     categorical = pa.types.is_dictionary(column.type)
     column = _decoded(column)
-    kind = kind_of(column)
-    if kind in {"date", "other"}:
+    if kind_of(column) == "other" or pa.types.is_duration(column.type):
         raise TableError(_wrong_type(name, column.type))
     if pa.types.is_floating(column.type) and not categorical:
         column = _whole_as_integers(column, name)
-    text = _blank_to_null(pc.cast(column, pa.string()))
-    if boolean and kind != "boolean":
-        found = pc.utf8_lower(pc.utf8_trim_whitespace(text)).to_pylist()
-        truth = [None if value is None else _TRUTH.get(value, value) for value in found]
-        return pa.chunked_array([pa.array(truth, pa.string())])
-    return text
+    return _blank_to_null(pc.cast(column, pa.string()))
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -142,11 +170,13 @@ def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
     found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
     if is_number(value):
         other = "," if form.decimal == "." else "."
-        mark = f", or use --decimal '{other}' if that is its decimal mark" if other in value else ""
+        mark = (
+            f", or use {setting('decimal', other)} if that is its decimal mark" if other in value else ""
+        )
         return f"{found}, which is not written like {form.example}; write it that way{mark}"
     if is_moment(value):
         return f"{found}; convert its dates to numbers, or leave the column out"
-    return f"{found}; fix it, leave it empty if it is missing, or use {na_option(value)}"
+    return f"{found}; fix it, leave it empty if it is missing, or use {setting('na_values', [value])}"
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> str:

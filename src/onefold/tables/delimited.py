@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from onefold.tables.errors import TableError
-from onefold.tables.interpret import interpreted, without_missing
+from onefold.tables.interpret import ColumnTypes, TypeFinder, without_missing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
-from onefold.tables.sniff import encoding_of, header_of
+from onefold.tables.sniff import GUESSED, encoding_of, header_of
 from onefold.tables.source import TableSource, rechunk
 
 _MEBIBYTE = 1 << 20
@@ -31,7 +31,13 @@ class DelimitedSource(TableSource):
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
         self.reading = reading or Reading()
+        self._types: ColumnTypes | None = None
         self._encoding = encoding_of(path, self.reading.encoding)
+        if self._encoding == GUESSED and self.reading.encoding is None:
+            self.remarks = (
+                f"{path.name} is not UTF-8 text and is read as Windows-1252; if letters look wrong, "
+                "name its encoding, as in encoding='latin-2'",
+            )
         tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
         with self._plain_errors():
             self.delimiter, self._raw_names, longest = header_of(
@@ -67,7 +73,9 @@ class DelimitedSource(TableSource):
                 # Only the single-threaded reader knows the number of the offending line.
                 table = self._table(threads=False)
         text = without_missing(table.rename_columns(list(self.names)), self.reading)
-        return interpreted(text, self.reading, self.delimiter)
+        finder = TypeFinder(self.names, self.reading, self.delimiter)
+        finder.add(text)
+        return finder.finish().given_to(text)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted = self.names if columns is None else columns
@@ -81,11 +89,21 @@ class DelimitedSource(TableSource):
                 yield TableRows(text, start=start, reading=self.reading)
                 start += table.num_rows
 
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Blocks with the types that `read` would give; the first call goes over the file once more."""
+        if self._types is None:
+            finder = TypeFinder(self.names, self.reading, self.delimiter)
+            for block in self.batches(rows):
+                finder.add(block.columns, block.start)
+            self._types = finder.finish()
+        for block in self.batches(rows, columns):
+            yield self._types.given_to(block.columns, block.start)
+
     def require(self, name: str, option: str = "") -> None:
         if name not in self.names and len(self.names) == 1:
             raise TableError(
                 f"{self.path.name} has only one column, '{self.names[0]}'; if something else than a "
-                "comma, semicolon, tab or | separates its columns, say so with --delimiter"
+                "comma, semicolon, tab or | separates its columns, say so, as in delimiter='space'"
             )
         super().require(name, option)
 
@@ -133,10 +151,10 @@ class DelimitedSource(TableSource):
 
     def _wrong_encoding(self) -> str:
         if self.reading.encoding:
-            return f"{self.path.name} is not {self.reading.encoding} text; give another --encoding"
+            return f"{self.path.name} is not {self.reading.encoding} text; give another encoding"
         return (
-            f"{self.path.name} is not UTF-8 text; name its encoding, as in --encoding latin-1 "
-            "(or cp1252), or save it as UTF-8"
+            f"{self.path.name} is neither UTF-8 nor Windows-1252 text; name its encoding, as in "
+            "encoding='latin-2', or save it as UTF-8"
         )
 
     def _diagnosis(self, message: str) -> str:

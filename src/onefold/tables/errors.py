@@ -1,15 +1,24 @@
-"""The one exception of this package, and the sentences it is made of."""
+"""The one exception of this package, and the sentences it is made of.
+
+Sentences name settings as Python does, ``drop=['age']``; the command line says ``--drop age`` instead.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 _SHOWN = 8
 
 
 class TableError(ValueError):
     """A table that can't be used as it is; the message says why and what to do."""
+
+
+def setting(name: str, value: Any) -> str:
+    """A parameter with its value, as a sentence names it."""
+    return f"{name}={value!r}"
 
 
 def listing(names: Iterable[str]) -> str:
@@ -21,9 +30,11 @@ def listing(names: Iterable[str]) -> str:
     return ", ".join(quoted)
 
 
-def na_option(value: str) -> str:
-    """The option that makes a value a missing one, as the shell takes it."""
-    return f"--na-values{'=' if value.startswith('-') else ' '}'{value}'"
+def counts(gaps: Iterable[tuple[str, int]], n_rows: int) -> str:
+    """Columns with the rows that they lack, the worst first."""
+    worst = sorted(gaps, key=lambda item: -item[1])
+    shown = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in worst[:_SHOWN])
+    return shown + (f" and {len(worst) - _SHOWN} more columns" if len(worst) > _SHOWN else "")
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:

@@ -8,13 +8,13 @@ import numpy as np
 
 from onefold.tables.prepare import Preparation
 
-_MOST = 50  # that a report keeps
 
+def column_importances(
+    features: Any | None, preparation: Preparation, most: int | None = None
+) -> dict[str, float] | None:
+    """Shares of the columns by name, the greatest first, and no more than `most` of them.
 
-def column_importances(features: Any | None, preparation: Preparation) -> dict[str, float] | None:
-    """Shares of the columns by name, the greatest first and at most fifty of them.
-
-    The indicators of a column of categories are added up. None for a model without a metric.
+    The features of a column are added up. None for a model without a metric.
     """
     if features is None:
         return None
@@ -23,5 +23,5 @@ def column_importances(features: Any | None, preparation: Preparation) -> dict[s
         shares = dict(zip(preparation.feature_names, features.tolist()))
     else:
         shares = {name: float(features[part].sum()) for name, part in preparation.spans()}
-    greatest = sorted(shares, key=lambda name: -shares[name])[:_MOST]
+    greatest = sorted(shares, key=lambda name: -shares[name])[:most]
     return {name: shares[name] for name in greatest}

@@ -1,15 +1,22 @@
-"""Columns of text become columns of numbers or booleans where all of their values are."""
+"""Columns of text become columns of numbers or booleans where all of their values are.
+
+`TypeFinder` sees the table block by block and tells the type of every column; `ColumnTypes` gives it to
+any block. A table in memory is one block.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import trimmed
-from onefold.tables.errors import TableError
-from onefold.tables.number_formats import NumberFormat, find_format, parse
+from onefold.tables.errors import TableError, setting
+from onefold.tables.number_evidence import FormatFinder
+from onefold.tables.number_formats import NumberFormat, parse
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 
@@ -20,6 +27,7 @@ _MISSING = (
 )
 _WHOLE = "^[-+]?[0-9]+$"
 _MOST_DIGITS = 38  # of Arrow's exact decimals
+_SMALL_DIGITS = 18  # of int64
 
 
 def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
@@ -33,90 +41,154 @@ def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     return pa.Table.from_arrays(columns, names=table.column_names)
 
 
-def interpreted(text: pa.Table, reading: Reading, delimiter: str) -> TableRows:
-    """All rows of a table of text, with types, the text itself, and notes on what was assumed."""
-    columns: dict[str, pa.ChunkedArray] = {}
-    formats: dict[str, NumberFormat] = {}
-    notes: dict[str, str] = {}
-    cautious = delimiter == ";"
-    problems: dict[str, TableError] = {}
-    for name in text.column_names:
-        values = trimmed(text.column(name))
-        columns[name] = text.column(name)
-        try:
-            column, form = _typed(values, name, reading, cautious)
-        except TableError as error:
-            # Whoever drops the column need not hear of it.
-            problems[name] = error
-            continue
-        if column is not None:
-            columns[name] = column
-        if form is not None:
-            formats[name] = form
-        note = _note(values, column, name, form, cautious and reading.decimal is None)
-        if note is not None:
-            notes[name] = note
-    found = replace(reading, formats=formats)
-    return TableRows(pa.table(columns), reading=found, written=text, notes=notes, problems=problems)
+class ColumnType(NamedTuple):
+    """What the texts of a column are: an Arrow type (None: text), and the format of numbers."""
+
+    kind: pa.DataType | None
+    form: NumberFormat | None = None
 
 
-def _typed(
-    text: pa.ChunkedArray, name: str, reading: Reading, cautious: bool
-) -> tuple[pa.ChunkedArray | None, NumberFormat | None]:
-    """The column with its type (None: text), and its number format if that is not plain."""
-    if text.null_count == len(text):
-        return pa.chunked_array([pa.nulls(len(text))]), None
-    if _all(pc.match_substring_regex(text, _WHOLE)):
-        return _whole_numbers(text), None
-    if reading.decimal != ",":
-        try:
-            return pc.cast(text, pa.float64()), None
-        except pa.ArrowInvalid:
-            pass
-    if _all(pc.is_in(pc.utf8_lower(text), value_set=pa.array(["true", "false", None]))):
-        return pc.cast(pc.utf8_lower(text), pa.bool_()), None
-    form = find_format(text, name, reading.decimal, cautious)
-    if form is None:
-        return None, None
-    return parse(text, form), None if form == NumberFormat(reading.decimal or ".") else form
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The types of a table of text, what was assumed about its columns, and which can't be used."""
+
+    types: Mapping[str, ColumnType]
+    reading: Reading
+    notes: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, TableError] = field(default_factory=dict)
+
+    def given_to(self, text: pa.Table, start: int = 0) -> TableRows:
+        """A block of the table with types, and the text itself."""
+        columns = {name: _typed(text.column(name), self.types[name]) for name in text.column_names}
+        return TableRows(
+            pa.table(columns),
+            start=start,
+            reading=self.reading,
+            written=text,
+            notes=self.notes,
+            problems=self.problems,
+        )
 
 
-def _whole_numbers(text: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole numbers exactly, however large."""
-    digits = pc.replace_substring_regex(text, r"^\+", "")
-    try:
-        return pc.cast(digits, pa.int64())
-    except pa.ArrowInvalid:
-        longest = pc.max(pc.utf8_length(digits)).as_py()
-        exact = pa.decimal128(_MOST_DIGITS, 0) if longest < _MOST_DIGITS else pa.float64()
-        return pc.cast(digits, exact)
+class TypeFinder:
+    """Finds the types of the columns of a table of text, which comes in blocks."""
+
+    def __init__(self, names: tuple[str, ...], reading: Reading, delimiter: str) -> None:
+        self._reading = reading
+        self._cautious = delimiter == ";"
+        self._columns = {name: _Evidence(name, reading, self._cautious) for name in names}
+
+    def add(self, text: pa.Table, start: int = 0) -> None:
+        """Take a block."""
+        for name, column in self._columns.items():
+            column.add(trimmed(text.column(name)), start)
+
+    def finish(self) -> ColumnTypes:
+        """The types."""
+        types: dict[str, ColumnType] = {}
+        formats: dict[str, NumberFormat] = {}
+        notes: dict[str, str] = {}
+        problems: dict[str, TableError] = {}
+        for name, column in self._columns.items():
+            try:
+                types[name] = found = column.type()
+            except TableError as error:
+                # Whoever drops the column need not hear of it.
+                types[name], problems[name] = ColumnType(None), error
+                continue
+            usual = NumberFormat(self._reading.decimal or ".")
+            if found.form is not None and found.form != usual:
+                formats[name] = found.form
+            note = column.note(found, self._cautious and self._reading.decimal is None)
+            if note is not None:
+                notes[name] = note
+        return ColumnTypes(types, replace(self._reading, formats=formats), notes, problems)
 
 
-def _note(
-    text: pa.ChunkedArray,
-    column: pa.ChunkedArray | None,
-    name: str,
-    form: NumberFormat | None,
-    cautious: bool,
-) -> str | None:
-    """What a column with separators or a unit was taken for, by its longest value.
+class _Evidence:
+    """What the values of one column have in common so far."""
 
-    Where columns are separated by semicolons, 1.234 may have been meant as a thousand.
-    """
-    if form is not None and (form.thousands or form.unit):
+    def __init__(self, name: str, reading: Reading, cautious: bool) -> None:
+        self._name = name
+        self._empty = self._whole = self._truth = True
+        self._plain = reading.decimal != ","
+        self._digits = 0
+        self._longest = ""
+        self._formats = FormatFinder(name, reading.decimal, cautious)
+
+    def add(self, text: pa.ChunkedArray, start: int) -> None:
+        if text.null_count == len(text):
+            return
+        self._empty = False
         lengths = pc.utf8_length(text)
-        longest = pc.index(lengths, pc.max(lengths)).as_py()
-        value = parse(text.slice(longest, 1), form)[0].as_py()
-        return f"column '{name}' holds numbers: '{text[longest].as_py()}' is read as {value!r}"
-    if not cautious or column is None or not pa.types.is_floating(column.type):
+        most = pc.max(lengths).as_py()
+        if most > len(self._longest):
+            self._longest = text[pc.index(lengths, most).as_py()].as_py()
+        if self._whole and not _all(pc.match_substring_regex(text, _WHOLE)):
+            self._whole = False
+        numbers = _cast(text)
+        self._plain = self._plain and numbers is not None
+        plain = numbers is not None and _all(pc.is_finite(numbers))
+        words = pa.array(["true", "false", None])
+        self._truth = self._truth and _all(pc.is_in(pc.utf8_lower(text), value_set=words))
+        self._digits = max(self._digits, most)
+        self._formats.add(text, start, plain)
+
+    def type(self) -> ColumnType:
+        if self._empty:
+            return ColumnType(pa.null())
+        if self._whole:
+            if self._digits <= _SMALL_DIGITS:
+                return ColumnType(pa.int64())
+            exact = self._digits < _MOST_DIGITS
+            return ColumnType(pa.decimal128(_MOST_DIGITS, 0) if exact else pa.float64())
+        if self._plain:
+            return ColumnType(pa.float64())
+        if self._truth:
+            return ColumnType(pa.bool_())
+        form = self._formats.finish()
+        return ColumnType(None) if form is None else ColumnType(pa.float64(), form)
+
+    def note(self, found: ColumnType, cautious: bool) -> str | None:
+        """What a column with separators or a unit was taken for, by its longest value.
+
+        Where columns are separated by semicolons, 1.234 may have been meant as a thousand.
+        """
+        form = found.form
+        if form is not None and (form.thousands or form.unit):
+            value = parse(pa.chunked_array([[self._longest]]), form)[0].as_py()
+            return f"column '{self._name}' holds numbers: '{self._longest}' is read as {value!r}"
+        seen = self._formats.points_may_separate()
+        if not cautious or found.kind != pa.float64() or seen is None:
+            return None
+        return (
+            f"column '{self._name}' is read with a decimal point ('{seen[0]}'); if the point separates "
+            f"thousands, use {setting('decimal', ',')}"
+        )
+
+
+def _typed(text: pa.ChunkedArray, found: ColumnType) -> pa.ChunkedArray:
+    """A column of text with its type."""
+    kind, form = found
+    if kind is None:
+        return text
+    if pa.types.is_null(kind):
+        return pa.chunked_array([pa.nulls(len(text))])
+    text = trimmed(text)
+    if form is not None:
+        return parse(text, form)
+    if pa.types.is_boolean(kind):
+        return pc.cast(pc.utf8_lower(text), kind)
+    if not pa.types.is_floating(kind):
+        text = pc.replace_substring_regex(text, r"^\+", "")
+    return pc.cast(text, kind)
+
+
+def _cast(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    try:
+        return pc.cast(text, pa.float64())
+    except pa.ArrowInvalid:
         return None
-    if not _all(pc.match_substring_regex(text, NumberFormat(",", ".").pattern)):
-        return None
-    value = text.filter(pc.match_substring(text, "."))[0].as_py()
-    return (
-        f"column '{name}' is read with a decimal point ('{value}'); if the point separates "
-        "thousands, use --decimal ','"
-    )
 
 
 def _all(mask: pa.ChunkedArray) -> bool:

@@ -1,64 +1,212 @@
-"""A fitted estimator together with the preparation of its tables."""
+"""What the two estimators of whole tables share: fitting, and predictions block by block."""
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
+import os
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
+from onefold.estimators.validation import check_length, check_weights
+from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
+from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.blocks import blocks_for
 from onefold.tables.errors import TableError
+from onefold.tables.folds import folds_of
+from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables.importances import column_importances
+from onefold.tables.learn import Learner, Missing
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows, rows_of_frame
-from onefold.tables.source import TableSource, open_table
-from onefold.tables.target import TargetKind
+from onefold.tables.rows import TableRows
+from onefold.tables.suspects import column_notes
+from onefold.tables.target import TargetKind, learn_target, read_target
 
-_EXTRA = "table"
-_BLOCK_NUMBERS = 1 << 22
-_MOST_ROWS = 1 << 16
-_FEWEST_ROWS = 256
+_PASSED_ON = (
+    "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
+    "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration",
+    "intervals",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class TableModel:
-    """An estimator that takes tables.
+def _inside(name: str) -> Callable[[Any], bool]:
+    """Whether the estimator inside has a method."""
+    return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted on the prepared matrix; it can be used by itself on such matrices.
-    preparation : Preparation
-    target : str
-        The name of the column that was learned.
-    task : {"classification", "regression"}
-    id_column : str or None
-        A column that names the rows, repeated beside predictions.
-    report : dict
-        What tuning found, as plain values: scores, baselines, sizes.
-    reading : Reading
-        How the table was read; tables of text to predict are read the same way.
-    """
 
-    estimator: Any
-    preparation: Preparation
-    target: str
-    task: TargetKind
-    id_column: str | None = None
-    report: dict[str, Any] = dataclasses.field(default_factory=dict)
-    reading: Reading = dataclasses.field(default_factory=Reading)
+class TableModel(BaseEstimator):
+    """A self-tuning estimator together with the preparation of its tables."""
 
-    def predict(self, table: Any) -> np.ndarray:
-        """Predict every row of a path, a pandas, polars or pyarrow table, or an open table."""
-        blocks = [prediction for _, prediction in self.predict_blocks(table)]
-        if not blocks:
+    task: ClassVar[TargetKind]
+    _inner: ClassVar[Any]
+
+    estimator_: Any
+    preparation_: Preparation
+    n_features_in_: int
+    target_: str | None
+    id_column_: str | None
+    report_: dict[str, Any]
+    notes_: list[str]
+    reading_: Reading
+    missing: Missing
+    categorical: Any
+    drop: Any
+    simple: bool
+    kernel: Any
+    criterion: Any
+    cv: Any
+    random_state: Any
+
+    def inner_estimator(self, **options: Any) -> Any:
+        """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
+        known = inspect.signature(self._inner).parameters
+        given = {name: getattr(self, name) for name in _PASSED_ON if hasattr(self, name)}
+        if self.simple:
+            kernel = "rbf" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
+            given |= {"kernel": kernel, "metric": None, "blend": False}
+        if self.criterion is None and given.get("class_weight") == "balanced":
+            given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
+        return self._inner(**{key: v for key, v in (given | options).items() if key in known})
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Learn the preparation of a table, choose a model and fit it.
+
+        Parameters
+        ----------
+        X : pandas, polars or pyarrow table, array or sparse matrix
+        y : array or column (n,), or the name of a column of X
+        sample_weight, groups : array (n,), or the name of a column of X, optional
+            How much rows count; which rows stay in the same fold.
+        """
+        self._check_settings(y)
+        X = X if is_frame(X) else as_array(X)
+        rows = rows_of_frame(X) if is_frame(X) else rows_of_array(X)
+        named = [value for value in (y, sample_weight, groups) if isinstance(value, str)]
+        for name in (*named, *self.drop, *self.categorical):
+            rows.require(name)
+        if rows.sparse is None and not rows.names:
+            raise TableError("the table has no columns; pass one that has some")
+        if len(rows) < 2:
+            raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
+        target = learn_target(rows, y, self.task).values if isinstance(y, str) else as_target(y)
+        check_length(target, len(rows))
+        if self.task == "classification":
+            check_classification_targets(target)
+        weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
+        together = groups_in(rows, groups) if isinstance(groups, str) else groups
+        check_weights(weight, len(rows))
+        learner = Learner({*named, *self.drop}, self.missing, self.categorical)
+        learner.add(rows)
+        preparation = learner.finish()
+        classes = self.task == "classification"
+        cv, _ = folds_of(self.cv, target, classes=classes, groups=together, seed=self.random_state)
+        inner = self.inner_estimator(cv=cv)
+        inner.fit(preparation.transform(rows), target, sample_weight=weight, groups=together)
+        columns = [name for name in rows.names if name not in named and name not in rows.auxiliary]
+        self._hold(inner, preparation, columns, rows.reading)
+        if not is_frame(X):
+            self.n_features_in_ = int(X.shape[1])
+            del self.feature_names_in_
+        self.target_ = y if isinstance(y, str) else None
+        beside = column_notes(rows, preparation.columns, (), preparation.row_numbers)
+        self.notes_ = [*learner.notes(), *beside]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict every row of a table, an array, a path or an open table."""
+        return self._answer("predict", X)
+
+    @available_if(_inside("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Decision values, as the estimator inside gives them."""
+        return self._answer("decision_function", X)
+
+    @available_if(_inside("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of every class, in the order of ``classes_``."""
+        return self._answer("predict_proba", X)
+
+    @available_if(_inside("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return self._answer("predict_log_proba", X)
+
+    @available_if(_inside("predict_interval"))
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
+        return as_frame_like(
+            X, self._answer("predict_interval", X, coverage=coverage), ("lower", "upper")
+        )
+
+    @available_if(_inside("predict_quantiles"))
+    def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
+        """Quantiles of the target: (rows, quantiles), or a frame."""
+        values = self._answer("predict_quantiles", X, quantiles=quantiles)
+        return as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+
+    def known_target(self, X: Any, y: Any) -> Any:
+        """The target of further rows: an array, or the column of X with this name."""
+        check_is_fitted(self, "estimator_")
+        if isinstance(y, str):
+            return read_target(rows_of_frame(X), y, self.task, getattr(self, "classes_", None))
+        return None if y is None else as_target(y)
+
+    def report(self, path: Any = None, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
+
+        X and y, or the name of y's column in X, are the rows that it was fitted on.
+        """
+        check_is_fitted(self, "estimator_")
+        from onefold.report import write_report
+
+        return write_report(self, path, X, y, **options)
+
+    def to_onnx(self, **options: Any) -> Any:
+        """The estimator inside as an ONNX model, of rows of the prepared matrix (`matrix`)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.to_onnx(**options)
+
+    def matrix(self, X: Any) -> Any:
+        """The rows of a table as the matrix that the estimator inside sees."""
+        matrices = [matrix for _, matrix in self.matrix_blocks(X, 1 << 62)]
+        if not matrices:
             raise TableError("the table has no rows")
-        return np.concatenate(blocks)
+        return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns of that matrix."""
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.preparation_.feature_names, dtype=object)
+
+    @property
+    def importances_(self) -> dict[str, float]:
+        """The share of every table column in what moves the prediction, the greatest first."""
+        check_is_fitted(self, "estimator_")
+        features = getattr(self.estimator_, "feature_importances_", None)
+        found = column_importances(features, self.preparation_)
+        if found is None:
+            raise AttributeError("importances come from a learned metric; fit with metric='auto'")
+        return found
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The same in the order of the columns, 0 for those that were left out."""
+        shares = self.importances_
+        names = feature_matrix_names(self)
+        return np.array([shares.get(name, 0.0) for name in names])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write estimator and preparation to one file, which :func:`onefold.load` reads."""
+        check_is_fitted(self, "estimator_")
+        saving.save(self, path)
 
     def predict_blocks(
         self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
@@ -78,71 +226,49 @@ class TableModel:
             Columns to read besides those the model needs.
         """
         for rows, matrix in self.matrix_blocks(table, batch_rows, beside):
-            yield rows, np.asarray(self.estimator.predict(matrix))
+            yield rows, np.asarray(self.estimator_.predict(matrix))
 
     def matrix_blocks(
         self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
     ) -> Iterator[tuple[TableRows, Any]]:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
-        size = batch_rows or self._batch_rows()
+        check_is_fitted(self, "estimator_")
         unknown: Counter[str] = Counter()
-        source = open_table(table, self.reading) if isinstance(table, str | Path) else table
-        if isinstance(source, TableSource) and source.reading == Reading() != self.reading:
-            source = open_table(source.path, self.reading)
-        if isinstance(source, TableSource):
-            for name in beside:
-                source.require(name)
-            self.preparation.check_columns(source.names, source.sparse)
-            wanted = tuple(dict.fromkeys(self.preparation.columns + beside))
-            blocks = source.batches(size, wanted)
-        else:
-            rows = dataclasses.replace(rows_of_frame(source), reading=self.reading)
-            blocks = rows.slices(size)
-        for rows in blocks:
-            yield rows, self.preparation.transform(rows, unknown)
+        for rows in blocks_for(self, table, batch_rows, beside):
+            yield rows, self.preparation_.transform(rows, unknown)
         warn_unknown(unknown)
 
-    def save(self, path: str | Path) -> None:
-        """Write estimator and preparation to one file, which `onefold.load` reads."""
-        saving.save(self.estimator, path, extra={_EXTRA: self.plain()})
+    def _answer(self, method: str, X: Any, **options: Any) -> np.ndarray:
+        """What a method of the estimator inside says of a table, block by block."""
+        check_is_fitted(self, "estimator_")
+        ask = getattr(self.estimator_, method)
+        blocks = [np.asarray(ask(matrix, **options)) for _, matrix in self.matrix_blocks(X)]
+        if not blocks:
+            raise TableError("the table has no rows")
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
-    def plain(self) -> dict[str, Any]:
-        """Everything but the estimator as plain values and arrays."""
-        return {
-            "preparation": self.preparation.to_plain(),
-            "target": self.target,
-            "task": self.task,
-            "id_column": self.id_column,
-            "report": self.report,
-            "reading": self.reading.to_plain(),
-        }
+    def _check_settings(self, y: Any) -> None:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        for name in ("drop", "categorical"):
+            if isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
 
-    @classmethod
-    def from_plain(cls, estimator: Any, plain: dict[str, Any]) -> TableModel:
-        """The model that `plain` described, around its estimator."""
-        preparation = Preparation.from_plain(plain["preparation"])
-        reading = Reading.from_plain(plain["reading"])
-        return cls(estimator, **{**plain, "preparation": preparation, "reading": reading})
+    def _hold(self, inner: Any, preparation: Preparation, columns: list[str], reading: Reading) -> None:
+        self.estimator_, self.preparation_, self.reading_ = inner, preparation, reading
+        self.feature_names_in_ = np.asarray(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+        if hasattr(inner, "classes_"):
+            self.classes_ = inner.classes_
+        self.target_ = self.id_column_ = None
+        self.report_, self.notes_ = {}, []
 
-    def _batch_rows(self) -> int:
-        width = max(len(self.preparation.feature_names), 1)
-        return min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "impute"
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.sparse = self.inner_estimator().__sklearn_tags__().input_tags.sparse
+        return tags
 
-
-def load_table_model(path: str | Path) -> TableModel:
-    """Read a model that was tuned on a table, with its preparation.
-
-    Raises
-    ------
-    TableError
-        If the file holds another model; `onefold.load` reads such files.
-    onefold.saving.ModelFileError
-        If the file is not a onefold model or is damaged.
-    """
-    model = saving.load(path)
-    if not isinstance(model, TableModel):
-        raise TableError(
-            f"{path} holds a {type(model).__name__} that was not tuned on a table; read it with "
-            "onefold.load"
-        )
-    return model
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")

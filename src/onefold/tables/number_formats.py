@@ -1,7 +1,7 @@
 """Numbers as people write them: a decimal comma, thousands separators, percent, currency.
 
-A column has one `NumberFormat`. `find_format` finds it from all values of a column, and refuses a
-column that could mean two things; `parse` applies it to any rows, to the letter.
+A column has one `NumberFormat`; `parse` applies it to any rows, to the letter. How it is found:
+:mod:`onefold.tables.number_evidence`.
 """
 
 from __future__ import annotations
@@ -98,6 +98,19 @@ class NumberFormat:
         return all(matches(value) for value in values)
 
 
+def unit_of(value: str) -> str | None:
+    """The unit of a trimmed text that is a number in some way of writing it, "" for none; else None."""
+    match = _NUMBER_LIKE.fullmatch(value)
+    if match is None or (match["before"] and match["after"]):
+        return None
+    return match["before"] or match["after"] or ""
+
+
+def is_money(unit: str) -> bool:
+    """Whether a unit is a currency."""
+    return unit in _CURRENCIES
+
+
 def is_number(value: str) -> bool:
     """Whether a text is a number in some way of writing it, its unit included."""
     value = value.strip()
@@ -129,94 +142,6 @@ def parse(text: pa.ChunkedArray, form: NumberFormat) -> pa.ChunkedArray:
     if form.thousands:
         text = pc.replace_substring_regex(text, _SEPARATOR[form.thousands], "")
     return pc.cast(pc.replace_substring(text, form.decimal, "."), pa.float64())
-
-
-def find_format(
-    text: pa.ChunkedArray, name: str, decimal: str | None, cautious: bool
-) -> NumberFormat | None:
-    """The format of a trimmed text column, or None if it does not hold numbers only.
-
-    Parameters
-    ----------
-    decimal : {".", ",", None}
-        The decimal mark, if whoever made the table said which.
-    cautious : bool
-        Whether 3,033 may be three point something as well as three thousand: in tables that
-        separate columns by semicolons the comma is free to be a decimal mark.
-
-    Raises
-    ------
-    TableError
-        If the column holds numbers that could mean two things, or that need another `decimal`.
-    """
-    values: list[str] = []
-    units: dict[str, str] = {}
-    for scalar in pc.unique(text):  # one by one: the first word in a column of words is enough
-        value = scalar.as_py()
-        if value is None:
-            continue
-        match = _NUMBER_LIKE.fullmatch(value)
-        if match is None or (match["before"] and match["after"]):
-            return None
-        values.append(value)
-        units.setdefault(match["before"] or match["after"] or "", value)
-    if len(units) > 1:
-        odd = units.get("") or list(units.values())[1]
-        raise TableError(_several_units(name, [unit for unit in units if unit], odd, _row(text, odd)))
-    (unit,) = units
-    point, comma = _best(values, ".", unit), _best(values, ",", unit)
-    if decimal is not None:
-        found = point if decimal == "." else comma
-        if found is None and (point or comma):
-            value = next(v for v in values if not _best([v], decimal, unit))
-            raise TableError(
-                f"column '{name}' has '{value}' in data row {_row(text, value)}, which is no number "
-                f"with --decimal '{decimal}'; leave the option out, or write the values alike"
-            )
-        return found
-    if comma is not None and point is None:
-        value = next(v for v in values if not _best([v], ".", unit))
-        raise TableError(
-            f"column '{name}' has {'a decimal comma' if ',' in value else 'points between thousands'} "
-            f"('{value}' in data row {_row(text, value)}); use --decimal ','"
-        )
-    if point is not None and comma is not None and _ambiguous(values, unit, cautious):
-        value = next(v for v in values if "," in v or "." in v)
-        raise TableError(
-            f"'{value}' in column '{name}' (data row {_row(text, value)}) may have a decimal mark or "
-            "separate thousands; say which with --decimal '.' or --decimal ','"
-        )
-    return point
-
-
-def _best(values: list[str], decimal: str, unit: str) -> NumberFormat | None:
-    """The format with this decimal mark that fits all values, without separators if possible."""
-    for thousands in ("", "," if decimal == "." else ".", " ", "'"):
-        form = NumberFormat(decimal, thousands, unit)
-        if form.fits(values):
-            return form
-    return None
-
-
-def _ambiguous(values: list[str], unit: str, cautious: bool) -> bool:
-    """Whether values that fit either decimal mark mean other numbers with the other one."""
-    commas, points = any("," in v for v in values), any("." in v for v in values)
-    if commas:
-        return points or cautious
-    # Three digits after a point are an odd amount of money.
-    return points and unit in _CURRENCIES
-
-
-def _several_units(name: str, units: list[str], odd: str, row: int) -> str:
-    among = " and ".join(f"'{unit}'" for unit in units)
-    return (
-        f"column '{name}' has '{odd}' in data row {row} among values with {among}; write all of them "
-        f"in one unit, or leave the column out with --drop {name}"
-    )
-
-
-def _row(text: pa.ChunkedArray, value: str) -> int:
-    return int(pc.index(text, value).as_py()) + 1
 
 
 def _any(mask: pa.ChunkedArray) -> bool:

@@ -15,7 +15,7 @@ _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "
 
 @dataclass(frozen=True)
 class Reading:
-    """Choices for delimited text; other formats say these things themselves.
+    """Choices for delimited text and spreadsheets; other formats say these things themselves.
 
     Parameters
     ----------
@@ -24,9 +24,11 @@ class Reading:
     decimal : {".", ",", None}
         None: a point, and commas only where they can't be anything but thousands separators.
     encoding : str or None
-        None: UTF-8, or UTF-16 if the file starts with its mark.
-    na_values : tuple of str
+        None: UTF-8, or UTF-16 if the file starts with its mark; Windows-1252 for other text, with a
+    note. na_values : tuple of str
         Texts that mean a missing value, besides the usual ones (empty, NA, NaN, null, …).
+    sheet : str, int or None
+        Of a spreadsheet, by name or counted from 1; None: the first.
     formats : mapping of column names to NumberFormat
         The columns whose numbers are not written plainly, as reading the whole table found them.
     """
@@ -35,6 +37,7 @@ class Reading:
     decimal: str | None = None
     encoding: str | None = None
     na_values: tuple[str, ...] = ()
+    sheet: str | int | None = None
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -43,10 +46,10 @@ class Reading:
         if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
                 f"the delimiter '{delimiter}' is not one ASCII character; name it as in "
-                "--delimiter ';' or --delimiter tab"
+                "delimiter=';' or delimiter='tab'"
             )
         if self.decimal not in {None, ".", ","}:
-            raise TableError(f"--decimal is '.' or ',', not '{self.decimal}'")
+            raise TableError(f"decimal is '.' or ',', not '{self.decimal}'")
         if delimiter is not None and delimiter == (self.decimal or "."):
             raise TableError(f"'{delimiter}' can't be the delimiter and the decimal mark; change one")
         if self.encoding is not None:
@@ -64,28 +67,6 @@ class Reading:
             formats = {name: form.with_decimal(given["decimal"]) for name, form in formats.items()}
         kept = {item.name: getattr(self, item.name) for item in fields(self)}
         return Reading(**{**kept, **given, "formats": formats})
-
-    def to_plain(self) -> dict[str, Any]:
-        """The fields as plain values, for a model file."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain["formats"] = {
-            name: (form.decimal, form.thousands, form.unit) for name, form in self.formats.items()
-        }
-        return plain
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Reading:
-        """What `to_plain` described."""
-        expected = {item.name for item in fields(cls)}
-        texts = [plain.get(name) for name in ("delimiter", "decimal", "encoding")]
-        sound = set(plain) == expected and all(text is None or isinstance(text, str) for text in texts)
-        sound = sound and isinstance(plain["na_values"], tuple) and isinstance(plain["formats"], dict)
-        sound = sound and all(isinstance(text, str) for text in plain["na_values"])
-        forms = plain["formats"].values() if sound else ()
-        if not sound or any(not isinstance(form, tuple) or len(form) != 3 for form in forms):
-            raise TableError("the stored way of reading tables doesn't fit this version of onefold")
-        formats = {name: NumberFormat(*form) for name, form in plain["formats"].items()}
-        return cls(**{**plain, "formats": formats})
 
 
 def _check_encoding(name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -97,24 +96,3 @@ class TableRows:
             written=None if self.written is None else self.written.take(indices),
             start=0,
         )
-
-
-def rows_of_frame(frame: Any) -> TableRows:
-    """Rows of a pandas, polars or Arrow table (anything with the Arrow stream interface)."""
-    if isinstance(frame, TableRows):
-        return frame
-    if isinstance(frame, pa.Table):
-        return TableRows(frame)
-    if not hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "__dataframe__"):
-        raise TableError(
-            f"a table is a path or a pandas, polars or pyarrow table, not {type(frame).__name__}"
-        )
-    try:
-        return TableRows(pa.table(frame))
-    except pa.ArrowException as error:
-        found = re.search("for column (.+) with type", str(error))
-        which = f"column '{found[1]}'" if found else "a column"
-        raise TableError(
-            f"{which} of the table has values of mixed types, or of one that is neither number nor "
-            "text; convert it"
-        ) from error

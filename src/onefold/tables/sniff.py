@@ -11,19 +11,23 @@ from pathlib import Path
 
 from onefold.tables.errors import TableError
 
+GUESSED = "cp1252"  # what text is that is not UTF-8, has no mark, and makes sense this way
 _HEAD = 1 << 16
 _LONGEST = 1 << 28  # of a header and the first record
 _RECORDS = 50
 _DELIMITERS = ",;\t|"
 _FORMATS = {
-    b"PAR1": ("a Parquet file", ".parquet"),
-    b"PK\x03\x04": ("a zip archive, as .npz files and spreadsheets are", ".npz"),
-    b"\x1f\x8b": ("compressed with gzip", ".gz"),
-    b"\x93NUMPY": ("a single NumPy array", ""),
-    b"\xd0\xcf\x11\xe0": ("a spreadsheet", ""),
-    b"\x89HDF": ("an HDF5 file", ""),
-    b"SQLite format": ("a database", ""),
-    b"ARROW1": ("an Arrow file", ""),
+    b"PAR1": ("a Parquet file", (".parquet",)),
+    b"PK\x03\x04": (
+        "a zip archive, as .npz files and spreadsheets are",
+        (".npz", ".xlsx", ".xlsm", ".ods"),
+    ),
+    b"\x1f\x8b": ("compressed with gzip", (".gz",)),
+    b"\x93NUMPY": ("a single NumPy array", ()),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet", (".xls",)),
+    b"\x89HDF": ("an HDF5 file", ()),
+    b"SQLite format": ("a database", ()),
+    b"ARROW1": ("an Arrow file", ()),
 }
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -48,9 +52,9 @@ def first_bytes(path: Path, size: int = 16) -> bytes:
 
 def refuse_disguise(path: Path, head: bytes) -> None:
     """Refuse a file whose content is of another format than its name says."""
-    for mark, (words, suffix) in _FORMATS.items():
-        if head.startswith(mark) and not (suffix and path.name.lower().endswith(suffix)):
-            remedy = f"if it is a table, name it {suffix}, or " if suffix else ""
+    for mark, (words, suffixes) in _FORMATS.items():
+        if head.startswith(mark) and not path.name.lower().endswith(suffixes):
+            remedy = f"if it is a table, name it {' or '.join(suffixes)}, or " if suffixes else ""
             raise TableError(
                 f"{path.name} is {words} by its content, not what its name says; "
                 f"{remedy}export it as .csv or .parquet"
@@ -58,7 +62,7 @@ def refuse_disguise(path: Path, head: bytes) -> None:
 
 
 def encoding_of(path: Path, asked: str | None) -> str:
-    """The encoding of a text file: as asked for, by its byte order mark, or else UTF-8.
+    """The encoding of a text file: as asked for, by its byte order mark, UTF-8, or else Windows-1252.
 
     An encoding that begins with a mark is read so that the mark is no part of the first name.
     """
@@ -68,15 +72,33 @@ def encoding_of(path: Path, asked: str | None) -> str:
         plain = codecs.lookup(asked).name
         if marked is not None and not plain.startswith(marked[:5]):
             raise TableError(
-                f"{path.name} starts with the mark of {marked[:6].rstrip('-')}; leave --encoding out"
+                f"{path.name} starts with the mark of {marked[:6].rstrip('-')}; leave encoding out"
             )
         return "utf-8-sig" if plain == "utf-8" else plain
     if marked is None and b"\x00" in head:
         raise TableError(
             f"{path.name} is not UTF-8 text; if it is UTF-16 without a mark, use "
-            "--encoding utf-16-le, else export it as .csv"
+            "encoding='utf-16-le', else export it as .csv"
         )
+    if marked is None and not _decodes(path, "utf-8") and _decodes(path, GUESSED):
+        return GUESSED
     return marked or "utf-8-sig"
+
+
+def _decodes(path: Path, encoding: str) -> bool:
+    """Whether the whole file is text of this encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            while data := file.read(1 << 20):
+                decoder.decode(data)
+            decoder.decode(b"", final=True)
+    except UnicodeError:
+        return False
+    except (EOFError, OSError, zlib.error):  # whoever reads the table will say so
+        return True
+    return True
 
 
 def header_of(path: Path, encoding: str, delimiter: str | None) -> tuple[str, list[str], int]:

@@ -15,7 +15,7 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.sniff import first_bytes, refuse_disguise
 
-FORMATS = ".csv, .tsv (also .gz), .parquet, .npz, .libsvm, .svm or .txt (svmlight)"
+FORMATS = ".csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .npz, .libsvm, .svm or .txt (svmlight)"
 
 
 class TableSource(ABC):
@@ -34,6 +34,8 @@ class TableSource(ABC):
         The target column of formats that have one by convention.
     sparse : bool
         Whether the features are a sparse matrix rather than named columns.
+    remarks : tuple of str
+        What was assumed about the file.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class TableSource(ABC):
     reading: Reading = Reading()
     default_target: str | None = None
     sparse: bool = False
+    remarks: tuple[str, ...] = ()
 
     @abstractmethod
     def read(self) -> TableRows:
@@ -53,6 +56,10 @@ class TableSource(ABC):
         Delimited text comes as text, whatever it looks like: the types of a first block say
         nothing about later ones, and whoever asks for blocks knows what the columns should hold.
         """
+
+    def typed_batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """The same blocks with the types that `read` would give."""
+        return self.batches(rows, columns)
 
     def bytes_in_memory(self) -> int:
         """About what `read` and the matrix made of it take: text is as long as the numbers in it."""
@@ -99,10 +106,11 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     path : path
         Also a pattern such as ``data/*.parquet``, or a folder of Parquet files: one table.
     reading : Reading, optional
-        How a .csv or .tsv table is to be read; other formats leave no choice.
+        How a .csv or .tsv table or a spreadsheet is to be read; other formats leave no choice.
     """
     # The formats are imported here because each of them subclasses TableSource.
     from onefold.tables.delimited import DelimitedSource
+    from onefold.tables.excel import SUFFIXES, ExcelSource
     from onefold.tables.npz import NpzSource
     from onefold.tables.parquet import ParquetSource
     from onefold.tables.partitioned import PartitionedSource, is_partitioned
@@ -119,6 +127,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
         (".parquet",): ParquetSource,
         (".npz",): NpzSource,
+        SUFFIXES: ExcelSource,
         (".libsvm", ".svm", ".txt"): SvmlightSource,
     }
     source = next((kind for suffixes, kind in formats.items() if name.endswith(suffixes)), None)
@@ -127,4 +136,4 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     refuse_disguise(path, first_bytes(path))
     if source is DelimitedSource:
         return DelimitedSource(path, reading)
-    return source(path)
+    return ExcelSource(path, reading) if source is ExcelSource else source(path)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import kind_of
-from onefold.tables.errors import listing
+from onefold.tables.dates import is_moment
+from onefold.tables.errors import listing, setting
 from onefold.tables.number_formats import is_number
 from onefold.tables.rows import TableRows
 
@@ -24,16 +25,6 @@ def unnamed(name: str) -> bool:
     return bool(_UNNAMED.fullmatch(name))
 
 
-def row_number_columns(rows: TableRows, keep: Collection[str] = ()) -> list[str]:
-    """Columns without a name that hold nothing, row numbers or row names: left out by themselves.
-
-    Programs write such a column for the index of a data frame, and for a delimiter at the end of
-    every line. `keep` are columns that the user named.
-    """
-    candidates = [name for name in rows.names if unnamed(name) and name not in keep]
-    return [name for name in candidates if _empty_or_distinct(rows, name)]
-
-
 def column_notes(
     rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
 ) -> tuple[str, ...]:
@@ -46,23 +37,31 @@ def column_notes(
         if why is not None:
             notes.append(
                 f"column '{name}' {why}, like an identifier or a row number; unless it means "
-                f"something, leave it out with --drop {name}, or use --id {name}"
+                f"something, leave it out with {setting('drop', [name])}, or use {setting('id', name)}"
             )
     return tuple(notes)
 
 
-def _empty_or_distinct(rows: TableRows, name: str) -> bool:
+def empty_or_distinct(rows: TableRows, name: str) -> bool:
+    """Whether a column holds nothing, row numbers or row names.
+
+    Programs write such a column, without a name, for the index of a data frame, and for a delimiter at
+    the end of every line.
+    """
     column = rows.columns.column(name)
-    if kind_of(column) == "empty":
-        return True
-    return column.null_count == 0 and pc.count_distinct(column).as_py() == len(column)
+    kind = kind_of(column)
+    if kind in ("empty", "other"):
+        return kind == "empty"
+    return column.null_count == 0 and len(pc.unique(column)) == len(column)
 
 
 def _identifies(rows: TableRows, name: str) -> str | None:
     column = rows.columns.column(name)
-    if len(column) < _FEWEST or column.null_count:
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    known = text or pa.types.is_integer(column.type)
+    if not known or len(column) < _FEWEST or column.null_count:
         return None
-    text, distinct = pa.types.is_string(column.type), pc.count_distinct(column).as_py()
+    distinct = pc.count_distinct(column).as_py()
     if text:  # words, or numbers in a block of a table of text
         whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
     else:
@@ -70,7 +69,7 @@ def _identifies(rows: TableRows, name: str) -> str | None:
     if distinct == len(column):
         if whole:
             return "has a different whole number in every row"
-        if text and not is_number(column[0].as_py()):
+        if text and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
             return "has a different text in every row"
     if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
         return "has many different whole numbers"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +13,8 @@ import pyarrow.compute as pc
 from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.errors import TableError
 from onefold.tables.labels import as_written, known_labels
-from onefold.tables.learn import refuse_mangled_numbers
 from onefold.tables.prepare import refuse_missing
+from onefold.tables.refusals import refuse_mangled_numbers
 from onefold.tables.rows import TableRows
 
 TargetKind = Literal["classification", "regression"]
@@ -76,40 +75,6 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     if kind == "numeric":
         _refuse_fractions(rows.numbers(name), name)
     return Target(name, "classification", reason, _checked_classes(_classes(rows, name), name))
-
-
-def target_of_numbers(
-    values: np.ndarray,
-    name: str,
-    task: TargetKind | None = None,
-    spelled: Mapping[str, float] | None = None,
-    kind: np.dtype | None = None,
-) -> Target:
-    """The same for a target that is known to be finite numbers.
-
-    Parameters
-    ----------
-    spelled : mapping of str to float, optional
-        Every text that stands for one of the numbers, for tables of text.
-    kind : dtype, optional
-        The type that labels keep, for other tables.
-    """
-    inferred, reason = _task_of_numbers(values, len(np.unique(values)), name)
-    if task is not None:
-        inferred, reason = task, "as asked for"
-    if inferred == "regression":
-        return _regression(name, reason, values)
-    _refuse_fractions(values, name)
-    labels = values.astype(kind or np.int64)
-    if spelled is not None:
-        written = dict(zip(spelled.values(), as_written(list(spelled), name).tolist()))
-        if len(written) < len(spelled):
-            raise TableError(
-                f"the target '{name}' has labels that are the same number (by two spellings, or digits "
-                "beyond 2^53); write each class one way, as a small number"
-            )
-        labels = np.array([written[value] for value in values.tolist()])
-    return Target(name, "classification", reason, _checked_classes(labels, name))
 
 
 def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
@@ -176,15 +141,17 @@ def _classes(rows: TableRows, name: str) -> np.ndarray:
 
 
 def _refuse_mangled(column: pa.ChunkedArray, name: str) -> None:
-    text = as_text(column, name)
-    refuse_mangled_numbers(text, cast("list[str]", sorted(set(text.to_pylist()))), name)
+    first: dict[str, int] = {}
+    for row, value in enumerate(as_text(column, name).to_pylist(), start=1):
+        first.setdefault(value, row)
+    refuse_mangled_numbers(first, name)
 
 
 def _refuse_fractions(values: np.ndarray, name: str) -> None:
     if (values != np.round(values)).any():
         raise TableError(
             f"the target '{name}' holds numbers with fractions, which can't be classes; "
-            "use --task regression"
+            "use task='regression'"
         )
 
 

@@ -1,0 +1,258 @@
+"""Estimators whose X is a whole table: text, dates, booleans and gaps in, predictions out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+
+from onefold import saving
+from onefold.estimators import LSSVCCV, LSSVRCV
+from onefold.search import Callback
+from onefold.tables.errors import TableError
+from onefold.tables.learn import Missing
+from onefold.tables.model import TableModel
+from onefold.tables.prepare import Preparation
+from onefold.tables.reading import Reading
+
+
+class TableClassifier(ClassifierMixin, TableModel):
+    r"""Classes from a table as it is: f(x) of :class:`LSSVCCV` on the prepared columns.
+
+    Numbers are standardised, text becomes one indicator per category, dates become elapsed time and the
+    cycles that they can show, yes and no one feature, and gaps are filled in and marked
+    (docs/tables.md). Kernels, metrics, widths and ridges are chosen by held-out predictions, and
+    the best are blended.
+
+    Parameters
+    ----------
+    missing : {"impute", "error"}, default="impute"
+        Fill in the median or the most frequent value, with a feature that says where; or refuse gaps.
+    categorical : sequence of str, default=()
+        Columns whose values are categories, even if they look like numbers or dates.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    cv : int, "loo", splitter or iterable, default=5
+        A number is of folds: rows shuffled into them, evenly by class, or whole groups where there are
+        groups.
+    criterion, approximation, time_budget, checkpoint, device, n_jobs, verbose, callback
+        As in :class:`LSSVCCV`.
+    class_weight : "balanced", dict or None, default=None
+        With "balanced" the criterion is balanced accuracy, unless another is named.
+    simple : bool, default=False
+        One kernel as it is, over widths and ridges alone: no metric and no blend, in a part of the time.
+    kernel : str or list, default="auto"
+    metric : str or None, default="auto"
+    blend : bool, default=True
+        What is chosen among, as in :class:`LSSVCCV`.
+    calibration : str or None, default="temperature"
+        How decision values become probabilities, as in :class:`LSSVCCV`.
+    random_state : int, RandomState or None, default=0
+        Of the folds and of what else is random.
+
+    Attributes
+    ----------
+    estimator_ : LSSVCCV
+        Fitted on the prepared matrix, with all that it has.
+    preparation_ : Preparation
+        Makes the matrix of any rows.
+    classes_ : array
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        The columns of the table; not there for arrays.
+    feature_importances_, importances_
+        The share of every column in what moves the prediction, as an array and by name.
+    notes_ : list of str
+        What was filled in, left out or assumed.
+    report_ : dict
+        What ``onefold tune`` found; empty otherwise.
+    target_, id_column_, reading_
+        Names of the target and of the column that names the rows, if known; how text is read.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from onefold import TableClassifier
+    >>> table = pa.table({"colour": ["red", "blue"] * 20, "size": range(40)})
+    >>> model = TableClassifier(simple=True).fit(table, ["warm", "cold"] * 20)
+    >>> model.predict(pa.table({"size": [7], "colour": ["red"]})).tolist()
+    ['warm']
+    """
+
+    task = "classification"
+    _inner = LSSVCCV
+
+    def __init__(
+        self,
+        *,
+        missing: Missing = "impute",
+        categorical: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        cv: Any = 5,
+        criterion: Any = None,
+        class_weight: Any = None,
+        simple: bool = False,
+        kernel: Any = "auto",
+        metric: str | None = "auto",
+        blend: bool = True,
+        approximation: Any = "auto",
+        calibration: str | None = "temperature",
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.missing = missing
+        self.categorical = categorical
+        self.drop = drop
+        self.cv = cv
+        self.criterion = criterion
+        self.class_weight = class_weight
+        self.simple = simple
+        self.kernel = kernel
+        self.metric = metric
+        self.blend = blend
+        self.approximation = approximation
+        self.calibration = calibration
+        self.time_budget = time_budget
+        self.checkpoint = checkpoint
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows of a table; y may be the name of a column of X."""
+        return float(super().score(X, self.known_target(X, y), sample_weight))
+
+
+class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
+    r"""Numbers from a table as it is: f(x) of :class:`LSSVRCV` on the prepared columns.
+
+    Parameters
+    ----------
+    missing, categorical, drop, cv, criterion, simple, kernel, metric, blend, approximation, time_budget,
+    checkpoint, device, random_state, n_jobs, verbose, callback
+        As in :class:`TableClassifier`.
+    intervals : str or None, default="cv+"
+        Where the bounds of ``predict_interval`` come from, as in :class:`LSSVRCV`.
+
+    Attributes
+    ----------
+    estimator_ : LSSVRCV
+    preparation_, n_features_in_, feature_names_in_, feature_importances_, importances_, notes_, report_,
+    target_, id_column_, reading_
+        As in :class:`TableClassifier`.
+    """
+
+    task = "regression"
+    _inner = LSSVRCV
+
+    def __init__(
+        self,
+        *,
+        missing: Missing = "impute",
+        categorical: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        cv: Any = 5,
+        criterion: Any = None,
+        simple: bool = False,
+        kernel: Any = "auto",
+        metric: str | None = "auto",
+        blend: bool = True,
+        approximation: Any = "auto",
+        intervals: str | None = "cv+",
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.missing = missing
+        self.categorical = categorical
+        self.drop = drop
+        self.cv = cv
+        self.criterion = criterion
+        self.simple = simple
+        self.kernel = kernel
+        self.metric = metric
+        self.blend = blend
+        self.approximation = approximation
+        self.intervals = intervals
+        self.time_budget = time_budget
+        self.checkpoint = checkpoint
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² on the rows of a table; y may be the name of a column of X."""
+        return float(super().score(X, self.known_target(X, y), sample_weight))
+
+
+def table_model(
+    estimator: Any,
+    preparation: Preparation,
+    target: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    report: dict[str, Any] | None = None,
+    reading: Reading | None = None,
+    notes: Sequence[str] = (),
+    **parameters: Any,
+) -> TableModel:
+    """The estimator of tables around a fitted estimator and the preparation of its matrix.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of onefold's
+    preparation : Preparation
+    target, id_column : str, optional
+        Names of columns.
+    columns : sequence of str, optional
+        Of the table; those that the preparation needs, if not given.
+    report, reading, notes
+        The fitted attributes of these names.
+    **parameters
+        Of the constructor.
+    """
+    kind = TableClassifier if hasattr(estimator, "classes_") else TableRegressor
+    model: TableModel = kind(**parameters)
+    model._hold(estimator, preparation, list(columns or preparation.columns), reading or Reading())
+    if preparation.sparse_kept is not None:
+        model.n_features_in_ = int(preparation.sparse_kept.max()) + 1
+        del model.feature_names_in_
+    model.target_, model.id_column_ = target, id_column
+    model.report_, model.notes_ = report or {}, list(notes)
+    return model
+
+
+def load_table_model(path: str | Path) -> TableModel:
+    """Read a model that was tuned on a table, with its preparation.
+
+    Raises
+    ------
+    TableError
+        If the file holds another model; `onefold.load` reads such files.
+    onefold.saving.ModelFileError
+        If the file is not a onefold model or is damaged.
+    """
+    model = saving.load(path)
+    if not isinstance(model, TableModel):
+        raise TableError(
+            f"{path} holds a {type(model).__name__} that was not tuned on a table; read it with "
+            "onefold.load"
+        )
+    return model

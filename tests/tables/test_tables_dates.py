@@ -1,0 +1,209 @@
+"""Dates and times: elapsed time and the cycles that they can show, or refused with the remedy."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onefold.tables import TableError, TableRows, Times, Truths, learn_preparation, rows_of_frame
+from onefold.tables.dates import is_moment, phases, seconds_of
+from onefold.tables.truths import are_truths
+
+
+def learned(values) -> Times:
+    (part,) = learn_preparation(TableRows(pa.table({"when": values}))).parts
+    assert isinstance(part, Times)
+    return part
+
+
+def days(start: str, count: int, step: float) -> list[datetime.datetime]:
+    begin = datetime.datetime.fromisoformat(start)
+    return [begin + datetime.timedelta(days=step * i) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("values", "cycles"),
+    [
+        (days("2020-01-01", 60, 20), ("year", "week")),
+        (days("2020-01-01", 60, 1), ("week",)),
+        (days("2020-01-01", 60, 7), ()),  # always Wednesday
+        (days("2020-01-01", 150, 7), ("year",)),
+        (days("2020-01-01", 60, 1 / 24), ("day",)),
+        (days("2020-01-01", 30, 1 / 24), ()),  # not round twice
+        (days("2020-01-01", 900, 1.04), ("year", "week", "day")),
+        ([datetime.datetime(2000 + i, 1, 1) for i in range(9)], ("week",)),
+    ],
+)
+def test_cycles_are_those_that_the_column_can_show(values, cycles):
+    assert learned(values).cycles == cycles
+    texts = [value.isoformat(sep=" ") for value in values]
+    assert learned(texts).cycles == cycles
+
+
+def test_features_are_elapsed_time_and_waves():
+    values = days("2020-03-01", 60, 20.25)
+    rows = TableRows(pa.table({"when": values}))
+    preparation = learn_preparation(rows)
+    names = ("when", "when year sin", "when year cos", "when week sin", "when week cos")
+    assert preparation.feature_names == (*names, "when day sin", "when day cos")
+    X = preparation.transform(rows)
+    elapsed = np.array([(value - values[0]).total_seconds() for value in values])
+    np.testing.assert_allclose(
+        X[:, 0], (elapsed - elapsed.mean()) / elapsed.std(), rtol=1e-12, atol=1e-12
+    )
+    day = np.array([value.hour / 24 for value in values])
+    waves = np.column_stack([np.sin(2 * np.pi * day), np.cos(2 * np.pi * day)])
+    np.testing.assert_allclose(X[:, 5:], waves, atol=1e-12)
+    week = np.array([(value.weekday() + value.hour / 24) / 7 for value in values])
+    np.testing.assert_allclose(X[:, 3], np.sin(2 * np.pi * week), atol=1e-12)
+    year = np.array(
+        [
+            (value - datetime.datetime(value.year, 1, 1)) / (datetime.datetime(value.year + 1, 1, 1)
+            - datetime.datetime(value.year, 1, 1))
+            for value in values
+        ]
+    )  # fmt: skip
+    np.testing.assert_allclose(X[:, 2], np.cos(2 * np.pi * year), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-01-31", "2024-02-01"],
+        ["2024/01/31", "2024/02/01"],
+        ["31.1.2024", "1.2.2024"],
+        ["31/01/2024", "01/02/2024"],
+        ["1/31/2024", "2/1/2024"],
+        ["31-01-2024", "01-02-2024"],
+        ["31 Jan 2024", "1st February 2024"],
+        ["Jan 31, 2024", "Feb 1, 2024"],
+        ["Wed, 31 Jan 2024", "Thu, 1 Feb 2024"],
+        ["2024-Jan-31", "2024-Feb-1"],
+        ["2024-01-31T00:00:00Z", "2024-02-01T00:00:00+00:00"],
+        ["2024-01-31 02:00+02:00", "2024-01-31T19:00-0500"],
+        ["1/31/2024 12:00 AM", "2/1/2024 12:00 am"],
+        ["31.1.2024, 0:00", "1.2.2024, 00:00:00.0"],
+    ],
+)
+def test_the_same_dates_in_many_ways_of_writing_them(texts):
+    part = learned(texts)
+    assert part.mean == pytest.approx(pd.Timestamp("2024-01-31 12:00").timestamp(), abs=1e-3)
+    assert part.scale == pytest.approx(43200.0)
+    rows = TableRows(pa.table({"when": [*texts, None]}))
+    np.testing.assert_allclose(part.features(rows).values[:, 0], [-1, 1, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["3/4/2024", "5/6/2024"], "such as '3/4/2024' in data row 1, could have day or month first"),
+        (["31/1/2024", "1/31/2024"], "not understood, the first being"),
+        (["2024-01-01", "2024-01-02", "soon"], "not understood, the first being 'soon' in data row 3"),
+        (["2024-02-30", "2024-01-02"], "not understood, the first being '2024-02-30' in data row 1"),
+        (["1.2.24", "2.2.24"], "not understood"),
+    ],
+)
+def test_what_is_not_clear_is_refused_with_the_remedy(texts, message):
+    with pytest.raises(TableError, match=message) as caught:
+        learned(texts)
+    assert "write them like 2024-12-31" in str(caught.value)
+    assert "drop=['when']" in str(caught.value)
+
+
+def test_one_value_settles_the_order_and_equal_ones_need_none():
+    assert learned(["3/4/2024", "13/4/2024"]).order == "dmy"
+    assert learned(["3/4/2024", "3/14/2024"]).order == "mdy"
+    assert learned(["3/3/2024", "5/5/2024"]).scale == 31.5 * 86400
+
+
+def test_later_rows_must_be_dates_too():
+    part = learned(["13/4/2024", "14/4/2024"])
+    later = TableRows(pa.table({"when": ["1/5/2024", "5/13/2024"]}), start=10)
+    with pytest.raises(TableError, match="'5/13/2024' in data row 12; write it like 31/12/2024 or 2024"):
+        part.features(later)
+    with pytest.raises(TableError, match="should hold dates or times and has type int64"):
+        part.features(TableRows(pa.table({"when": [1, 2]})))
+    with pytest.raises(TableError, match="should hold dates and holds times of day"):
+        part.features(TableRows(pa.table({"when": [datetime.time(1, 2)]})))
+    typed = TableRows(pa.table({"when": [datetime.date(2024, 4, 13)]}))
+    np.testing.assert_allclose(part.features(typed).values, [[-1.0]])
+
+
+def test_times_of_day_and_durations():
+    part = learned(["10:30", "23:15:00", "0:05"])
+    assert (part.order, part.cycles) == ("time", ("day",))
+    assert learned([datetime.time(10, 30), datetime.time(23, 15), datetime.time(0, 5)]) == part
+    spans = TableRows(pa.table({"took": [datetime.timedelta(seconds=s) for s in (1, 2, 6)]}))
+    (numbers,) = learn_preparation(spans).parts
+    assert numbers.mean == 3.0
+
+
+def test_types_of_every_library_are_the_same_moments():
+    values = days("2020-01-01", 900, 1.04)
+    expected = learned(values)
+    frames = [
+        pd.DataFrame({"when": values}),
+        pd.DataFrame({"when": pd.Series(values).astype("datetime64[s]")}),
+        pd.DataFrame({"when": pd.Series(values).dt.tz_localize("Asia/Tokyo")}),
+        pl.DataFrame({"when": values}),
+        pl.DataFrame({"when": values}).with_columns(pl.col("when").dt.cast_time_unit("ms")),
+    ]
+    for frame in frames:
+        (part,) = learn_preparation(rows_of_frame(frame)).parts
+        assert part.cycles == expected.cycles
+        assert part.mean == pytest.approx(expected.mean, abs=1)
+    dates = pl.DataFrame({"when": [value.date() for value in values]})
+    assert learn_preparation(rows_of_frame(dates)).parts[0].cycles == ("year", "week")
+
+
+def test_gaps_in_dates_are_filled_with_the_median():
+    values = days("2020-01-01", 5, 1)
+    rows = TableRows(pa.table({"when": [*values, None]}))
+    preparation = learn_preparation(rows)
+    assert preparation.feature_names == ("when", "when is missing")
+    X = preparation.transform(rows)
+    assert X[5, 0] == X[2, 0]
+    assert X[:, 1].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2100, 1, 1)),
+    st.sampled_from(["dmy", "mdy"]),
+)
+def test_every_date_is_read_as_it_was_written(moment, order):
+    seconds = (moment.replace(microsecond=0) - datetime.datetime(1970, 1, 1)).total_seconds()
+    first = "%d/%m/%Y" if order == "dmy" else "%m/%d/%Y"
+    for text in ("%Y-%m-%d %H:%M:%S", f"{first} %H:%M:%S", "%d %B %Y %I:%M:%S %p"):
+        written = moment.strftime(text)
+        assert is_moment(written)
+        assert seconds_of(written, order) == seconds
+    phase = phases(np.array([seconds]), "year")[0]
+    assert phase == pytest.approx((moment.timetuple().tm_yday - 1) / 365, abs=0.01)
+
+
+def test_words_for_true_and_false():
+    for words in (
+        ["yes", "no"], ["Ja", "NEIN"], ["oui", "non"], ["true", "FALSE", "1", "0"], ["t", "f"],
+        ["Y", "n"], ["on", "off"], ["sí", "no"], ["yes", "0", "1", "No "],
+    ):  # fmt: skip
+        assert are_truths(words)
+        rows = TableRows(pa.table({"a": words * 3}))
+        (part,) = learn_preparation(rows).parts
+        assert isinstance(part, Truths)
+    for words in (["0", "1"], ["m", "f"], ["yes", "maybe"], ["no", "n"], ["t", "n"], ["yes"]):
+        assert not are_truths(words)
+
+
+def test_unknown_words_lie_in_the_middle():
+    preparation = learn_preparation(TableRows(pa.table({"a": ["yes", "no", "yes"]})))
+    with pytest.warns(UserWarning, match="1 in 'a'"):
+        X = preparation.transform(TableRows(pa.table({"a": ["ja", "0", "perhaps", None]})))
+    np.testing.assert_allclose(X[:, 0], np.sqrt(0.5) * np.array([1, -1, 0, 1]))
