@@ -20,6 +20,7 @@ from onefold.machine.spans import spans
 _FEW = 4  # elements a list on average, below which all elements of a row are laid side by side
 _AT_ONCE = 2**18  # places that are bisected at a time
 _BESIDE = 8  # arrays of that many places
+_ROUNDINGS = 16 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class SortedLists:
     def _by_bisection(self, rank: int, shift: Any, stretch: Any | None) -> Any:
         """Places low ≤ i < high of every list stay in question; a pivot among them narrows all."""
         rows = np.arange(shift.shape[0])
-        low, high = (np.repeat(ends[None, :], rows.size, axis=0) for ends in self._ends())
+        low, high = self._in_question(rank, _Shifted(self.values, shift, stretch))
         found, active = np.empty(rows.size), rows
         while active.size:
             stretched = None if stretch is None else stretch[active]
@@ -95,6 +96,24 @@ class SortedLists:
             active = active[~done]
         return found
 
+    def _in_question(self, rank: int, here: _Shifted) -> tuple[Any, Any]:
+        """Places (rows, k) in every list between which the element of this rank lies.
+
+        With s the element of the same rank before lists are shifted, it is neither smaller than all
+        p_j + σ_j s nor greater than all of them: few are in question where lists are shifted alike.
+        """
+        value = np.partition(self.values, rank - 1)[rank - 1]
+        middle = here.of(value)
+        # Wide enough for the rounding of every element and of its way back to the list.
+        margin = _ROUNDINGS * (np.abs(here.shift) + np.abs(middle)).max(axis=1)
+        least, most = middle.min(axis=1) - margin, middle.max(axis=1) + margin
+        low, high = np.empty(middle.shape, np.intp), np.empty(middle.shape, np.intp)
+        for j, (first, last) in enumerate(zip(*self._ends())):
+            own = self.values[first:last]
+            low[:, j] = first + np.searchsorted(own, here.back(least, j), "left")
+            high[:, j] = first + np.searchsorted(own, here.back(most, j), "right")
+        return low, high
+
     def _ends(self) -> tuple[Any, Any]:
         return self.starts[:-1], self.starts[1:]
 
@@ -106,6 +125,16 @@ class _Shifted:
     values: Any
     shift: Any
     stretch: Any | None
+
+    def of(self, value: float) -> Any:
+        """What a value would become in each list (rows, k)."""
+        return self.shift + (value if self.stretch is None else self.stretch * value)
+
+    def back(self, element: Any, j: int) -> Any:
+        """What became an element (rows,) of list j, to rounding."""
+        with np.errstate(over="ignore"):
+            away = element - self.shift[:, j]
+            return away if self.stretch is None else away / self.stretch[:, j]
 
     def at(self, places: Any, lists: Any | None = None) -> Any:
         """The elements at these places (rows, …) of the lists in question; of all lists in order."""
