@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import resolve_approximation
-from onefold.linalg import is_foreign, like
+from onefold.linalg import is_foreign, like, to_numpy
 from onefold.rows import is_dask
 
 
@@ -23,6 +24,17 @@ def follow(estimator: Any, X: Any) -> None:
         fitted = name.endswith("_") and not name.startswith("_")
         if fitted and isinstance(value, np.ndarray) and value.dtype.kind == "f" and name != "classes_":
             setattr(estimator, name, like(value, X))
+
+
+def on_host(estimator: Any) -> Any:
+    """The estimator with its fitted arrays in NumPy, for whoever reads them: a copy where they are not."""
+    foreign = {name: value for name, value in vars(estimator).items() if is_foreign(value)}
+    if not foreign:
+        return estimator
+    found = copy(estimator)
+    for name, value in foreign.items():
+        setattr(found, name, to_numpy(value))
+    return found
 
 
 def takes_any_library(estimator: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.exceptions import NotFittedError
 
+from onefold.estimators.following import on_host
 from onefold.linalg import to_numpy
 
 
@@ -17,7 +18,7 @@ def machine_of(estimator: Any) -> Any:
         elif hasattr(estimator, "estimator_"):
             estimator = estimator.estimator_
         else:
-            return estimator
+            return on_host(estimator)
 
 
 def searched(estimator: Any, attribute: str, remedy: str) -> Any:

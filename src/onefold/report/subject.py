@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.estimators.base import KernelMachine
+from onefold.estimators.following import on_host
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.report.columns import Column, columns_of
 from onefold.rows import gathered
@@ -112,7 +113,7 @@ def subject_of(model: Any) -> Subject:
             f"model, not of {type(inner).__name__}; give one of these."
         )
     check_is_fitted(inner, "expansion_")
-    return Subject(model, inner, preparation, _word(target))
+    return Subject(model, on_host(inner), preparation, _word(target))
 
 
 def of_table(model: Any, name: str) -> Any:
