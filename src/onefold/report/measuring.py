@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 _Z = 1.959963984540054  # of the normal distribution: 95 % lie within
 SHARES = ("accuracy", "balanced_accuracy", "roc_auc")  # between 0 and 1
@@ -109,11 +110,12 @@ def of_labels(
 
 
 def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
-    """Value, standard error and a 95 % interval; Wilson's for shares of rows."""
-    error = measured.error(weight)
-    low, high = measured.value - _Z * error, measured.value + _Z * error
+    """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t."""
+    error, rows = measured.error(weight), 1.0 / float(np.sum(weight**2))
+    wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
+    low, high = measured.value - wide, measured.value + wide
     if name == "accuracy":
-        low, high = _wilson(measured.value, 1.0 / float(np.sum(weight**2)))
+        low, high = _wilson(measured.value, rows)
     elif measured.span is not None:
         low, high = measured.span
     elif name in SHARES:
@@ -137,9 +139,7 @@ def _wilson(share: float, rows: float) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def _balanced(
-    right: np.ndarray, y: np.ndarray, weight: np.ndarray, balance: np.ndarray
-) -> Measured:
+def _balanced(right: np.ndarray, y: np.ndarray, weight: np.ndarray, balance: np.ndarray) -> Measured:
     r"""Balanced accuracy; its interval is put together from Wilson's of the classes.
 
     With s_c the share of class c and [l_c, u_c] the interval of its recall r_c, the ends are

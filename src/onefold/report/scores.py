@@ -115,6 +115,7 @@ def score_facts(
         "how": predictions.how,
         "splits": drawn,
         "same_splits": predictions.folds.same,
+        "comparable": predictions.folds.comparable,
         "rows": judge.rows,
         "main": main,
         "model": own,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onefold.report.answer import LABELS, error_number, number, percent_short
+from onefold.report.kept_aside import test_words
 from onefold.report.words import counted, percent
 
 _SHOWN = 8
@@ -18,7 +19,7 @@ def text_of(facts: dict[str, Any]) -> str:
     if assumed:
         lines += ["", f"The rows are {assumed}."]
     for heading, body in (
-        ("How good it is", _scores(facts["scores"])),
+        ("How good it is", [*_test(facts["test"]), *_scores(facts["scores"])]),
         ("What ran and why", _aligned(facts["ran"]["lines"])),
         ("What matters", _importances(facts["importances"])),
         ("Where it is worst", _worst(facts["worst"])),
@@ -29,6 +30,10 @@ def text_of(facts: dict[str, Any]) -> str:
     ):
         lines += ["", heading, *body]
     return "\n".join(lines)
+
+
+def _test(test: dict[str, Any] | None) -> list[str]:
+    return [f"  {test_words(test)}"] if test else []
 
 
 def _scores(scores: dict[str, Any]) -> list[str]:
@@ -67,7 +72,10 @@ def _worst(found: dict[str, Any]) -> list[str]:
         )
         for one in found["found"]
     ]
-    text = _aligned(lines) if lines else [f"  no slice of {found['looked']} is significantly worse"]
+    none = f"no slice of {found['looked']} is significantly worse"
+    if not found["looked"]:
+        none = f"too few rows for slices, which take {found['fewest_rows']}"
+    text = _aligned(lines) if lines else [f"  {none}"]
     if found["rows"]:
         text.append(f"  most wrong: rows {', '.join(str(one['row']) for one in found['rows'])}")
     return text
