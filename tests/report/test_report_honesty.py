@@ -98,3 +98,12 @@ def test_one_member_is_no_blend():
 def test_every_blas_says_whose_it_is():
     labels = [label for label, _ in environment_facts()]
     assert len(labels) == len(set(labels))
+
+
+def test_names_neither_break_lines_nor_speak_to_the_terminal():
+    X, y, _ = numbers()
+    frame = pd.DataFrame(X, columns=["a\nb", "\x1b[31mred", "x" * 300, "d"])
+    report = LSSVRCV(**FEW).fit(frame, y).report(X=frame, y=y)
+    assert "\x1b" not in report.text()
+    assert "a b" in report.text()
+    assert max(len(line) for line in report.as_dict()["answer"]) < 400

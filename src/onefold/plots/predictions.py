@@ -39,7 +39,7 @@ class PredictionDisplay(Display):
     name : str
         What is predicted.
     by_row : bool
-        The machine's own intervals differ in size from row to row, and q is what serves all of them alike.
+        The machine's own intervals differ in size from row to row; q would serve all rows alike.
     """
 
     title: ClassVar[str] = "Held-out predictions"

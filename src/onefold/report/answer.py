@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from onefold.report.kept_aside import test_words
-from onefold.report.words import counted, in_words, readable, rough, thousandths
+from onefold.report.words import counted, in_words, readable, rough, shortened, thousandths
 
 LABELS = {
     "r2": "R²",
@@ -122,7 +122,7 @@ def _what_matters(facts: dict[str, Any]) -> str:
     top = [name for name, share in shares.items() if share >= _IMPORTANT][:3]
     if not top or len(shares) < 2:
         return f"{words}."
-    named = in_words([f"'{name}' ({percent_short(shares[name])})" for name in top])
+    named = in_words([f"'{shortened(name)}' ({percent_short(shares[name])})" for name in top])
     return f"{words}; what moves its predictions most is {named}."
 
 

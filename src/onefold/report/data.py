@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold.report.columns import Column
 from onefold.report.leaks import FEWEST_ROWS, UNEXPLAINED, left_by_groups, left_by_numbers
-from onefold.report.words import counted, in_words, percent
+from onefold.report.words import counted, in_words, percent, shortened
 
 _MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
 _FEWEST_DISTINCT = 20
@@ -173,7 +173,7 @@ def _verb(names: Sequence[str], one: str, several: str) -> str:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    shown = [f"'{name}'" for name in names[:_NAMED]]
+    shown = [f"'{shortened(name)}'" for name in names[:_NAMED]]
     if len(names) > _NAMED:
         shown.append(f"{len(names) - _NAMED} more")
     return in_words(shown)

@@ -25,7 +25,7 @@ from onefold.report.sameness import (
 )
 from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
-from onefold.report.words import counted
+from onefold.report.words import counted, shortened
 from onefold.report.worst import worst_facts
 from onefold.tables.importances import column_importances
 
@@ -250,7 +250,7 @@ def _explained(scores: dict[str, Any]) -> float | None:
 
 
 def _title(question: dict[str, Any]) -> str:
-    what = f"'{question['target']}'" if question["target"] else question["task"]
+    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
     rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
     return f"onefold report: {what}{rows}"
 

@@ -2,8 +2,8 @@
 
 Each column alone is given a simple model: a small tree over its numbers, or the mean or most frequent
 class of each of its categories, learned on every other row and tried on the rest. What looks at all rows
-at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of the
-target among few rows, and would flatter any other column.
+at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of
+the target among few rows, and would flatter any other column.
 """
 
 from __future__ import annotations

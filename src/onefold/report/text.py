@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from onefold.report.answer import LABELS, error_number, number, percent_short
 from onefold.report.kept_aside import test_words
+from onefold.report.markup import clean
 from onefold.report.words import counted, percent
 
 _SHOWN = 8
@@ -26,10 +28,15 @@ def text_of(facts: dict[str, Any]) -> str:
         ("Trust", [f"  {facts['trust']['words']}"]),
         ("The rows", _data(facts["data"], facts["cautions"])),
         ("The environment", _aligned(facts["environment"])),
-        ("To repeat it", [f"  {line}" for line in facts["repeat"]]),
+        ("To repeat it", [f"  {part}" for line in facts["repeat"] for part in line.split("\n")]),
     ):
         lines += ["", heading, *body]
-    return "\n".join(lines)
+    return "\n".join(_one_line(line) for line in lines)
+
+
+def _one_line(text: str) -> str:
+    """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
+    return clean(re.sub(r"[\t\r\n\u2028\u2029]+", " ", text))
 
 
 def _test(test: dict[str, Any] | None) -> list[str]:

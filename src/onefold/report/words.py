@@ -77,6 +77,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def shortened(name: str, most: int = 60) -> str:
+    """A name that fits into a sentence."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def in_words(parts: Sequence[str]) -> str:
     """A list as a sentence has it: a, b and c."""
     if len(parts) < 2:
