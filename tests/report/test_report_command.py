@@ -81,7 +81,7 @@ def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     capsys.readouterr()
     found = report(capsys, "t-onefold", "t.csv")
     assert found["scores"]["same_splits"]
-    told = load("t-onefold/model.onefold").report["heldout"]["rmse"]
+    told = load("t-onefold/model.onefold").report_["heldout"]["rmse"]
     assert found["scores"]["model"]["measures"]["rmse"]["value"] == pytest.approx(told)
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from report_cases import FEW, labels, numbers, table
+from report_cases import FEW, labels, messy, numbers, table
 from scipy.sparse import csr_matrix
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.compose import make_column_transformer as columns
@@ -21,7 +21,7 @@ from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, 
 from onefold.report import Report, gather
 
 SECTIONS = [
-    "title", "question", "answer", "scores", "ran", "importances", "worst", "trust", "data",
+    "title", "question", "answer", "scores", "test", "ran", "importances", "worst", "trust", "data",
     "environment", "repeat", "cautions",
 ]  # fmt: skip
 
@@ -184,29 +184,22 @@ def test_a_table_is_spoken_of_by_its_columns():
     assert found["data"]["missing"]
     assert found["data"]["duplicates"]["across"] > 0
     assert found["question"]["target"] == "kind"
-    told = model.report["heldout"]["accuracy"]
+    told = model.report_["heldout"]["accuracy"]
     assert found["scores"]["model"]["measures"]["accuracy"]["value"] == pytest.approx(told)
 
 
-class Wrapped:
-    """As estimators of whole tables are: the machine and its preparation inside."""
-
-    def __init__(self, model):
-        self.estimator_, self.preparation_ = model.estimator, model.preparation
-        self.importances_ = model.report["importances"]
-
-
 def test_an_estimator_of_tables():
-    frame, model = table()
-    model_importances = {"kind of": 1.0}
-    wrapped = Wrapped(model)
-    wrapped.importances_ = model_importances
-    y = frame.kind.to_numpy()
-    found = checked(onefold.write_report(wrapped, X=frame.drop(columns="kind"), y=y))
+    frame = messy()
+    X, y = frame.drop(columns="kind"), frame["kind"]
+    model = onefold.TableClassifier(missing="impute", kernel="rbf", metric=None, blend=False)
+    model.fit(X, y)
+    found = checked(model.report(X=X, y=y))
     assert found["data"]["constant"] == ["constant"]
-    assert checked(onefold.write_report(wrapped, X=frame, y="kind"))["question"]["target"] == "kind"
+    assert found["question"]["target"] == "kind"
+    assert found["repeat"][0] == "from onefold import TableClassifier"
+    assert checked(onefold.write_report(model, X=frame, y="kind"))["question"]["target"] == "kind"
     with pytest.raises(ValueError, match="give y as well as X"):
-        onefold.write_report(wrapped, X=frame)
+        onefold.write_report(model, X=X)
 
 
 def test_weights_and_rows_of_weight_zero():

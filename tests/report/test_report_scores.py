@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from onefold import LSSVRCV
+from onefold import LSSVCCV, LSSVRCV
 from onefold.report import gather
 from onefold.report.baselines import baselines
 from onefold.report.folds import own_folds
@@ -191,3 +191,39 @@ def test_a_class_that_a_fold_lacks_has_no_probability_there():
     folds = own_folds(y, classifier=True)
     for one in baselines(X, y, folds, classes=np.unique(y)):
         assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
+
+
+def test_a_constant_ranks_nobody_whatever_its_folds_say():
+    """The shares of a rare class differ from fold to fold, against the rows that are tested."""
+    y = np.zeros(300, dtype=int)
+    y[:7] = 1
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = LSSVCCV(gammas=[0.1], alphas=[1.0]).fit(X, y)
+    found = gather(model, X, y).as_dict()["scores"]["baselines"][0]["measures"]
+    assert found["roc_auc"]["value"] == pytest.approx(0.5)
+    assert found["roc_auc"]["error"] == pytest.approx(0.0)
+
+
+def test_the_area_is_the_mean_over_the_folds():
+    rng = np.random.default_rng(5)
+    y, ranked = rng.integers(0, 2, 60), rng.normal(size=60)
+    tests = [np.arange(0, 20), np.arange(20, 60)]
+    omega = row_weights(60, tests)
+    found = of_labels(y, y, omega, omega, ranked=ranked, tests=tests)["roc_auc"]
+    assert found.value == pytest.approx(np.mean([roc_auc_score(y[i], ranked[i]) for i in tests]))
+    drawn = []
+    for _ in range(500):
+        again = [rng.choice(rows, len(rows)) for rows in tests]
+        if all(len(np.unique(y[rows])) == 2 for rows in again):
+            drawn.append(np.mean([roc_auc_score(y[i], ranked[i]) for i in again]))
+    assert found.error(omega) == pytest.approx(np.std(drawn), rel=0.12)
+
+
+def test_few_rows_of_a_class_leave_balanced_accuracy_uncertain():
+    y = np.array([0] * 95 + [1] * 5)
+    balance = balanced_weights(y, [np.arange(100)])
+    one = of_labels(np.zeros(100, int), y, weights(100), balance)["balanced_accuracy"]
+    found = interval("balanced_accuracy", one, weights(100))
+    assert found["value"] == pytest.approx(0.5)
+    assert found["high"] == pytest.approx(0.5 + 0.5 * 0.4345, abs=1e-3)  # Wilson's of 0 in 5
+    assert found["low"] == pytest.approx(0.5 - 0.5 * (1 - 0.9611), abs=1e-3)  # of 95 in 95

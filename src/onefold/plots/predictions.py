@@ -38,6 +38,8 @@ class PredictionDisplay(Display):
     kind : {"actual_vs_predicted", "residuals"}
     name : str
         What is predicted.
+    by_row : bool
+        The machine's own intervals differ in size from row to row; q would serve all rows alike.
     """
 
     title: ClassVar[str] = "Held-out predictions"
@@ -48,6 +50,7 @@ class PredictionDisplay(Display):
     half_width: float | None = None
     kind: Kind = "actual_vs_predicted"
     name: str = "target"
+    by_row: bool = False
 
     @classmethod
     def from_estimator(
@@ -95,7 +98,8 @@ class PredictionDisplay(Display):
             raise ValueError("no row has a held-out prediction: the splits tested none.")
         scores = getattr(machine, "conformity_scores_", None)
         half = None if scores is None else half_width(_columns(scores)[:, target], coverage)
-        return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name)
+        by_row = getattr(machine, "intervals", None) == "normalised"
+        return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name, by_row)
 
     @property
     def share_inside(self) -> float:
@@ -119,7 +123,8 @@ class PredictionDisplay(Display):
             return ""
         if not np.isfinite(self.half_width):
             return f"Too few rows for intervals of {self.coverage:.0%}."
-        return f"± {self.half_width:.3g} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
+        words = f"± {self.half_width:.3g} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
+        return f"{words}; intervals of rows differ from it" if self.by_row else words
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         x, y, part = self.prediction, self.target, np.arange(len(self.target))

@@ -123,7 +123,7 @@ def _predicted(
 ) -> np.ndarray:
     last = model.steps[-1][0] + "__" if hasattr(model, "steps") else ""
     given = {} if weight is None else {f"{last}sample_weight": weight[train]}
-    with warnings.catch_warnings(), limit_blas(1):
+    with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", ConvergenceWarning)
         if classes is not None and len(np.unique(y[train])) < 2:
             model, given = DummyClassifier(strategy="prior"), {}

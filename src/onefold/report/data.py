@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold.report.columns import Column
 from onefold.report.leaks import FEWEST_ROWS, UNEXPLAINED, left_by_groups, left_by_numbers
-from onefold.report.words import counted, in_words, percent
+from onefold.report.words import counted, in_words, percent, shortened
 
 _MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
 _FEWEST_DISTINCT = 20
@@ -121,8 +121,8 @@ def warnings_of(facts: dict[str, Any], n: int) -> list[str]:
     if copies["across"]:
         found.append(
             f"{counted(copies['across'], 'held-out row')} ({percent(copies['across'] / n)}) had an "
-            f"equal row in training, {copies['same_target']} of them with the same target, so scores "
-            "may flatter; remove copies, or keep them together with a grouped splitter"
+            f"equal row in training, {_how_many(copies)} with the same target, so scores may flatter; "
+            "remove copies, or keep them together with a grouped splitter"
         )
     if facts["identifiers"]:
         names = facts["identifiers"]
@@ -136,12 +136,21 @@ def warnings_of(facts: dict[str, Any], n: int) -> list[str]:
     return [*found, *_target_warnings(facts, n), *_gap_warnings(facts, n)]
 
 
+def _how_many(copies: dict[str, int]) -> str:
+    """How many of the rows with a copy have its target too."""
+    same, across = copies["same_target"], copies["across"]
+    if across == 1:
+        return "and" if same else "but not"
+    return "all of them" if same == across else f"{same} of them" if same else "none of them"
+
+
 def _target_warnings(facts: dict[str, Any], n: int) -> list[str]:
     found = []
     counts, few = facts.get("classes", {}), max(_RARE_ROWS, _RARE_SHARE * n)
     rare = [label for label, rows in counts.items() if rows < few]
     if rare:
-        found.append(f"few rows of the class {_quoted(rare)}: what is said of it is uncertain")
+        noun = _verb(rare, "class", "classes")
+        found.append(f"few rows of the {noun} {_quoted(rare)}: what is said of such rows is uncertain")
     far = facts.get("outliers", {"rows": 0})["rows"]
     if far:
         lie = "lies" if far == 1 else "lie"
@@ -164,7 +173,7 @@ def _verb(names: Sequence[str], one: str, several: str) -> str:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    shown = [f"'{name}'" for name in names[:_NAMED]]
+    shown = [f"'{shortened(name)}'" for name in names[:_NAMED]]
     if len(names) > _NAMED:
         shown.append(f"{len(names) - _NAMED} more")
     return in_words(shown)

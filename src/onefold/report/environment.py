@@ -25,10 +25,19 @@ def environment_facts() -> list[tuple[str, str]]:
     for one in threadpool_info():
         if one.get("user_api") == "blas":
             words = f"{one.get('internal_api', 'BLAS')} {one.get('version') or ''}".strip()
-            found = ("BLAS", f"{words}, threads: {one.get('num_threads')}")
-            if found not in lines:
-                lines.append(found)
+            lines.append(
+                (_whose(one.get("filepath", "")), f"{words}, threads: {one.get('num_threads')}")
+            )
+    lines = list(dict.fromkeys(lines))
     cores = count_workers(None)
     lines.append(("machine", f"{platform.system()}, {platform.machine()}, threads: {cores}"))
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return [*lines, ("day of this report", today)]
+
+
+def _whose(path: str) -> str:
+    """The package whose copy of BLAS a file is: wheels bring their own."""
+    for name in ("numpy", "scipy", "torch"):
+        if any(part in (name, f"{name}.libs") for part in path.replace("\\", "/").split("/")):
+            return f"BLAS of {name}"
+    return "BLAS"

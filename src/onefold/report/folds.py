@@ -33,11 +33,14 @@ class Folds:
         Whether they are those that the held-out predictions of the fit come from.
     words : str
         What they are.
+    comparable : bool
+        Whether other models on them are as far from their rows as the model was from those of the fit.
     """
 
     splits: list[tuple[np.ndarray, np.ndarray]]
     same: bool
     words: str
+    comparable: bool = True
 
     @property
     def tests(self) -> list[np.ndarray]:
@@ -69,7 +72,9 @@ def folds_again(estimator: Any, y: np.ndarray, groups: Any = None) -> Folds:
             return Folds(splits, True, f"the same {len(splits)} splits as the model")
         why = why or "the splitter gives fewer splits than the fit had"
     own = own_folds(y, classifier)
-    return Folds(own.splits, False, f"{len(own.splits)} folds of their own: {why}")
+    alike = not hasattr(cv, "split") and "group" not in str(why)
+    words = f"{len(own.splits)} folds of their own: {why}"
+    return Folds(own.splits, False, words, comparable=alike)
 
 
 def own_folds(y: np.ndarray, classifier: bool, count: int = _OWN) -> Folds:

@@ -16,10 +16,16 @@ from onefold.report.environment import environment_facts
 from onefold.report.heldout import Predictions, heldout_predictions, test_predictions
 from onefold.report.ran import ran_facts, trust_facts
 from onefold.report.report import Report
-from onefold.report.sameness import Sameness, refuse_order, which_rows
+from onefold.report.sameness import (
+    Sameness,
+    known_among,
+    refuse_order,
+    refuse_targets,
+    which_rows,
+)
 from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
-from onefold.report.words import counted
+from onefold.report.words import counted, shortened
 from onefold.report.worst import worst_facts
 from onefold.tables.importances import column_importances
 
@@ -71,13 +77,14 @@ def gather(
     facts: dict[str, Any] = {
         "question": _question(subject, given, tuned),
         "scores": _scores(subject, given, predictions, judge, weight, known.new),
+        "test": tuned.get("test"),
         "ran": ran_facts(subject.estimator, tuned.get("seconds")),
         "importances": _importances(subject, given, weight),
         "worst": {"absent": _NO_ROWS if given is None else _without(subject)},
         "trust": trust_facts(subject.estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
-        "repeat": list(repeat) if repeat else _python_lines(subject),
+        "repeat": list(repeat) if repeat else _python_lines(subject, bool(tuned)),
     }
     if given is not None:
         facts["data"] = _data(subject, given, predictions, facts["scores"], known.new)
@@ -87,7 +94,7 @@ def gather(
             )
     facts["question"]["assumed"] = known.words or None
     told = [f"the rows are {known.words}"] if known.flatters else []
-    facts["cautions"] = [*told, *cautions(facts["scores"], facts["ran"])]
+    facts["cautions"] = [*told, *cautions(facts["scores"], facts["ran"], facts["data"])]
     first = {"title": title or _title(facts["question"]), "question": facts["question"]}
     facts = first | {"answer": answer(facts)} | facts
     return Report(facts, subject.estimator, None if given is None or known.new else given.y)
@@ -115,9 +122,11 @@ def _checked(subject: Subject, given: Given, weight: Any, new_rows: bool | None)
             f"the model has held-out predictions of {len(kept)} rows, and X has {n}; give the rows that "
             "it was fitted on, or new_rows=True for the scores of a test."
         )
-    if not new_rows:
-        refuse_order(subject.estimator, given.matrix)
-    return Sameness(bool(new_rows), "")
+    if new_rows:
+        return known_among(subject.estimator, given.matrix)
+    refuse_order(subject.estimator, given.matrix)
+    refuse_targets(subject.estimator, given.y)
+    return Sameness(False, "")
 
 
 def _predictions(
@@ -241,26 +250,26 @@ def _explained(scores: dict[str, Any]) -> float | None:
 
 
 def _title(question: dict[str, Any]) -> str:
-    what = f"'{question['target']}'" if question["target"] else question["task"]
+    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
     rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
     return f"onefold report: {what}{rows}"
 
 
-def _python_lines(subject: Subject) -> list[str]:
-    """Python that fits the like of it again."""
-    if subject.preparation is not None:
+def _python_lines(subject: Subject, tuned: bool) -> list[str]:
+    """Python that fits the like of it again; the command of a model that it made."""
+    if tuned:
         return ["onefold tune TABLE --target COLUMN", "onefold report MODEL TABLE"]
-    kind = type(subject.estimator).__name__
-    if subject.model is not subject.estimator:
+    model = subject.model
+    if not hasattr(model, "report"):  # a pipeline
         return [
-            f"model = {subject.model!r}",
+            f"model = {model!r}",
             "model.fit(X, y)",
             'onefold.write_report(model, "report.html", X, y)',
         ]
-    silent = {name: None for name in ("callback", "client") if hasattr(subject.estimator, name)}
-    given = type(subject.estimator)(**subject.estimator.get_params(deep=False) | silent)
+    silent = {name: None for name in ("callback", "client") if hasattr(model, name)}
+    given = type(model)(**model.get_params(deep=False) | silent)
     return [
-        f"from onefold import {kind}",
+        f"from onefold import {type(model).__name__}",
         f"model = {given!r}",
         "model.fit(X, y)",
         'model.report("report.html", X, y)',

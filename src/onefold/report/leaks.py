@@ -1,8 +1,9 @@
 """Columns that tell the target all by themselves: often the target again under another name.
 
 Each column alone is given a simple model: a small tree over its numbers, or the mean or most frequent
-class of each of its categories, learned on every other row and tried on the rest. Numbers are also
-compared with a target of numbers by correlation, of values and of ranks.
+class of each of its categories, learned on every other row and tried on the rest. What looks at all rows
+at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of
+the target among few rows, and would flatter any other column.
 """
 
 from __future__ import annotations
@@ -29,15 +30,19 @@ def left_by_numbers(x: np.ndarray, y: np.ndarray, numbers: bool) -> float:
         # Two intervals for each class are too few to learn rows by heart.
         tree = DecisionTreeClassifier(max_leaf_nodes=2 * (int(y.max()) + 1), random_state=0)
         predicted = tree.fit(column, y).predict(column)
-        return _left_open(lambda seen, unseen: predicted[unseen], y, numbers)
-    tree = DecisionTreeRegressor(max_leaf_nodes=_LEAVES, random_state=0)
+        whole = _left_open(lambda seen, unseen: predicted[unseen], y, numbers)
+    else:
+        tree = DecisionTreeRegressor(max_leaf_nodes=_LEAVES, random_state=0)
+        ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
+        whole = 1.0 - _correlation(*ranks) ** 2
+    if whole <= UNEXPLAINED:
+        return whole
     left = _left_open(
         lambda seen, unseen: np.asarray(tree.fit(column[seen], y[seen]).predict(column[unseen])),
         y,
         numbers,
     )
-    ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
-    return min(left, *(1.0 - _correlation(a, b) ** 2 for a, b in ((x, y), ranks)))
+    return min(left, 1.0 - _correlation(x, y) ** 2) if numbers else left
 
 
 def left_by_groups(groups: np.ndarray, y: np.ndarray, numbers: bool) -> float:

@@ -9,10 +9,12 @@ such that every fold counts the same, so that values are means over folds, as th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 _Z = 1.959963984540054  # of the normal distribution: 95 % lie within
 SHARES = ("accuracy", "balanced_accuracy", "roc_auc")  # between 0 and 1
@@ -24,6 +26,7 @@ class Measured:
 
     value: float
     influence: np.ndarray
+    span: tuple[float, float] | None = None  # a 95 % interval that the error alone does not give
 
     def minus(self, other: Measured) -> Measured:
         """The difference on the same rows."""
@@ -86,23 +89,20 @@ def of_labels(
     *,
     ranked: np.ndarray | None = None,
     probabilities: np.ndarray | None = None,
+    tests: Sequence[np.ndarray] = (),
 ) -> dict[str, Measured]:
     """Accuracy and balanced accuracy; the area under the curve of two classes, and the log loss.
 
     `predicted` and `y` are positions in the classes; `balance` are the weights of `balanced_weights`;
-    `ranked` (n,) is greater the likelier the second class.
+    `ranked` (n,) is greater the likelier the second class, and compared within each of the `tests`, as
+    models of different splits need not agree on what a number means; without any, among all rows.
     """
     right = (predicted == y).astype(np.float64)
     found = {"accuracy": _mean(right, weight)}
-    recall = np.zeros(len(y))
     present = np.unique(y[weight > 0])
-    for label in present:
-        member = weight * (y == label)
-        recall[y == label] = float(member @ right) / float(member.sum())
-    share = balance / np.where(weight > 0, weight, 1.0)
-    found["balanced_accuracy"] = Measured(float(balance @ right), share * (right - recall))
+    found["balanced_accuracy"] = _balanced(right, y, weight, balance)
     if ranked is not None and len(present) == 2:
-        found["roc_auc"] = _area(ranked, y, weight)
+        found["roc_auc"] = _area_within(ranked, y, weight, tests)
     if probabilities is not None:
         told = np.clip(probabilities[np.arange(len(y)), y], np.finfo(np.float64).eps, 1.0)
         found["log_loss"] = _mean(-np.log(told), weight)
@@ -110,11 +110,14 @@ def of_labels(
 
 
 def interval(name: str, measured: Measured, weight: np.ndarray) -> dict[str, float]:
-    """Value, standard error and a 95 % interval; Wilson's for shares of rows."""
-    error = measured.error(weight)
-    low, high = measured.value - _Z * error, measured.value + _Z * error
+    """Value, standard error and a 95 % interval: Wilson's for shares of rows, else by Student's t."""
+    error, rows = measured.error(weight), 1.0 / float(np.sum(weight**2))
+    wide = float(student.ppf(0.975, max(rows - 1.0, 1.0))) * error
+    low, high = measured.value - wide, measured.value + wide
     if name == "accuracy":
-        low, high = _wilson(measured.value, 1.0 / float(np.sum(weight**2)))
+        low, high = _wilson(measured.value, rows)
+    elif measured.span is not None:
+        low, high = measured.span
     elif name in SHARES:
         low, high = max(low, 0.0), min(high, 1.0)
     elif name in ("rmse", "mae", "log_loss"):
@@ -134,6 +137,44 @@ def _wilson(share: float, rows: float) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     half = _Z / (1 + square) * math.sqrt(max(share * (1 - share), 0.0) / rows + square / (4 * rows))
     return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+def _balanced(right: np.ndarray, y: np.ndarray, weight: np.ndarray, balance: np.ndarray) -> Measured:
+    r"""Balanced accuracy; its interval is put together from Wilson's of the classes.
+
+    With s_c the share of class c and [l_c, u_c] the interval of its recall r_c, the ends are
+    √(Σ s_c² (r_c − l_c)²) below and √(Σ s_c² (u_c − r_c)²) above: a few rows of a class, all of them
+    wrong, do not make a certain 0.
+    """
+    recall, below, above = np.zeros(len(y)), 0.0, 0.0
+    for label in np.unique(y[weight > 0]):
+        member = weight * (y == label)
+        total, share = float(member.sum()), float(balance @ (y == label))
+        found = min(float(member @ right) / total, 1.0)
+        recall[y == label] = found
+        low, high = _wilson(found, total**2 / float(np.sum(member**2)))
+        below += (share * (found - low)) ** 2
+        above += (share * (high - found)) ** 2
+    value = float(balance @ right)
+    span = max(value - math.sqrt(below), 0.0), min(value + math.sqrt(above), 1.0)
+    ratio = balance / np.where(weight > 0, weight, 1.0)
+    return Measured(value, ratio * (right - recall), span)
+
+
+def _area_within(
+    ranked: np.ndarray, y: np.ndarray, weight: np.ndarray, tests: Sequence[np.ndarray]
+) -> Measured:
+    """The mean of the areas of the test sets that have rows of both classes."""
+    used = [rows[weight[rows] > 0] for rows in tests]
+    used = [rows for rows in used if len(np.unique(y[rows])) == 2]
+    if not used:
+        return _area(ranked, y, weight)
+    value, pull = 0.0, np.zeros(len(y))
+    for rows in used:
+        one = _area(ranked[rows], y[rows], weight[rows])
+        value += one.value / len(used)
+        np.add.at(pull, rows, weight[rows] * one.influence / len(used))
+    return Measured(value, pull / np.where(weight > 0, weight, 1.0))
 
 
 def _area(ranked: np.ndarray, y: np.ndarray, weight: np.ndarray) -> Measured:

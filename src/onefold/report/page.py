@@ -29,7 +29,7 @@ def page(facts: dict[str, Any], pictures: list[Picture], no_pictures: str | None
     """The whole document."""
     sections = [
         ("answer", "The answer", answer_section(facts)),
-        ("scores", "How good it is", scores_section(facts["scores"], facts["ran"])),
+        ("scores", "How good it is", scores_section(facts["scores"], facts["ran"], facts["test"])),
         ("ran", "What ran and why", definitions(facts["ran"]["lines"])),
         ("pictures", "Pictures", _pictures(pictures, no_pictures)),
         ("importances", "What matters", importance_section(facts["importances"])),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.report.words import counted, number_words, percent, power_of_two
+from onefold.report.words import counted, number_words, percent, power_of_two, readable, rough
 
 
 def group_words(params: Mapping[str, Any]) -> str:
@@ -102,10 +102,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("blend", "no other candidate makes it better"))
     score = facts["score"]
     if score is not None:
-        error = "" if score["error"] is None else f" ± {score['error']:.2g} (standard error)"
-        lines.append(
-            (f"criterion {score['criterion']}", f"{score['value']:.6g}{error}, greater is better")
-        )
+        lines.append((score["label"], score["words"]))
     lines += facts["approximation"]
     search = facts["search"]
     if search:
@@ -142,7 +139,7 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     criterion = _criterion(estimator)
     blended = getattr(estimator, "blend_score_", None)
     if blended is not None:
-        return {"criterion": criterion, "value": float(blended), "error": None}
+        return _told(criterion, float(blended), None)
     table = getattr(estimator, "cv_results_", None)
     if table is not None:
         place = int(estimator.best_index_)
@@ -152,7 +149,23 @@ def _score(estimator: Any) -> dict[str, Any] | None:
     names = [n for n in table if n.startswith("split") and n.endswith("_test_score")]
     scores = np.array([table[name][place] for name in names], dtype=np.float64)
     error = float(scores.std(ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else None
-    return {"criterion": criterion, "value": float(estimator.best_score_), "error": error}
+    return _told(criterion, float(estimator.best_score_), error)
+
+
+def _told(criterion: str, value: float, error: float | None) -> dict[str, Any]:
+    """The score as the criterion has it, and in the words and with the sign that people know."""
+    told = {"mse": "mean squared error", "error": "share of wrong labels", "gcv": "GCV error"}
+    label = told.get(criterion, criterion.removeprefix("neg_").replace("_", " "))
+    smaller = criterion in told or criterion.startswith("neg_")
+    show, show_error = (percent, percent) if criterion == "error" else (readable, rough)
+    words = show(-value if smaller else value)
+    if error is not None:
+        words += f" ± {show_error(error)} (standard error)"
+    if criterion == "mse" and value <= 0:
+        words += f", the square of {readable(float(np.sqrt(-value)))}"
+    words += f"; {'smaller' if smaller else 'greater'} is better"
+    label = label if smaller else f"criterion {label}"
+    return {"criterion": criterion, "value": value, "error": error, "label": label, "words": words}
 
 
 def _criterion(estimator: Any) -> str:

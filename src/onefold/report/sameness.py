@@ -13,6 +13,8 @@ from onefold.report.words import counted
 
 _SAMPLE = 400
 _MOST_CENTRES = 0.5  # among the rows: they are those of the fit
+_ROUNDING = 1e-5  # of targets that were float32 once
+_BY_CHANCE = 0.7  # of how far conformity scores lie from those of mixed targets
 _SHUFFLES = 19  # the right order beats all of them: one in twenty by chance
 
 
@@ -49,16 +51,45 @@ def which_rows(estimator: Any, matrix: Any) -> Sameness:
     if kept is None and share > _MOST_CENTRES:
         words = f"taken for rows it was fitted on: {share:.0%} of its centres are among them"
         return Sameness(False, words)
-    words = f"taken for {counted(n, 'new row')}"
     if seen:
-        words += f"; but {seen} of them equal rows it was fitted on, so scores flatter"
-        return Sameness(True, words, flatters=True)
+        return known_among(estimator, matrix)
+    words = f"taken for {counted(n, 'new row')}"
     if kept is not None and len(kept) == n:
         words += ", as many as the fit had, but its held-out predictions do not go with them"
         return Sameness(True, words)
     if not _centres_are_rows(estimator):
         return Sameness(True, f"{words}; that cannot be checked, as its centres are no rows")
     return Sameness(True, f"{words}: none is a centre of the model")
+
+
+def known_among(estimator: Any, matrix: Any) -> Sameness:
+    """Rows that are said to be new, with how many of them the model remembers."""
+    n, seen = int(matrix.shape[0]), _overlap(estimator, matrix)[0]
+    if not seen:
+        return Sameness(True, "")
+    words = f"taken for {counted(n, 'new row')}; but {seen} of them equal rows it was fitted on, so"
+    return Sameness(True, f"{words} scores flatter", flatters=True)
+
+
+def refuse_targets(estimator: Any, y: np.ndarray) -> None:
+    """Raise if the targets are not those of the fit, where its conformity scores tell."""
+    scores = getattr(estimator, "conformity_scores_", None)
+    kept = getattr(estimator, "heldout_prediction_", None)
+    if scores is None or kept is None or hasattr(estimator, "classes_"):
+        return
+    n = len(y)
+    scores, kept, y = (np.asarray(one, dtype=np.float64).reshape(n, -1) for one in (scores, kept, y))
+    told = (np.isfinite(scores) & np.isfinite(kept)).all(axis=1)
+    scores, kept, y = scores[told], kept[told], y[told]
+    # Some intervals come from other folds than the held-out predictions: near is enough.
+    own = float(np.abs(np.abs(y - kept) - scores).mean()) if len(y) else 0.0
+    mixed = np.random.default_rng(0).permutation(y)
+    by_chance = float(np.abs(np.abs(mixed - kept) - scores).mean()) if len(y) else 0.0
+    if own > _ROUNDING * np.abs(scores).max(initial=0.0) and own > _BY_CHANCE * by_chance:
+        raise ValueError(
+            "y is not the y that the model was fitted on, or in another order; give its own, or "
+            "new_rows=True for the scores of a test."
+        )
 
 
 def refuse_order(estimator: Any, matrix: Any) -> None:

@@ -77,6 +77,7 @@ class Judge:
             balanced_weights(self.y, self.tests, self.given),
             ranked=ranked,
             probabilities=None if probabilities is None else np.nan_to_num(probabilities),
+            tests=self.tests,
         )
 
     def facts(self, measured: dict[str, Measured]) -> dict[str, Any]:
@@ -114,6 +115,7 @@ def score_facts(
         "how": predictions.how,
         "splits": drawn,
         "same_splits": predictions.folds.same,
+        "comparable": predictions.folds.comparable,
         "rows": judge.rows,
         "main": main,
         "model": own,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from onefold.report.answer import LABELS, error_number, number, percent_short, smaller_is_better
+from onefold.report.kept_aside import test_words
 from onefold.report.markup import Markup, element, escaped, joined, named, sentence, table
-from onefold.report.words import counted, percent
+from onefold.report.words import counted, percent, readable
 
 _SHOWN_SHARES = 15
 _SHOWN_ALONE = 10
@@ -41,15 +42,17 @@ def answer_section(facts: dict[str, Any]) -> Markup:
     return element("div", sentences, class_="answer")
 
 
-def scores_section(scores: dict[str, Any], ran: dict[str, Any]) -> Markup:
-    """Measures with intervals beside simple models, as a table and as bars."""
+def scores_section(
+    scores: dict[str, Any], ran: dict[str, Any], test: dict[str, Any] | None = None
+) -> Markup:
+    """Measures with intervals beside simple models, as a table and as bars; first those of a test."""
+    words = "" if not test else test_words(test)
+    parts = [element("p", sentence(f"{words[:1].upper()}{words[1:]}."))] if words else []
     if "absent" in scores:
-        parts = [_absent(scores["absent"])]
+        parts.append(_absent(scores["absent"]))
         own = ran["score"]
         if own is not None:
-            error = "" if own["error"] is None else f" ± {own['error']:.2g}"
-            words = f"What the choice went by: {own['criterion']} {own['value']:.4g}{error}"
-            parts.append(element("p", f"{words}, greater is better."))
+            parts.append(element("p", f"What the choice went by: {own['label']} {own['words']}."))
         return joined(parts)
     main = scores["main"]
     untested = scores["untested"]
@@ -57,7 +60,7 @@ def scores_section(scores: dict[str, Any], ran: dict[str, Any]) -> Markup:
     if untested:
         how += f" ({untested} without one: they taught the metric, or have no weight)"
     chosen = "" if ran["score"] is None or scores["new_rows"] else _OPTIMISTIC
-    parts = [element("p", f"From {how}; {scores['splits']}.{chosen}", class_="soft")]
+    parts.append(element("p", f"From {how}; {scores['splits']}.{chosen}", class_="soft"))
     everyone = [scores["model"], *scores["baselines"]]
     parts.append(_score_bars(everyone, main))
     parts.append(score_table(scores))
@@ -125,6 +128,8 @@ def worst_section(found: dict[str, Any]) -> Markup:
             parts.append(element("p", f"{found['more']} more are worse too.", class_="soft"))
     else:
         words = f"No slice is significantly worse than the rest ({looked}; {what} {overall})."
+        if not found["looked"]:
+            words = f"Too few rows for slices, which take {found['fewest_rows']} ({what} {overall})."
         parts.append(element("p", words))
     if found["rows"]:
         rows = [
@@ -159,7 +164,9 @@ def data_section(data: dict[str, Any], question: dict[str, Any], cautions: Seque
     ]
     if "target" in data:
         target = data["target"]
-        lines.append(("target", ", ".join(f"{name} {value:.4g}" for name, value in target.items())))
+        lines.append(
+            ("target", ", ".join(f"{name} {readable(value)}" for name, value in target.items()))
+        )
     parts.append(definitions(lines))
     if "classes" in data:
         total = sum(data["classes"].values()) or 1
@@ -252,7 +259,7 @@ def _loss(what: str, value: float) -> str:
 
 
 def _cell(value: Any) -> Markup:
-    return escaped(f"{value:.4g}") if isinstance(value, float) else named(str(value))
+    return escaped(readable(value)) if isinstance(value, float) else named(str(value))
 
 
 def _absent(why: str) -> Markup:

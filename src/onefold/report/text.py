@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from onefold.report.answer import LABELS, error_number, number, percent_short
+from onefold.report.kept_aside import test_words
+from onefold.report.markup import clean
 from onefold.report.words import counted, percent
 
 _SHOWN = 8
@@ -18,17 +21,26 @@ def text_of(facts: dict[str, Any]) -> str:
     if assumed:
         lines += ["", f"The rows are {assumed}."]
     for heading, body in (
-        ("How good it is", _scores(facts["scores"])),
+        ("How good it is", [*_test(facts["test"]), *_scores(facts["scores"])]),
         ("What ran and why", _aligned(facts["ran"]["lines"])),
         ("What matters", _importances(facts["importances"])),
         ("Where it is worst", _worst(facts["worst"])),
         ("Trust", [f"  {facts['trust']['words']}"]),
         ("The rows", _data(facts["data"], facts["cautions"])),
         ("The environment", _aligned(facts["environment"])),
-        ("To repeat it", [f"  {line}" for line in facts["repeat"]]),
+        ("To repeat it", [f"  {part}" for line in facts["repeat"] for part in line.split("\n")]),
     ):
         lines += ["", heading, *body]
-    return "\n".join(lines)
+    return "\n".join(_one_line(line) for line in lines)
+
+
+def _one_line(text: str) -> str:
+    """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
+    return clean(re.sub(r"[\t\r\n\u2028\u2029]+", " ", text))
+
+
+def _test(test: dict[str, Any] | None) -> list[str]:
+    return [f"  {test_words(test)}"] if test else []
 
 
 def _scores(scores: dict[str, Any]) -> list[str]:
@@ -67,7 +79,10 @@ def _worst(found: dict[str, Any]) -> list[str]:
         )
         for one in found["found"]
     ]
-    text = _aligned(lines) if lines else [f"  no slice of {found['looked']} is significantly worse"]
+    none = f"no slice of {found['looked']} is significantly worse"
+    if not found["looked"]:
+        none = f"too few rows for slices, which take {found['fewest_rows']}"
+    text = _aligned(lines) if lines else [f"  {none}"]
     if found["rows"]:
         text.append(f"  most wrong: rows {', '.join(str(one['row']) for one in found['rows'])}")
     return text

@@ -31,6 +31,32 @@ def decimal(value: float) -> str:
     return f"{value:.4f}" if abs(value) >= 5e-5 else "0.0000"
 
 
+def readable(value: float) -> str:
+    """Four digits, or all before the point of a number that is not huge."""
+    if not math.isfinite(value):
+        return "undefined"
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def rough(value: float) -> str:
+    """Two digits, which are enough for a standard error."""
+    if not math.isfinite(value):
+        return "undefined"
+    return f"{float(f'{value:.2g}'):,.10g}" if value < 1e9 else f"{value:.2g}"
+
+
+def thousandths(value: float) -> str:
+    """Three decimals, or as many as it takes to tell it from none and from 1."""
+    if not math.isfinite(value):
+        return "undefined"
+    digits = 3
+    if abs(value - 1.0) > _ROUNDING:
+        while digits < 8 and round(value, digits) == 1.0:
+            digits += 1
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
 def power_of_two(value: float) -> str:
     """A value as people read grids: ``2^-3`` where it is a power of two, else four digits."""
     if value > 0:
@@ -49,6 +75,11 @@ def number_words(value: float) -> str:
 def counted(number: int, noun: str) -> str:
     """A number with its noun in the singular or the plural."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shortened(name: str, most: int = 60) -> str:
+    """A name that fits into a sentence."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def in_words(parts: Sequence[str]) -> str:
