@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.blocks import blocks_for
 from onefold.tables.errors import TableError
@@ -40,7 +40,7 @@ def _inside(name: str) -> Callable[[Any], bool]:
     return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
 
 
-class TableModel(BaseEstimator):
+class TableModel(AsksForItsSplitter):
     """A self-tuning estimator together with the preparation of its tables."""
 
     task: ClassVar[TargetKind]
@@ -178,10 +178,17 @@ class TableModel(BaseEstimator):
 
         return write_report(self, path, X, y, **options)
 
-    def to_onnx(self, **options: Any) -> Any:
-        """The estimator inside as an ONNX model, of rows of the prepared matrix (`matrix`)."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.to_onnx(**options)
+    def to_onnx(
+        self, *, dtype: str = "float64", target_opset: int | None = None, decision: bool = False
+    ) -> Any:
+        """Preparation and estimator as an ``onnx.ModelProto`` with one input (rows, 1) per column.
+
+        Numbers are of this type, NaN where missing; all else is text, "" where missing (docs/export.md).
+        Dates are refused. float64, as columns come as they are and float32 has seven digits.
+        """
+        from onefold.export import to_onnx
+
+        return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
     def matrix(self, X: Any) -> Any:
         """The rows of a table as the matrix that the estimator inside sees."""
