@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import numpy as np
@@ -128,3 +129,13 @@ def test_there_is_a_link_once_there_is_an_address(monkeypatch) -> None:
     address = "https://docs.example/{estimator_name}.html"
     monkeypatch.setattr(KernelMachine, "_doc_link_template", address)
     assert 'href="https://docs.example/LSSVC.html"' in estimator_html_repr(LSSVC())
+
+
+@EVERY
+@shown
+def test_attributes_that_somebody_took_away_are_not_missed(estimator, y) -> None:
+    model = clone(estimator).fit(X, y)
+    for name in [name for name in vars(model) if name.endswith("_")]:
+        less = copy.copy(model)
+        delattr(less, name)
+        assert type(model).__name__ in estimator_html_repr(less)

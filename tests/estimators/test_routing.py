@@ -22,7 +22,17 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+    TableClassifier,
+    TableRegressor,
+)
 from onefold.heldout import GapKFold
 
 RNG = np.random.default_rng(5)
@@ -166,3 +176,14 @@ def test_a_scorer_with_another_name_for_weights_is_refused() -> None:
 def test_batches_have_requests_of_their_own() -> None:
     requests = LSSVC().set_partial_fit_request(classes=True).get_metadata_routing().partial_fit.requests
     assert requests == {"classes": True, "sample_weight": None}
+
+
+@pytest.mark.parametrize(("kind", "y"), [(TableClassifier, LABELS), (TableRegressor, NUMBERS)])
+def test_estimators_of_tables_ask_for_their_splitter_too(kind, y) -> None:
+    model = kind(simple=True, cv=GroupKFold(3))
+    assert model.get_metadata_routing().fit.requests["groups"] is True
+    assert kind().get_metadata_routing().fit.requests["groups"] is None
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = make_pipeline(model).fit(X, y, groups=GROUPS)[-1].estimator_
+    direct = clone(model).fit(X, y, groups=GROUPS).estimator_
+    assert_array_equal(found.cv_results_["mean_test_score"], direct.cv_results_["mean_test_score"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -77,16 +76,6 @@ def test_groups_reach_the_splitter_and_weights_the_steps_that_ask() -> None:
         silent = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine())
         found = trust(silent, X, Y, **CHECK, sample_weight=WEIGHTS)
         assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
-
-
-def test_an_estimator_of_whole_tables_stands_for_its_preparation() -> None:
-    inside = machine().fit(StandardScaler().fit_transform(X), Y)
-    table = SimpleNamespace(
-        preparation_=object(), estimator_=inside, transform=StandardScaler().fit_transform
-    )
-    direct = trust(machine(), StandardScaler().fit_transform(X), Y, **CHECK)
-    assert trust(table, X, Y, **CHECK) == direct
-    assert plan(X, estimator=table).features == 4
 
 
 @pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(X, estimator=p)])

@@ -28,7 +28,8 @@ class Diagram(BaseEstimator):
         """The table of scikit-learn, with the summary above it."""
         attributes = super()._get_fitted_attr_html(doc_link)
         # A fit that was refused half-way leaves attributes, too.
-        return _WithSummary(attributes, self) if hasattr(self, "approximation_") else attributes
+        whole = hasattr(self, "approximation_") and hasattr(self, "expansion_")
+        return _WithSummary(attributes, self) if whole else attributes
 
 
 class _WithSummary:

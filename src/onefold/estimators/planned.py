@@ -26,19 +26,28 @@ def asked_by(
 
     What an estimator says cannot be `given` beside it: only what has its default in `defaults`.
     """
-    if isinstance(X, tuple) and isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        raise ValueError("the steps of a Pipeline need rows to be fitted to; give X, not its shape.")
-    final, rows = last_step(estimator, X, y)
+    if isinstance(X, tuple) and _prepares(estimator):
+        raise ValueError(
+            "what comes before the machine needs rows to be fitted to; give X, not its shape."
+        )
+    final, rows, y, _ = last_step(estimator, X, y)
     if not isinstance(final, Chosen | Streaming):
         raise ValueError(
             f"plan does not know {name_of(estimator)}; give it one of the six estimators with an "
-            "approximation, or a Pipeline that ends in one."
+            "approximation, one of whole tables, or a Pipeline that ends in one."
         )
     own = _settings_of(final, rows, y)
     twice = [name for name in own if not _same(given[name], defaults[name])]
     if twice:
         raise ValueError(f"give {' and '.join(twice)} or an estimator, which has its own, not both.")
     return rows, {**given, **_targets_of(final, y), **own}
+
+
+def _prepares(estimator: Any) -> bool:
+    """Whether rows are changed before a machine sees them."""
+    if isinstance(estimator, Pipeline):
+        return len(estimator.steps) > 1 or _prepares(estimator.steps[-1][1])
+    return hasattr(estimator, "as_step")
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -41,9 +41,10 @@ def _model_words(estimator: Any) -> str:
     gamma = np.ravel(np.asarray(getattr(kernel, "gamma", ())))
     widths = [f"gamma {_number(gamma[0])}"] if gamma.size == 1 else []
     alpha = getattr(estimator, "alpha_", getattr(estimator, "alpha", None))
-    ridges = ", ".join(_number(one) for one in np.ravel(to_numpy(alpha))[:_NAMED])
     learned = _round_words(getattr(estimator, "best_params_", {}))
-    words = [f"{type(kernel).__name__}{learned}", *widths, f"alpha {ridges}"]
+    words = [f"{type(kernel).__name__}{learned}", *widths]
+    if alpha is not None:
+        words.append("alpha " + ", ".join(_number(one) for one in np.ravel(to_numpy(alpha))[:_NAMED]))
     if hasattr(estimator, "n_centres_"):
         words.append(f"{estimator.n_centres_} of {estimator.approximation_['first_centres']} centres")
     return ", ".join(words)
@@ -76,7 +77,7 @@ def _score(estimator: Any) -> Fact:
         return "score", ""
     table, place = _scores_of(estimator)
     splits = [key for key in table if key.startswith("split") and key.endswith("_test_score")]
-    spread = float(table["std_test_score"][place])
+    spread = float(table["std_test_score"][place]) if table else np.nan
     words = _number(score)
     if len(splits) > 1 and np.isfinite(spread) and blended is None:
         words += f" ± {spread:.2g} (standard deviation of {len(splits)} splits)"
@@ -85,11 +86,13 @@ def _score(estimator: Any) -> Fact:
 
 
 def _scores_of(estimator: Any) -> tuple[dict[str, Any], int]:
-    """The table of scores, and the place of the choice in it."""
-    if not hasattr(estimator, "path_"):
+    """The table of scores, and the place of the choice in it; empty where somebody took it away."""
+    if hasattr(estimator, "path_") and hasattr(estimator, "n_centres_"):
+        path = estimator.path_
+        return path, int(np.flatnonzero(path["n_centres"] == estimator.n_centres_)[0])
+    if hasattr(estimator, "cv_results_") and hasattr(estimator, "best_index_"):
         return estimator.cv_results_, estimator.best_index_
-    path = estimator.path_
-    return path, int(np.flatnonzero(path["n_centres"] == estimator.n_centres_)[0])
+    return {}, 0
 
 
 def _criterion_words(estimator: Any) -> str:

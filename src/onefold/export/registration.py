@@ -6,13 +6,15 @@ classifiers  ``label``                           (rows,), int64 or text
 ..           ``probabilities`` or ``decision``   (rows, classes), the latter without a calibration
 ..           ``decision``                        also beside probabilities, by the option ``decision``
 ===========  ==================================  ===================================================
+
+Estimators of whole tables have the outputs of the estimator inside, and one input per column.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import is_classifier
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.estimators import (
@@ -25,16 +27,22 @@ from onefold.estimators import (
     SparseLSSVC,
     SparseLSSVR,
 )
-from onefold.estimators.base import KernelClassifier, KernelMachine
+from onefold.estimators.base import KernelMachine
 from onefold.export.calibrators import probabilities
+from onefold.export.columns import check_preparation, is_text, prepared
 from onefold.export.extra import need
 from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node
 from onefold.export.labels import class_values, label_values, write_labels
+from onefold.tables import TableClassifier, TableModel, TableRegressor
 
 FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them
 # Pipelines of skl2onnx set the first, its estimators around ours the second.
 _OPTIONS = {"zipmap": [True, False], "raw_scores": [True, False], "decision": [True, False]}
+_KINDS = (
+    *(LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR),
+    *(TableClassifier, TableRegressor),
+)
 
 
 def register_converters() -> None:
@@ -43,13 +51,13 @@ def register_converters() -> None:
     Probabilities are an array, (rows, classes), whatever skl2onnx's option `zipmap` is. The option
     `decision` asks for decision values beside them, `raw_scores` for these in their place.
     """
-    for kind in (LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR):
+    for kind in _KINDS:
         register(kind)
 
 
-def register(kind: type[KernelMachine]) -> None:
+def register(kind: type[KernelMachine | TableModel]) -> None:
     """The same for one class of estimators, which may be derived from one of ours."""
-    classifier = issubclass(kind, KernelClassifier)
+    classifier = issubclass(kind, ClassifierMixin)
     need("skl2onnx").update_registered_converter(
         kind,
         f"Onefold{kind.__name__}",
@@ -71,30 +79,64 @@ def _classifier_outputs(scope: Any, model: Any, inputs: Any, custom_parsers: Any
     operator.inputs = inputs
     operator.outputs.append(scope.declare_local_variable("label", types.Int64TensorType()))
     for name in names:
-        kind = types.guess_tensor_type(inputs[0].type)
-        operator.outputs.append(scope.declare_local_variable(name, kind))
+        operator.outputs.append(scope.declare_local_variable(name, types.FloatTensorType()))
     return operator.outputs
 
 
+def machine_in(model: Any) -> Any:
+    """The machine itself: of an estimator of whole tables the one inside."""
+    return model.estimator_ if isinstance(model, TableModel) else model
+
+
 def _calibrator(model: Any) -> Any:
-    return getattr(model, "calibrator_", None)
+    return getattr(machine_in(model), "calibrator_", None)
 
 
 def _shapes(operator: Any) -> None:
     """Types and shapes of the outputs; raise where the model or its inputs do not suit."""
     model, types = operator.raw_operator, need("skl2onnx.common.data_types")
-    check_is_fitted(model, "expansion_")
-    check_function(model.expansion_)
-    _check_inputs(model, [one.type for one in operator.inputs], types)
+    check_is_fitted(model, "estimator_" if isinstance(model, TableModel) else "expansion_")
+    machine = machine_in(model)
+    check_function(machine.expansion_)
+    if isinstance(model, TableModel):
+        check_preparation(model.preparation_)
+        _columns_in(model, operator.inputs)
+    else:
+        _check_inputs(model, [one.type for one in operator.inputs], types)
     rows = operator.inputs[0].get_first_dimension()
-    kind = type(types.guess_tensor_type(operator.inputs[0].type))
+    kind = _type_out(model, [one.type for one in operator.inputs], types)
     if not is_classifier(model):
-        operator.outputs[0].set_type(kind([rows, model.expansion_.n_targets]))
+        operator.outputs[0].set_type(kind([rows, machine.expansion_.n_targets]))
         return
     text = label_values(model.classes_).dtype.kind == "U"
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
     for output in operator.outputs[1:]:
         output.set_type(kind([rows, len(model.classes_)]))
+
+
+def _type_out(model: Any, kinds: list[Any], types: Any) -> Any:
+    """The type of numbers that go out: that of those that come in; float64 of a table of text alone."""
+    if isinstance(model, TableModel):
+        short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
+        return types.FloatTensorType if short else types.DoubleTensorType
+    return type(types.guess_tensor_type(kinds[0]))
+
+
+def _columns_in(model: Any, inputs: Any) -> dict[str, Any]:
+    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
+    types = need("skl2onnx.common.data_types")
+    by_name = {one.raw_name: one for one in inputs}
+    for part in model.preparation_.parts:
+        if part.name not in by_name:
+            raise ValueError(
+                f"the graph has no input '{part.name}', a column that the model needs; give it one "
+                f"input (rows, 1) for each of {', '.join(model.preparation_.columns)}."
+            )
+        text = isinstance(by_name[part.name].type, types.StringTensorType)
+        if text != is_text(part):
+            wanted = "text" if is_text(part) else "numbers"
+            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
+    return by_name
 
 
 def _check_inputs(model: Any, kinds: list[Any], types: Any) -> None:
@@ -120,10 +162,13 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     opset = container.target_opset_any_domain("")
     if opset < FIRST_OPSET:
         raise ValueError(f"the graph needs opset {FIRST_OPSET} at least; got target_opset={opset}.")
-    double = onnx.TensorProto.DOUBLE
-    rows = [graph.cast(one.full_name, double) for one in operator.inputs]
-    X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
-    values = decision_values(graph, model.expansion_.on_host(), X)
+    if isinstance(model, TableModel):
+        columns = {name: one.full_name for name, one in _columns_in(model, operator.inputs).items()}
+        X = prepared(graph, model.preparation_, columns)
+    else:
+        rows = [graph.cast(one.full_name, onnx.TensorProto.DOUBLE) for one in operator.inputs]
+        X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)
+    values = decision_values(graph, machine_in(model).expansion_.on_host(), X)
     outputs = operator.outputs
     if is_classifier(model):
         write_labels(graph, values, model.classes_, outputs[0].full_name)

@@ -9,26 +9,24 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
-from onefold.estimators.validation import check_length, check_weights
+from onefold.estimators.routing import AsksForItsSplitter
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
-from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.blocks import blocks_for
 from onefold.tables.errors import TableError
 from onefold.tables.folds import folds_of
-from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables.frames import as_array, is_frame, rows_of_frame
 from onefold.tables.importances import column_importances
-from onefold.tables.learn import Learner, Missing
+from onefold.tables.learn import Missing
+from onefold.tables.lesson import Lesson, lesson_of
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.suspects import column_notes
-from onefold.tables.target import TargetKind, learn_target, read_target
+from onefold.tables.target import TargetKind, read_target
 
 _PASSED_ON = (
     "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
@@ -42,7 +40,7 @@ def _inside(name: str) -> Callable[[Any], bool]:
     return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
 
 
-class TableModel(BaseEstimator):
+class TableModel(AsksForItsSplitter):
     """A self-tuning estimator together with the preparation of its tables."""
 
     task: ClassVar[TargetKind]
@@ -86,39 +84,50 @@ class TableModel(BaseEstimator):
         sample_weight, groups : array (n,), or the name of a column of X, optional
             How much rows count; which rows stay in the same fold.
         """
-        self._check_settings(y)
-        X = X if is_frame(X) else as_array(X)
-        rows = rows_of_frame(X) if is_frame(X) else rows_of_array(X)
-        named = [value for value in (y, sample_weight, groups) if isinstance(value, str)]
-        for name in (*named, *self.drop, *self.categorical):
-            rows.require(name)
-        if rows.sparse is None and not rows.names:
-            raise TableError("the table has no columns; pass one that has some")
-        if len(rows) < 2:
-            raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
-        target = learn_target(rows, y, self.task).values if isinstance(y, str) else as_target(y)
-        check_length(target, len(rows))
-        if self.task == "classification":
-            check_classification_targets(target)
-        weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
-        together = groups_in(rows, groups) if isinstance(groups, str) else groups
-        check_weights(weight, len(rows))
-        learner = Learner({*named, *self.drop}, self.missing, self.categorical)
-        learner.add(rows)
+        self._check_settings()
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        lesson = lesson_of(self, X, y, sample_weight, groups)
+        learner = lesson.learner(self)
         preparation = learner.finish()
-        classes = self.task == "classification"
-        cv, _ = folds_of(self.cv, target, classes=classes, groups=together, seed=self.random_state)
-        inner = self.inner_estimator(cv=cv)
-        inner.fit(preparation.transform(rows), target, sample_weight=weight, groups=together)
-        columns = [name for name in rows.names if name not in named and name not in rows.auxiliary]
-        self._hold(inner, preparation, columns, rows.reading)
+        inner = self._inner_for(lesson)
+        matrix = preparation.transform(lesson.rows)
+        inner.fit(matrix, lesson.y, sample_weight=lesson.sample_weight, groups=lesson.groups)
+        self._hold(inner, preparation, lesson.columns, lesson.rows.reading)
         if not is_frame(X):
-            self.n_features_in_ = int(X.shape[1])
+            self.n_features_in_ = int(as_array(X).shape[1])
             del self.feature_names_in_
         self.target_ = y if isinstance(y, str) else None
-        beside = column_notes(rows, preparation.columns, (), preparation.row_numbers)
+        beside = column_notes(lesson.rows, preparation.columns, (), preparation.row_numbers)
         self.notes_ = [*learner.notes(), *beside]
         return self
+
+    def as_step(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The estimator inside, the matrix, targets, and weights and groups that it would be fitted to.
+
+        What :func:`onefold.trust` and :func:`onefold.plan` look at. The preparation is the fitted one,
+        or learned from these rows; nothing is kept.
+        """
+        self._check_settings()
+        lesson = lesson_of(self, X, y, sample_weight, groups)
+        if hasattr(self, "estimator_"):
+            inner, preparation = self.estimator_, self.preparation_
+        else:
+            inner, preparation = self._inner_for(lesson), lesson.learner(self).finish()
+        beside = {"sample_weight": lesson.sample_weight, "groups": lesson.groups}
+        return inner, preparation.transform(lesson.rows), lesson.y, beside
+
+    def _inner_for(self, lesson: Lesson) -> Any:
+        """The estimator for a matrix, with folds of these rows where there are targets."""
+        if lesson.y is None:
+            return self.inner_estimator()
+        classes = self.task == "classification"
+        cv, _ = folds_of(
+            self.cv, lesson.y, classes=classes, groups=lesson.groups, seed=self.random_state
+        )
+        return self.inner_estimator(cv=cv)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
@@ -169,10 +178,17 @@ class TableModel(BaseEstimator):
 
         return write_report(self, path, X, y, **options)
 
-    def to_onnx(self, **options: Any) -> Any:
-        """The estimator inside as an ONNX model, of rows of the prepared matrix (`matrix`)."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.to_onnx(**options)
+    def to_onnx(
+        self, *, dtype: str = "float64", target_opset: int | None = None, decision: bool = False
+    ) -> Any:
+        """Preparation and estimator as an ``onnx.ModelProto`` with one input (rows, 1) per column.
+
+        Numbers are of this type, NaN where missing; all else is text, "" where missing (docs/export.md).
+        Dates are refused. float64, as columns come as they are and float32 has seven digits.
+        """
+        from onefold.export import to_onnx
+
+        return to_onnx(self, dtype=dtype, target_opset=target_opset, decision=decision)
 
     def matrix(self, X: Any) -> Any:
         """The rows of a table as the matrix that the estimator inside sees."""
@@ -247,9 +263,7 @@ class TableModel(BaseEstimator):
             raise TableError("the table has no rows")
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
-    def _check_settings(self, y: Any) -> None:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+    def _check_settings(self) -> None:
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")

@@ -11,6 +11,7 @@ _PAIRS = (
     *(("sim", "não"), ("ja", "nee"), ("ja", "nej"), ("tak", "nie"), ("evet", "hayır")),
 )
 _TRUTH = {word: truth for pair in _PAIRS for word, truth in zip(pair, (True, False))}
+WORDS = tuple(_TRUTH)
 
 
 def truth_of(word: str) -> bool | None:

@@ -54,10 +54,12 @@ def trust(
 
     Parameters
     ----------
-    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, one with given hyper-parameters, or a Pipeline
+    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, one with given hyper-parameters, one of whole tables, or
+        a Pipeline
         With the approximation to be checked. Given hyper-parameters are checked over a grid of
         factors 1/64, 1/16, …, 64 around them. Of a Pipeline the last step is checked, on rows that
-        copies of the steps before it have transformed.
+        copies of the steps before it have transformed; of an estimator of tables the one inside, on the
+        prepared rows.
     X, y, sample_weight, groups
         As in ``fit``; the estimator is not fitted by the check.
     size : int, default=1000
@@ -71,14 +73,14 @@ def trust(
     -------
     TrustCheck
     """
-    final, rows = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
-    if not hasattr(final, "as_chooser"):
+    step = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
+    if not hasattr(step.estimator, "as_chooser"):
         raise ValueError(
             f"the trust check does not know {name_of(estimator)}; give it one of the six estimators "
-            "with an approximation, or a Pipeline that ends in one."
+            "with an approximation, one of whole tables, or a Pipeline that ends in one."
         )
-    chooser = final.as_chooser(rows)
-    setup = chooser.set_up(rows, y, sample_weight, groups)
+    chooser = step.estimator.as_chooser(step.X)
+    setup = chooser.set_up(step.X, step.y, **step.params)
     return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
 
 

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 
-def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> tuple[Any, Any]:
-    """The last step of a Pipeline, and the rows as it would get them.
+class Step(NamedTuple):
+    """An estimator, and the rows, targets, weights and groups that it would be fitted to."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    params: dict[str, Any]
+
+
+def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> Step:
+    """The last step of a Pipeline, with what it would get.
 
     Copies of the steps before it are fitted to X; with metadata routing they get those of `params` that
-    they have asked for. A fitted estimator of whole tables stands for its preparation and the estimator
-    inside. Anything else comes back as it is, with its rows.
+    they have asked for. An estimator of whole tables stands for its preparation and the estimator
+    inside. Anything else comes back as it is.
     """
     while isinstance(estimator, Pipeline):
         before, final = estimator[:-1], estimator.steps[-1][1]
         if before.steps:
             X = clone(before).fit_transform(X, y, **_asked_for(before, params))
         estimator = final
-    if hasattr(estimator, "preparation_") and hasattr(estimator, "estimator_"):
-        return estimator.estimator_, estimator.transform(X)
-    return estimator, X
+    if hasattr(estimator, "as_step"):
+        return Step(*estimator.as_step(X, y, **params))
+    return Step(estimator, X, y, params)
 
 
 def _asked_for(steps: Pipeline, params: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,112 @@
+r"""The preparation of a table as nodes of a graph: one input per column, one matrix out.
+
+Numbers come as numbers, NaN where there is none; everything else as text, "" where there is none. The
+words of a column are looked up by ONNX's LabelEncoder, whose codes say which word it was, that it was
+none of the known ones, or that there was none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from onefold.export.extra import need
+from onefold.export.graph import Graph, Node
+from onefold.tables.features import HALF, Categories, Numbers, Part, Times, Truths
+from onefold.tables.prepare import Preparation
+from onefold.tables.truths import WORDS, truth_of
+
+
+def check_preparation(preparation: Preparation) -> None:
+    """Raise if a column has no place in a graph."""
+    remedy = (
+        "or export what is inside, estimator_.to_onnx(), for rows of the matrix that matrix(X) makes"
+    )
+    if preparation.sparse_kept is not None:
+        raise ValueError(f"a graph of ONNX takes no sparse table; fit to a dense one, {remedy}.")
+    for part in preparation.of_kind(Times):
+        raise ValueError(
+            f"column '{part.name}' holds dates or times, for which ONNX has no type; fit with it "
+            f"dropped or as numbers, {remedy}."
+        )
+
+
+def is_text(part: Part) -> bool:
+    """Whether a column comes as text; of one whose only news is where it has gaps, too."""
+    return not isinstance(part, Numbers)
+
+
+def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:
+    """The matrix, float64 (rows, features), of columns (rows, 1)."""
+    fill = preparation.missing == "impute"
+    found = [
+        node for part in preparation.parts for node in _features(graph, part, inputs[part.name], fill)
+    ]
+    return found[0] if len(found) == 1 else graph.node("Concat", *found, axis=1)
+
+
+def _features(graph: Graph, part: Part, column: Node, fill: bool) -> list[Node]:
+    """The features of one column, that of its gaps last; without `fill` gaps are NaN."""
+    made: list[Node] = []
+    if isinstance(part, Numbers):
+        values, absent = _numbers(graph, part, column, fill)
+        made = [values]
+    elif isinstance(part, Categories):
+        values, absent = _categories(graph, part, column, fill)
+        made = [values]
+    elif isinstance(part, Truths):
+        values, absent = _truths(graph, part, column, fill)
+        made = [values]
+    else:
+        _, absent = _codes(graph, column, {})
+    if part.gaps:
+        made.append(graph.cast(absent, need("onnx").TensorProto.DOUBLE))
+    return made
+
+
+def _numbers(graph: Graph, part: Numbers, column: Node, fill: bool) -> tuple[Node, Node]:
+    """(x − mean) / scale, the median in the gaps."""
+    values = graph.cast(column, need("onnx").TensorProto.DOUBLE)
+    absent = graph.node("IsNaN", values)
+    if fill:
+        values = graph.node("Where", absent, graph.constant(part.median), values)
+    about = graph.node("Sub", values, graph.constant(part.mean))
+    return graph.node("Div", about, graph.constant(part.scale)), absent
+
+
+def _categories(graph: Graph, part: Categories, column: Node, fill: bool) -> tuple[Node, Node]:
+    """One indicator per category."""
+    places = {word: place for place, word in enumerate(part.categories)}
+    codes, absent = _codes(graph, column, places)
+    if fill:
+        most = graph.constant(places.get(part.most_frequent, -1))
+        codes = graph.node("Where", absent, most, codes)
+    same = graph.node("Equal", codes, graph.constant(np.arange(len(places))[None, :]))
+    values = graph.cast(same, need("onnx").TensorProto.DOUBLE)
+    return (values if fill else graph.node("Where", absent, graph.constant(np.nan), values)), absent
+
+
+def _truths(graph: Graph, part: Truths, column: Node, fill: bool) -> tuple[Node, Node]:
+    """False and true as −½√2 and ½√2, other words as 0."""
+    # Words as they are usually written; of other mixtures of letter cases a graph knows nothing.
+    forms = {form for word in WORDS for form in (word, word.upper(), word.capitalize())}
+    places = {form: int(truth) for form in sorted(forms) if (truth := truth_of(form)) is not None}
+    codes, absent = _codes(graph, column, places)
+    gap = (HALF if part.most_frequent else -HALF) if fill else np.nan
+    levels = graph.constant(np.array([-HALF, HALF, gap, 0.0]))  # codes −2 and −1 count from the end
+    return graph.node("Gather", levels, codes), absent
+
+
+def _codes(graph: Graph, column: Node, places: Mapping[str, int]) -> tuple[Node, Node]:
+    """The place of each word, −1 of unknown ones and −2 where there is none; and where there is none."""
+    codes = graph.node(
+        "LabelEncoder",
+        column,
+        op_domain="ai.onnx.ml",
+        op_version=2,
+        keys_strings=[*places, ""],
+        values_int64s=[*places.values(), -2],
+        default_int64=-1,
+    )
+    return codes, graph.node("Equal", codes, graph.constant(-2))
