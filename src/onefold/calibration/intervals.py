@@ -93,7 +93,10 @@ class ConformalIntervals:
         }
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
-        """Lower and upper bounds (rows, targets, 2).
+        """Lower and upper bounds (rows, targets, 2), in order.
+
+        For a coverage below ½ the two elements may lie the other way round, where fold models differ by
+        more than the residuals: the interval between them is taken all the same.
 
         Parameters
         ----------
@@ -110,7 +113,7 @@ class ConformalIntervals:
         for t in range(self.n_targets):
             found[:, t, 0] = self._element("lower", low, predictions, spread, t)
             found[:, t, 1] = self._element("upper", high, predictions, spread, t)
-        return found
+        return np.sort(found, axis=2)
 
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:
         """Order statistics of f_{s(i)}(x) + r_i, (rows, targets, quantiles); they rise with q."""
