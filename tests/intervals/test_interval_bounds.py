@@ -193,3 +193,5 @@ def test_small_coverages_have_bounds_in_order(coverage):
         bounds = model.predict_interval(NEW, coverage)
         assert np.isfinite(bounds).all()
         assert np.all(bounds[:, 0] <= bounds[:, 1])
+        wider = model.predict_interval(NEW, 2 * coverage)
+        assert np.all((wider[:, 0] <= bounds[:, 0]) & (bounds[:, 1] <= wider[:, 1]))

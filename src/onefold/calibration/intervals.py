@@ -93,10 +93,10 @@ class ConformalIntervals:
         }
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
-        """Lower and upper bounds (rows, targets, 2), in order.
+        """Lower and upper bounds (rows, targets, 2), wider for a larger coverage.
 
         For a coverage below ½ the two elements may lie the other way round, where fold models differ by
-        more than the residuals: the interval between them is taken all the same.
+        more than the residuals: there the middle of the interval for ½ is always inside.
 
         Parameters
         ----------
@@ -113,7 +113,11 @@ class ConformalIntervals:
         for t in range(self.n_targets):
             found[:, t, 0] = self._element("lower", low, predictions, spread, t)
             found[:, t, 1] = self._element("upper", high, predictions, spread, t)
-        return np.sort(found, axis=2)
+        if coverage < 0.5:
+            middle = self.bounds(predictions, 0.5, spread).mean(axis=2)
+            found[:, :, 0] = np.minimum(found[:, :, 0], middle)
+            found[:, :, 1] = np.maximum(found[:, :, 1], middle)
+        return found
 
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:
         """Order statistics of f_{s(i)}(x) + r_i, (rows, targets, quantiles); they rise with q."""
