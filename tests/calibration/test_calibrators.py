@@ -243,3 +243,15 @@ def test_sigmoids_and_staircases_that_make_no_sense():
     for arrays in wrong:
         with pytest.raises(ValueError, match="must"):
             Isotonic(*arrays)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_that_add_up_to_one(name):
+    """Their scale says nothing of how many rows there are; Platt's targets would all be near ½."""
+    decision, index = drawn(80, 3)
+    weight = np.random.default_rng(2).uniform(0.5, 1.5, 80)
+    weight /= weight.mean()
+    expected = fit_calibrator(name, decision, index, weight).probabilities(decision)
+    for scale in (1 / 80, 1e-8, 1e-200):
+        found = fit_calibrator(name, decision, index, scale * weight).probabilities(decision)
+        assert_allclose(found, expected, atol=1e-7)

@@ -183,3 +183,15 @@ def test_the_object_refuses_what_does_not_fit():
     ):
         with pytest.raises(ValueError, match=message):
             ConformalIntervals(**{**good, **change})
+
+
+@pytest.mark.parametrize("coverage", [1e-12, 0.001, 0.05, 0.3])
+def test_small_coverages_have_bounds_in_order(coverage):
+    """The fold models of an exact fit differ by more than its residuals."""
+    linear = LSSVR("linear", alpha=1e-6, intervals="cv+").fit(X, 2 * X[:, 0])
+    for model in (linear, LSSVR(gamma=0.5, intervals="cv+").fit(X, y)):
+        bounds = model.predict_interval(NEW, coverage)
+        assert np.isfinite(bounds).all()
+        assert np.all(bounds[:, 0] <= bounds[:, 1])
+        wider = model.predict_interval(NEW, 2 * coverage)
+        assert np.all((wider[:, 0] <= bounds[:, 0]) & (bounds[:, 1] <= wider[:, 1]))

@@ -86,7 +86,7 @@ def test_jackknife_asks_for_memory_first(monkeypatch):
 
 def test_batches_have_no_intervals():
     model = LSSVR(approximation=Nystroem(X[:9]), intervals="cv+").partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"fitted by partial_fit.*use fit"):
+    with pytest.raises(ValueError, match=r"by partial_fit.*use fit"):
         model.predict_interval(NEW)
     assert np.isfinite(model.fit(X, y).predict_interval(NEW, 0.8)).all()
 

@@ -93,7 +93,10 @@ class ConformalIntervals:
         }
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
-        """Lower and upper bounds (rows, targets, 2).
+        """Lower and upper bounds (rows, targets, 2), wider for a larger coverage.
+
+        For a coverage below ½ the two elements may lie the other way round, where fold models differ by
+        more than the residuals: there the middle of the interval for ½ is always inside.
 
         Parameters
         ----------
@@ -110,6 +113,10 @@ class ConformalIntervals:
         for t in range(self.n_targets):
             found[:, t, 0] = self._element("lower", low, predictions, spread, t)
             found[:, t, 1] = self._element("upper", high, predictions, spread, t)
+        if coverage < 0.5:
+            middle = self.bounds(predictions, 0.5, spread).mean(axis=2)
+            found[:, :, 0] = np.minimum(found[:, :, 0], middle)
+            found[:, :, 1] = np.maximum(found[:, :, 1], middle)
         return found
 
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:

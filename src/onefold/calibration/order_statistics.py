@@ -158,9 +158,9 @@ class _Shifted:
 
 
 def upper_rank(share: float, count: int) -> int:
-    """⌈share · (count + 1)⌉; a product that is whole but for rounding counts as whole."""
+    """⌈share · (count + 1)⌉, 1 at least; a product that is whole but for rounding counts as whole."""
     product = share * (count + 1)
-    nearest = round(product)
+    nearest = max(1, round(product))
     return int(nearest) if abs(product - nearest) <= 1e-9 * max(1.0, product) else int(np.ceil(product))
 
 

@@ -3,8 +3,9 @@ r"""Platt's sigmoid for each class against the rest: p = 1 / (1 + exp(−(a f + 
     (a, b) = argmin Σ_i v_i [ log(1 + exp(a f_i + b)) − T_i (a f_i + b) ]
     T = (N₁ + 1)/(N₁ + 2) for rows of the class, 1/(N₀ + 2) for others,   N the sums of their weights
 
-The targets T keep the minimum finite also where the classes lie apart. Newton's steps, halved while
-they lead upwards, on values in units of their typical size and about their mean.
+The targets T keep the minimum finite also where the classes lie apart. They count every row as one:
+weights of a mean below 1 are brought to 1 first, or those that add up to 1 would leave T at ½. Newton's
+steps, halved while they lead upwards, on values in units of their typical size and about their mean.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Sigmoid(Calibrator):
 
 def platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     """Slope and intercept (models,) of values (models, rows) for rows that are of a class or not."""
+    weight = weight / min(1.0, float(weight.mean()))
     many, few = float(weight[~positive].sum()), float(weight[positive].sum())
     target = np.where(positive, (few + 1.0) / (few + 2.0), 1.0 / (many + 2.0))
     unit = typical_size(values)
