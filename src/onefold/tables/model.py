@@ -19,7 +19,7 @@ from onefold.estimators.validation import check_length, check_weights
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.blocks import blocks_for
-from onefold.tables.errors import TableError
+from onefold.tables.errors import TableError, listing
 from onefold.tables.folds import folds_of
 from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.importances import column_importances
@@ -29,6 +29,7 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.suspects import column_notes
 from onefold.tables.target import TargetKind, learn_target, read_target
+from onefold.tables.wording import estimator_words, for_estimators
 
 _PASSED_ON = (
     "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
@@ -87,6 +88,10 @@ class TableModel(BaseEstimator):
             How much rows count; which rows stay in the same fold.
         """
         self._check_settings(y)
+        with estimator_words():
+            return self._fit(X, y, sample_weight, groups)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         X = X if is_frame(X) else as_array(X)
         rows = rows_of_frame(X) if is_frame(X) else rows_of_array(X)
         named = [value for value in (y, sample_weight, groups) if isinstance(value, str)]
@@ -117,7 +122,9 @@ class TableModel(BaseEstimator):
             del self.feature_names_in_
         self.target_ = y if isinstance(y, str) else None
         beside = column_notes(rows, preparation.columns, (), preparation.row_numbers)
-        self.notes_ = [*learner.notes(), *beside]
+        constant = preparation.constant
+        left_out = [f"left out, being constant: {listing(constant)}"] if constant else []
+        self.notes_ = [for_estimators(note) for note in (*left_out, *learner.notes(), *beside)]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
