@@ -25,7 +25,7 @@ from onefold.tables import (
     open_table,
     rows_of_frame,
 )
-from onefold.tables.beside import groups_in
+from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.target import read_target
 
 Blocks = Callable[[], Iterable[TableRows]]
@@ -71,10 +71,18 @@ def held_back_mask(beside: TableRows, settings: Settings) -> np.ndarray | None:
     return _marked(mask, ShuffleSplit(1, test_size=count, random_state=seed).split(rows))
 
 
-def measures_on(model: TableModel, target: Target, blocks: Iterable[Any]) -> dict[str, Any]:
+def measures_on(
+    model: TableModel,
+    target: Target,
+    blocks: Iterable[Any],
+    weight_column: str | None = None,
+    weight: np.ndarray | None = None,
+) -> dict[str, Any]:
     """How good a model is on rows that it has not seen, next to a constant prediction.
 
     The constant is that of the rows it was tuned on: their most frequent class, or their mean.
+    Rows count with the weights in `weight_column`, if their table has it, and those that the model was
+    tuned on with `weight`.
 
     Returns
     -------
@@ -84,18 +92,21 @@ def measures_on(model: TableModel, target: Target, blocks: Iterable[Any]) -> dic
         ``baseline_rmse`` and ``r2``, the share of the constant's squared error that is gone.
     """
     known = getattr(model, "classes_", None)
-    truths, answers = [], []
+    truths, answers, counts = [], [], []
     for block in blocks:
-        for rows, predicted in model.predict_blocks(block, beside=(target.name,)):
+        weigh = weight_column is not None and weight_column in block.names
+        beside = (target.name, weight_column) if weigh else (target.name,)
+        for rows, predicted in model.predict_blocks(block, beside=beside):
             truths.append(read_target(rows, target.name, target.task, known))
             answers.append(predicted)
+            counts.append(weights_in(rows, weight_column) if weigh else np.ones(len(rows)))
     if not truths:
         raise TableError("the table to test on has no rows")
-    y, predicted = np.concatenate(truths), np.concatenate(answers)
+    y, predicted, count = (np.concatenate(parts) for parts in (truths, answers, counts))
     if target.task == "regression":
-        return _of_numbers(y, predicted, float(np.mean(target.values)))
-    labels, counts = np.unique(target.values, return_counts=True)
-    return _of_labels(y, predicted, labels[counts.argmax()])
+        return _of_numbers(y, predicted, count, float(np.average(target.values, weights=weight)))
+    labels, codes = np.unique(target.values, return_inverse=True)
+    return _of_labels(y, predicted, count, labels[np.bincount(codes, weight).argmax()])
 
 
 def rows_to_test(
@@ -123,10 +134,18 @@ def _marked(mask: np.ndarray, splits: Iterator[Any]) -> np.ndarray:
     return mask
 
 
-def _of_numbers(y: np.ndarray, predicted: np.ndarray, constant: float) -> dict[str, Any]:
-    losses, baseline = (y - predicted) ** 2, float(np.mean((y - constant) ** 2))
-    rmse = math.sqrt(float(losses.mean()))
-    error = float(np.std(losses)) / math.sqrt(len(y))
+def _mean(values: np.ndarray, count: np.ndarray) -> tuple[float, float]:
+    """A weighted mean and its standard error."""
+    mean = float(np.average(values, weights=count))
+    return mean, float(np.linalg.norm(count * (values - mean)) / count.sum())
+
+
+def _of_numbers(
+    y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: float
+) -> dict[str, Any]:
+    loss, error = _mean((y - predicted) ** 2, count)
+    baseline, _ = _mean((y - constant) ** 2, count)
+    rmse = math.sqrt(loss)
     return {
         "rows": len(y),
         "rmse": rmse,
@@ -136,19 +155,20 @@ def _of_numbers(y: np.ndarray, predicted: np.ndarray, constant: float) -> dict[s
     }
 
 
-def _of_labels(y: np.ndarray, predicted: np.ndarray, constant: Any) -> dict[str, Any]:
+def _of_labels(y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: Any) -> dict[str, Any]:
     right = np.asarray([one == other for one, other in zip(y.tolist(), predicted.tolist())], dtype=float)
-    share = float(right.mean())
-    of_class = {str(label): right[y == label] for label in np.unique(y.astype(str))}
-    if y.dtype.kind != "O":
-        of_class = {str(label): right[y == label] for label in np.unique(y)}
-    recall = {label: float(found.mean()) for label, found in of_class.items() if len(found)}
+    share, error = _mean(right, count)
+    labels = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
+    of_class = {str(label): y == label for label in labels}
+    recall = {
+        label: _mean(right[rows], count[rows])[0] for label, rows in of_class.items() if rows.any()
+    }
     always = np.asarray([one == constant for one in y.tolist()], dtype=float)
     return {
         "rows": len(y),
         "accuracy": share,
-        "standard_error": math.sqrt(share * (1.0 - share) / len(y)),
-        "baseline_accuracy": float(always.mean()),
+        "standard_error": error,
+        "baseline_accuracy": _mean(always, count)[0],
         "baseline_class": constant.item() if hasattr(constant, "item") else constant,
         "balanced_accuracy": float(np.mean(list(recall.values()))) if recall else share,
         "recall": recall,

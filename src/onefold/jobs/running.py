@@ -145,7 +145,7 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
     )
     tested = rows_to_test(settings, model, job.held_back)
     if tested is not None:
-        report["test"] = measures_on(model, job.target, tested)
+        report["test"] = measures_on(model, job.target, tested, settings.weight, job.weight)
     return model
 
 

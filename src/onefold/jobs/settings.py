@@ -85,7 +85,10 @@ class Settings:
         if self.holdout is not None and not 0 < self.holdout < 1:
             raise ValueError(f"holdout is a share of the rows between 0 and 1; got {self.holdout!r}")
         if self.holdout is not None and self.test is not None:
-            raise ValueError("holdout and test both keep rows away from tuning: give one of them")
+            raise ValueError(
+                f"{setting('holdout', self.holdout)} and another table to test on both keep rows away from "
+                "tuning: give one of them"
+            )
         self._check_search()
 
     def _check_search(self) -> None:
@@ -125,9 +128,11 @@ class Settings:
         named = [*self.named_columns().items(), *(("drop", name) for name in self.drop)]
         for option, name in named:
             if option != "target" and name in self.categorical:
-                raise ValueError(f"'{name}' is named by {option} and by categorical; choose one")
+                codes = setting("categorical", [name])
+                raise ValueError(f"{setting(option, name)} and {codes} are one column; choose one")
         named += [("categorical", name) for name in self.categorical]
         for option, name in named:
             table.require(name, option)
             if option != "target" and name == self.target:
-                raise ValueError(f"{option} names the target column '{name}'; choose another column")
+                named = setting(option, name if option in self.named_columns() else [name])
+                raise ValueError(f"{named} is the target column; choose another column")

@@ -24,7 +24,9 @@ def as_target(y: Any) -> Any:
     else:
         values = np.asarray(y)
     absent = np.zeros(0, dtype=bool)
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "mM":
+        absent = np.isnat(values)
+    elif values.dtype.kind == "f":
         absent = np.isnan(values)
     elif values.dtype.kind == "O":
         # NaN, NaT and pandas' NA are the values that are not equal to themselves, or not clearly so.
@@ -34,12 +36,22 @@ def as_target(y: Any) -> Any:
             f"missing values in y ({int(absent.sum())} of {len(values)} rows): Input y contains NaN; "
             "the target must be known: remove those rows"
         )
+    if values.dtype.kind == "M":
+        raise TableError(
+            "y holds dates, and a target holds numbers, text or booleans; turn them into numbers, such "
+            "as days since the first"
+        )
+    if values.dtype.kind == "m":  # in seconds, as columns of durations are
+        return values / np.timedelta64(1, "s")
     if values.dtype.kind == "O" and values.ndim == 1 and len(values):
         kinds = {type(one) for one in values}
         if kinds <= {bool, np.bool_} or kinds <= {str}:
             return values.astype(bool if kinds <= {bool, np.bool_} else str)
         if kinds <= {int, float} and len(kinds):
             return values.astype(float if float in kinds else np.int64)
+        if str in kinds and len(kinds) > 1:
+            mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
     return values
 
 

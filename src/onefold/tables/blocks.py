@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +44,7 @@ def blocks_for(
 
 def _rows_in_memory(model: Any, X: Any) -> TableRows:
     if is_frame(X):
-        return rows_of_frame(X)
+        return _in_order(model, rows_of_frame(X))
     array = as_array(X)
     if is_sparse(array) != (model.preparation_.sparse_kept is not None):
         array = array.toarray() if is_sparse(array) else csr_matrix(array)
@@ -53,6 +54,21 @@ def _rows_in_memory(model: Any, X: Any) -> TableRows:
             f"{model.n_features_in_} features as input; pass a table with named columns, or such rows."
         )
     return rows_of_array(array, feature_matrix_names(model))
+
+
+def _in_order(model: Any, rows: TableRows) -> TableRows:
+    """Rows whose columns have the names of the model's; one that learned from an array knows places."""
+    names = [] if rows.sparse is not None else feature_matrix_names(model)
+    learned_names = hasattr(model, "feature_names_in_") or model.preparation_.sparse_kept is not None
+    if learned_names or len(rows.names) != len(names) or set(names) <= set(rows.names):
+        return rows
+    warnings.warn(
+        f"X has column names, but {type(model).__name__} was fitted on an array: its columns are taken "
+        "in their order",
+        UserWarning,
+        stacklevel=2,
+    )
+    return replace(rows, columns=rows.columns.rename_columns(names))
 
 
 def _batch_rows(width: int) -> int:

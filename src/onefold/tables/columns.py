@@ -47,7 +47,7 @@ def as_numbers(
         Naming the column, and for text the first value that is not a number and its row
         (`start` rows come before this column's first).
     """
-    column = _decoded(column)
+    column = decoded(column)
     kind = kind_of(column)
     if kind == "empty":
         return np.full(len(column), np.nan)
@@ -76,7 +76,7 @@ def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> 
     TableError
         Naming the column, and for text the first value that is none and its row.
     """
-    column = _decoded(column)
+    column = decoded(column)
     kind = kind_of(column)
     if kind == "empty":
         return np.full(len(column), np.nan)
@@ -101,7 +101,7 @@ def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> 
 
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:
     """The position of the first whole number that float64 can't hold, None if there is none."""
-    column = _decoded(column)
+    column = decoded(column)
     if _is_text(column.type):
         large = pc.match_substring_regex(column, r"^\s*[-+]?[0-9]{16,}\s*$")
     elif pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
@@ -124,7 +124,7 @@ def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
 def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Text values with null where missing; booleans become "true" and "false"."""
     categorical = pa.types.is_dictionary(column.type)
-    column = _decoded(column)
+    column = decoded(column)
     if kind_of(column) == "other" or pa.types.is_duration(column.type):
         raise TableError(_wrong_type(name, column.type))
     if pa.types.is_floating(column.type) and not categorical:
@@ -132,7 +132,7 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return _blank_to_null(pc.cast(column, pa.string()))
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column without dictionary encoding and with one text type."""
     if pa.types.is_dictionary(column.type):
         values = column.type.value_type

@@ -46,7 +46,7 @@ def folds_of(
         )
     if groups is not None:
         if gap is not None:
-            raise ValueError("groups and ordered=True exclude each other: choose one")
+            raise ValueError("ordered=True and groups exclude each other: leave one of them out")
         n_groups = len(np.unique(groups))
         if n_groups < cv:
             raise TableError(f"{cv} folds need at least {cv} groups; there are {n_groups}: use cv=N")

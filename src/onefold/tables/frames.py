@@ -30,8 +30,8 @@ def rows_of_frame(frame: Any) -> TableRows:
     try:
         table = _arrow(frame)
     except (pa.ArrowException, TypeError, OverflowError, ValueError) as error:
-        found = re.search("for column (.+) with type", str(error))
-        which = f"column '{found[1]}'" if found else "a column"
+        found = re.search("for column ([0-9]+) with type", str(error))  # pandas' are numbered below
+        which = f"column '{_titles(frame)[int(found[1])]}'" if found else "a column"
         raise TableError(
             f"{which} of the table has values of mixed types, or of one that is neither number nor "
             "text; convert it"
@@ -45,10 +45,11 @@ def rows_of_frame(frame: Any) -> TableRows:
 
 
 def is_frame(table: Any) -> bool:
-    """Whether something has named columns."""
-    return isinstance(table, TableRows) or any(
-        hasattr(table, name) for name in ("__arrow_c_stream__", "__dataframe__")
-    )
+    """Whether something has named columns; one column by itself, a Series, has none."""
+    if isinstance(table, TableRows):
+        return True
+    known = any(hasattr(table, name) for name in ("__arrow_c_stream__", "__dataframe__"))
+    return known and type(table).__name__ not in ("Series", "ChunkedArray")
 
 
 def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
@@ -100,10 +101,33 @@ def _arrow(frame: Any) -> pa.Table:
         # Without its index, which names rows and is no column; column names become text.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            levels = getattr(frame.columns, "nlevels", 1) > 1
-            titles = [" ".join(map(str, name)) if levels else str(name) for name in frame.columns]
-            renamed = frame.set_axis(range(len(titles)), axis=1)
+            renamed = frame.set_axis(range(len(frame.columns)), axis=1)
+            odd = {j: _storable(renamed[j]) for j, kind in enumerate(frame.dtypes) if _is_odd(kind)}
+            if odd:
+                renamed = type(frame)({j: odd.get(j, renamed[j]) for j in renamed.columns})
             table = pa.Table.from_pandas(renamed, preserve_index=False)
-        return table.rename_columns(titles).replace_schema_metadata(None)
+        return table.rename_columns(_titles(frame)).replace_schema_metadata(None)
     table = pa.table(frame)
     return table.rename_columns([str(name) for name in table.column_names])
+
+
+def _titles(frame: Any) -> list[str]:
+    """The column names of a pandas frame as text."""
+    levels = getattr(frame.columns, "nlevels", 1) > 1
+    return [" ".join(map(str, name)) if levels else str(name) for name in frame.columns]
+
+
+def _is_odd(kind: Any) -> bool:
+    """Whether a type of pandas is one that Arrow does not have: sparse, periods, intervals, bins."""
+    found = kind.categories.dtype if hasattr(kind, "ordered") and kind.categories is not None else kind
+    return type(found).__name__ in ("SparseDtype", "PeriodDtype", "IntervalDtype")
+
+
+def _storable(column: Any) -> Any:
+    """The same values in a type that Arrow has: dense numbers, beginnings of periods, names of bins."""
+    kind = type(column.dtype).__name__
+    if kind == "SparseDtype":
+        return column.sparse.to_dense()
+    if kind == "PeriodDtype":
+        return column.dt.to_timestamp()
+    return column.astype(object).map(str, na_action="ignore").astype("category")

@@ -128,9 +128,10 @@ class Learner:
     def notes(self) -> list[str]:
         """What was done about gaps, and which medians are not exact."""
         notes = []
-        if self.gaps:
+        gaps = {name: count for name, count in self.gaps.items() if count < self.rows}
+        if gaps:
             words = "by the median or the most frequent value, with a feature that says where"
-            notes.append(f"missing values filled in {words}: {counts(self.gaps.items(), self.rows)}")
+            notes.append(f"missing values filled in {words}: {counts(gaps.items(), self.rows)}")
         if any(column.sketched for column in self._columns.values()):
             notes.append("medians, which fill in what is missing, are right to 0.1 % of the rows")
         return notes

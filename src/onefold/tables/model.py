@@ -16,7 +16,7 @@ from onefold import saving
 from onefold.estimators.routing import AsksForItsSplitter
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.blocks import blocks_for
-from onefold.tables.errors import TableError
+from onefold.tables.errors import TableError, listing
 from onefold.tables.folds import folds_of
 from onefold.tables.frames import as_array, is_frame, rows_of_frame
 from onefold.tables.importances import column_importances
@@ -27,6 +27,7 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.suspects import column_notes
 from onefold.tables.target import TargetKind, read_target
+from onefold.tables.wording import estimator_words, for_estimators
 
 _PASSED_ON = (
     "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
@@ -87,6 +88,10 @@ class TableModel(AsksForItsSplitter):
         self._check_settings()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        with estimator_words():
+            return self._fit(X, y, sample_weight, groups)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         lesson = lesson_of(self, X, y, sample_weight, groups)
         learner = lesson.learner(self)
         preparation = learner.finish()
@@ -99,7 +104,9 @@ class TableModel(AsksForItsSplitter):
             del self.feature_names_in_
         self.target_ = y if isinstance(y, str) else None
         beside = column_notes(lesson.rows, preparation.columns, (), preparation.row_numbers)
-        self.notes_ = [*learner.notes(), *beside]
+        constant = preparation.constant
+        left_out = [f"left out, being constant: {listing(constant)}"] if constant else []
+        self.notes_ = [for_estimators(note) for note in (*left_out, *learner.notes(), *beside)]
         return self
 
     def as_step(

@@ -85,8 +85,8 @@ def too_large(name: str, value: object, row: int) -> str:
     """The sentence about a whole number that float64 can't hold."""
     return (
         f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
-        f"like an identifier; leave it out with {setting('drop', [name])}, or use {setting('id', name)} "
-        f"or {setting('categorical', [name])}"
+        f"like an identifier; leave it out with {setting('drop', [name])}, or use "
+        f"{setting('categorical', [name])}, or use {setting('id', name)}"
     )
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_numbers, as_text, kind_of
+from onefold.tables.columns import as_numbers, as_text, decoded, kind_of
 from onefold.tables.errors import TableError
 from onefold.tables.labels import as_written, known_labels
+from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import refuse_missing
 from onefold.tables.refusals import refuse_mangled_numbers
 from onefold.tables.rows import TableRows
@@ -70,6 +71,8 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         inferred, reason = "classification", f"'{name}' holds {kind}"
     if task is not None:
         inferred, reason = task, "as asked for"
+    if task == "regression" and kind == "text":
+        _refuse_words(rows, name)
     if inferred == "regression":
         return _regression(name, reason, rows.numbers(name))
     if kind == "numeric":
@@ -90,6 +93,17 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
             f"labels in '{name}' that the model does not know count as wrong", UserWarning, stacklevel=2
         )
     return labels
+
+
+def _refuse_words(rows: TableRows, name: str) -> None:
+    """Refuse text that is no numbers as a target of regression."""
+    text = as_text(rows.column(name), name).to_pylist()
+    odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
+    if odd is not None:
+        raise TableError(
+            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}; correct "
+            "it, or use task='classification'"
+        )
 
 
 def _regression(name: str, reason: str, values: np.ndarray) -> Target:
@@ -124,7 +138,7 @@ def _task_of_numbers(
 
 
 def _classes(rows: TableRows, name: str) -> np.ndarray:
-    column = rows.column(name)
+    column = decoded(rows.column(name))  # categories keep the type of their values
     kind = kind_of(column)
     if rows.written is not None:
         if kind == "text":

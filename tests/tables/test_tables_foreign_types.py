@@ -1,0 +1,128 @@
+"""Frames with types of pandas' own, odd targets, and sentences in the words of the estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from onefold import TableClassifier, TableRegressor
+from onefold.tables import TableError, TableRows, learn_preparation
+from onefold.tables.wording import for_estimators
+
+N = 40
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=N)
+QUICK = {"simple": True, "cv": 3}
+
+
+def frame(**columns):
+    return pd.DataFrame({"x": X} | columns)
+
+
+def fitted(table, y=X, **options):
+    return TableRegressor(**QUICK, **options).fit(table, y)
+
+
+def test_bins_are_categories():
+    table = frame(bin=pd.cut(X, 3))
+    names = fitted(table).preparation_.feature_names
+    assert names == ("x", *(f"bin={one}" for one in sorted(map(str, table["bin"].cat.categories))))
+
+
+def test_intervals_and_their_gaps_are_categories():
+    bins = pd.arrays.IntervalArray.from_arrays(np.arange(N) % 2 + 0.0, np.arange(N) % 2 + 1.0)
+    names = fitted(frame(bin=pd.Series(bins).where(np.arange(N) > 3))).preparation_.feature_names
+    assert len(names) == 4
+    assert names[-1] == "bin is missing"
+    assert [name[:5] for name in names[1:3]] == ["bin=(", "bin=("]
+
+
+def test_sparse_columns_are_numbers_and_periods_their_beginnings():
+    dense = np.where(np.arange(N) % 3 == 0, X, 0.0)
+    months = pd.period_range("2015-01", periods=N, freq="M")
+    odd = frame(s=pd.arrays.SparseArray(dense), when=months)
+    plain = frame(s=dense, when=months.to_timestamp())
+    np.testing.assert_array_equal(fitted(odd).predict(odd), fitted(plain).predict(plain))
+
+
+def test_a_column_of_mixed_types_is_named():
+    table = frame(odd=pd.Series(["a" if i % 2 else i for i in range(N)], dtype=object))
+    with pytest.raises(TableError, match="column 'odd' of the table has values of mixed types"):
+        fitted(table)
+
+
+def test_a_series_is_no_table():
+    model = fitted(frame())
+    with pytest.raises(ValueError, match="2-dimensional"):
+        model.predict(pd.Series(X))
+
+
+def test_a_model_of_an_array_takes_the_columns_of_a_frame_in_their_order():
+    array = np.column_stack([X, X**2])
+    model = fitted(array)
+    with pytest.warns(UserWarning, match="columns are taken in their order"):
+        found = model.predict(pd.DataFrame(array, columns=["b", "a"]))
+    np.testing.assert_array_equal(found, model.predict(array))
+
+
+def test_categories_as_a_target_keep_the_type_of_their_values():
+    table = frame(y=pd.Categorical((X > 0).astype(int)))
+    model = TableClassifier(**QUICK).fit(table, "y")
+    assert model.classes_.tolist() == [0, 1]
+    assert model.classes_.dtype.kind == "i"
+    assert model.score(table, "y") == model.score(table, (X > 0).astype(int))
+
+
+def test_dates_are_no_target_and_durations_are_seconds():
+    when = pd.Series(pd.date_range("2020-01-01", periods=N))
+    with pytest.raises(TableError, match="y holds dates"):
+        fitted(frame(), when)
+    waits = pd.Series(pd.to_timedelta(np.round(X, 3), unit="s").round("ms"))
+    named = fitted(frame(wait=waits), "wait").predict(frame())
+    np.testing.assert_allclose(fitted(frame(), waits).predict(frame()), named)
+
+
+def test_mixed_labels_are_refused_in_plain_words():
+    labels = pd.Series([1 if one > 0 else "b" for one in X], dtype=object)
+    with pytest.raises(TableError, match="y mixes values of the types int and str; convert"):
+        TableClassifier(**QUICK).fit(frame(), labels)
+
+
+def test_columns_that_are_left_out_are_told_and_not_said_to_be_filled_in():
+    notes = fitted(frame(none=np.nan, same=1)).notes_
+    assert notes == ["left out, being constant: 'none', 'same'"]
+
+
+def test_measurements_without_a_name_are_no_row_numbers():
+    with pytest.raises(TableError, match="column 2 has no name in the header"):
+        learn_preparation(TableRows(pa.table({"x": X, "unnamed_2": X**2})))
+    numbers = learn_preparation(TableRows(pa.table({"x": X, "unnamed_2": np.arange(N, dtype=float)})))
+    assert numbers.row_numbers == ("unnamed_2",)
+
+
+def test_words_are_no_target_of_regression():
+    table = frame(y=["a", "b"] * (N // 2))
+    with pytest.raises(TableError, match="has 'a' in data row 1; correct it, or use TableClassifier"):
+        TableRegressor(**QUICK).fit(table, "y")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("leave it out with drop=['a'], or use id='a'", "leave it out with drop=['a']"),
+        ("drop=['a'], or id='a' to keep it beside predictions", "drop=['a']"),
+        ("fix it, use na_values=['?'] if it means missing, drop=['a']", "fix it, drop=['a']"),
+        ("leave it empty, or use na_values=['it\\'s']", "leave it empty"),
+        ("which can't be classes; use task='regression'", "which can't be classes; use TableRegressor"),
+    ],
+)
+def test_estimators_have_no_settings_of_jobs(sentence, words):
+    assert for_estimators(sentence) == words
+
+
+def test_a_note_about_an_identifier_names_parameters_that_there_are():
+    notes = fitted(frame(nr=np.arange(N))).notes_
+    assert len(notes) == 1
+    assert notes[0].endswith("leave it out with drop=['nr']")
