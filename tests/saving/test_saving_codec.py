@@ -207,6 +207,58 @@ def test_values_without_a_place_are_named(value, message):
         Encoder().encode(value, "value")
 
 
+def test_equal_arrays_are_written_once():
+    """Each is used at most twice, memory order and all, and every value has an array of its own."""
+    rows = np.random.default_rng(0).normal(size=(40, 30))
+    turned, signed = np.asfortranarray(rows), np.where(rows > 2, -0.0, np.zeros((40, 30)))
+    values = [
+        rows,
+        rows.copy(),
+        turned,
+        rows.copy(),
+        turned,
+        signed,
+        np.zeros((40, 30)),
+        np.ones(3),
+        np.ones(3),
+    ]
+    encoder = Encoder()
+    nodes = encoder.encode(values, "value")
+    kinds = [next(iter(node)) for node in nodes]
+    assert kinds == [
+        "$array",
+        "$again",
+        "$array",
+        "$array",
+        "$again",
+        "$array",
+        "$array",
+        "$array",
+        "$array",
+    ]
+    decoder = Decoder(encoder.arrays)
+    found = decoder.decode(nodes)
+    decoder.finish()
+    for before, after in zip(values, found):
+        assert before.tobytes() == after.tobytes()
+        assert before.flags.f_contiguous == after.flags.f_contiguous
+    assert not np.shares_memory(found[0], found[1])
+    again = encoder.encode([rows], "another")  # which may be read without the first
+    assert "$array" in again[0]
+
+
+def test_what_is_forgotten_is_not_referred_to():
+    encoder = Encoder()
+    rows = np.ones((40, 30))
+    encoder.encode({"kept": np.zeros(2)}, "value")
+    count = len(encoder.arrays)
+    nodes = []
+    nodes.append(encoder.encode(rows, "dropped", depth=1))
+    encoder.forget_after(count)
+    nodes.append(encoder.encode(rows, "kept", depth=1))
+    assert nodes == [{"$array": "a1"}, {"$array": "a1"}]
+
+
 def test_subclasses_are_not_saved_as_their_parents():
     class SmallBox(Box):
         pass

@@ -158,6 +158,9 @@ def test_metadata_that_describes_no_model_is_refused(tmp_path, metadata):
     [
         ({"$array": "a0"}, {}, "'a0' is missing or used twice"),
         ([{"$array": "a0"}] * 2, {"a0": np.ones(2)}, "'a0' is missing or used twice"),
+        ([{"$again": "a0"}], {"a0": np.ones(2)}, "'a0' is not there to be used a second"),
+        ([{"$array": "a0"}] + [{"$again": "a0"}] * 2, {"a0": np.ones(2)}, "'a0' is not there"),
+        ([{"$array": "a0"}, {"$again": ["a0"]}], {"a0": np.ones(2)}, "entry is not valid"),
         (None, {"a0": np.ones(2)}, "nothing refers to its array 'a0'"),
         ({"$object": "os.system", "fields": {"command": "x"}}, {}, "'os.system', which this"),
         ({"$object": "Box", "fields": {"size": -1.0}}, {}, "size must be greater than 0"),

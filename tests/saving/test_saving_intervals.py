@@ -183,3 +183,16 @@ def test_the_forgery_of_good_fold_models_loads(tmp_path):
 def test_fold_models_that_make_no_sense_are_refused(changes, tmp_path):
     with pytest.raises(ModelFileError):
         saving.load(forged(tmp_path / "m", **changes))
+
+
+def test_centres_lie_in_a_file_once(tmp_path):
+    """A model and its fold models are made of the same rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 40))
+    sizes = []
+    for intervals in (None, "cv+"):
+        LSSVR(gamma=0.1, intervals=intervals).fit(X, X[:, 0]).save(tmp_path / "model")
+        sizes.append((tmp_path / "model").stat().st_size)
+    assert sizes[1] - sizes[0] < X.nbytes / 2
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(loaded.fold_models_.terms[0].centres, X)

@@ -26,8 +26,8 @@ def check_calibration(name: Any) -> None:
 def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> Calibrator:
     """Fit a calibrator.
 
-    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is below 1
-    count as if it were 1, so that those which add up to 1 do not stand for a single row.
+    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is
+    below 1 count as if it were 1, so that those which add up to 1 do not stand for a single row.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,19 @@ from onefold.saving.errors import NONSENSE, UPGRADE, BadContent, CannotSave
 from onefold.saving.kinds import ARRAY_DTYPES, KINDS, Node, check_text
 
 _MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to exhaust the stack
+_WORTH_SHARING = 2**12  # bytes
 
 
 class Encoder:
-    """Turns values into nodes and collects their arrays in `arrays`."""
+    """Turns values into nodes and collects their arrays in `arrays`.
+
+    Of two equal arrays in one value, such as the centres of a model and of its fold models, one is
+    written. Equal by their bytes, not the same object: equal models give equal files.
+    """
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
+        self._met: dict[Any, str] = {}  # names of large arrays that were written once
 
     def encode(self, value: Any, name: str, depth: int = 0) -> Node:
         """The node of `value`, which errors call `name` and which lies inside `depth` others.
@@ -39,6 +46,8 @@ class Encoder:
                 f"cannot save {name}: it is nested more than {_MAX_DEPTH} levels deep or contains "
                 "itself; flatten it."
             )
+        if depth == 0:
+            self._met.clear()  # values may be read one without the other
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float and math.isfinite(value):
@@ -70,16 +79,22 @@ class Encoder:
         """Drop all but the first `count` arrays: those of a value that could not be finished."""
         for key in list(self.arrays)[count:]:
             del self.arrays[key]
+        self._met = {what: key for what, key in self._met.items() if key in self.arrays}
 
     def _array(self, value: np.ndarray) -> Node:
         native = np.asarray(value).astype(value.dtype.newbyteorder("="), copy=False)
-        key = f"a{len(self.arrays)}"
         # Matrix products may differ in the last bit between memory orders: keep the order.
-        if native.flags.f_contiguous and not native.flags.c_contiguous:
-            self.arrays[key] = native.T
-            return {"$array": key, "order": "F"}
-        self.arrays[key] = np.asarray(native, order="C")
-        return {"$array": key}
+        turned = native.flags.f_contiguous and not native.flags.c_contiguous
+        stored = native.T if turned else np.asarray(native, order="C")
+        if stored.nbytes >= _WORTH_SHARING:
+            what = stored.dtype.str, stored.shape, turned, sha256(stored.data).digest()
+            met = self._met.pop(what, None)
+            if met is not None:
+                return {"$again": met}
+            self._met[what] = f"a{len(self.arrays)}"
+        key = f"a{len(self.arrays)}"
+        self.arrays[key] = stored
+        return {"$array": key, "order": "F"} if turned else {"$array": key}
 
 
 def _why_not(value: Any, name: str) -> str:
@@ -112,10 +127,14 @@ def _why_not(value: Any, name: str) -> str:
 
 
 class Decoder:
-    """Turns nodes back into values, trusting nothing in them and taking each array exactly once."""
+    """Turns nodes back into values, trusting nothing in them.
+
+    Each array is taken exactly once, and copied at most once: a small file stays little work.
+    """
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._unread = dict(arrays)
+        self._read: dict[str, np.ndarray] = {}
 
     def decode(self, node: Node, depth: int = 0) -> Any:
         """The value of `node`, which lies inside `depth` others; BadContent if it makes no sense."""
@@ -146,6 +165,8 @@ class Decoder:
     def _entry(self, tag: str | None, node: dict[str, Any], depth: int) -> Any:
         if tag == "$array":
             return self._array(node["$array"], node.get("order", "C"))
+        if tag == "$again":
+            return self._again(node["$again"])
         if tag == "$object":
             return objects.from_node(node, lambda part: self.decode(part, depth + 1))
         if tag is not None and tag not in KINDS:
@@ -161,4 +182,11 @@ class Decoder:
             raise BadContent(f"the array {name!r:.60} is missing or used twice")
         if order not in ("C", "F"):
             raise BadContent(f"the array {name!r:.60} has the unknown order {order!r:.20}")
-        return array.T if order == "F" else array
+        self._read[name] = array.T if order == "F" else array
+        return self._read[name]
+
+    def _again(self, name: str) -> np.ndarray:
+        array = self._read.pop(name, None)
+        if array is None:
+            raise BadContent(f"the array {name!r:.60} is not there to be used a second time")
+        return array.copy(order="K")  # what is written to one stays there

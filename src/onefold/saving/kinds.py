@@ -5,6 +5,7 @@ a dollar sign and says how to read it:
 
 =============  =====================================================================
 ``$array``     name of a numeric array; ``order`` "F" if it is stored transposed
+``$again``     name of an array before it that is equal, once for each at most
 ``$text``      a string array, as an array of code points with one axis more
 ``$objects``   items and shape of an object array
 ``$masked``    data, mask and fill value of a masked array
