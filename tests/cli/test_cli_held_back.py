@@ -160,3 +160,50 @@ def test_a_sheet(table, capsys, refused, monkeypatch):
 )
 def test_settings_in_the_words_of_the_command_line(sentence, option):
     assert as_options(sentence) == option
+
+
+def test_rows_that_are_held_back_count_with_their_weights(table, capsys):
+    table["count"] = np.where(table.kind == table.kind.iloc[0], 9.5, 0.5)
+    table.head(40).to_csv("t.csv", index=False, sep=";", decimal=",")
+    table.tail(20).to_csv("new.csv", index=False, sep=";", decimal=",")
+    options = ["--weight", "count", "--test", "new.csv", "--decimal", ","]
+    test = tuned(capsys, *TUNE, *SMALL, *options)["test"]
+    right = load_table_model(MODEL).predict("new.csv") == table.kind.tail(20).to_numpy()
+    count = table["count"].tail(20).to_numpy()
+    assert test["accuracy"] == pytest.approx(np.average(right, weights=count))
+    assert test["baseline_class"] == table.kind.iloc[0]
+    options = ["--weight", "count", "--test", "new.csv", "--decimal", ","]
+    test = tuned(capsys, *NUMBERS, *SMALL, *options)["test"]
+    model, head, tail = load_table_model(MODEL), table.head(40), table.tail(20)
+    loss = (tail.amount.to_numpy() - model.predict("new.csv")) ** 2
+    mean = np.average(head.amount, weights=head["count"])
+    assert test["rmse"] == pytest.approx(np.sqrt(np.average(loss, weights=count)))
+    baseline = np.average((tail.amount - mean) ** 2, weights=count)
+    assert test["baseline_rmse"] == pytest.approx(np.sqrt(baseline))
+
+
+def test_a_class_of_one_row_can_not_be_told(table, capsys):
+    table.loc[0, "kind"] = "rare"
+    table.to_csv("t.csv", index=False)
+    assert main([*TUNE, *SMALL]) == 0
+    assert "'rare' has only one row, and no model that has not seen it" in capsys.readouterr().err
+
+
+def test_the_folder_that_one_is_in_has_a_name(table, monkeypatch, refused):
+    Path("parts").mkdir()
+    table.to_parquet("parts/a.parquet")
+    monkeypatch.chdir("parts")
+    assert "parts has no column 'knid'" in refused("tune", ".", "--target", "knid")
+
+
+def test_brier_scores_of_words_lead_to_the_log_loss(table, refused):
+    table.to_csv("t.csv", index=False)
+    line = refused(*TUNE, "--criterion", "neg_brier_score")
+    assert "use neg_log_loss, or error or balanced_accuracy" in line
+
+
+def test_a_target_of_words_is_no_regression(table, refused):
+    table.to_csv("t.csv", index=False)
+    line = refused(*TUNE, "--task", "regression")
+    assert "the target 'kind' should hold numbers but has" in line
+    assert "use --task classification" in line

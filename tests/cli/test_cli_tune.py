@@ -271,7 +271,7 @@ def test_failures_leave_no_files(table, refused):
         (["tune", "t.csv"], "name the column to predict, as in --target COL; the columns are 'length'"),
         (["tune", "t.csv", "--target", "knid"], "has no column 'knid'; did you mean 'kind'?"),
         ([*TUNE, "--weight", "mas"], "weight: t.csv has no column 'mas'; did you mean 'mass'?"),
-        ([*TUNE, "--drop", "kind"], "drop names the target column 'kind'"),
+        ([*TUNE, "--drop", "kind"], "--drop kind is the target column"),
         ([*TUNE, "--weight", "colour"], "column 'colour' should hold numbers but has"),
         ([*TUNE, "--cv", "1"], "'1' is neither 'loo' nor a number of folds"),
         ([*TUNE, "--cv", "61"], "61 folds need at least 61 rows; the table has 60"),

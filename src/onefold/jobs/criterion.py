@@ -189,4 +189,6 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
 def _macro(option: str) -> str:
     """The nearest relative that takes any classes."""
     name = option.partition("=")[2].strip("'")
+    if "brier" in name:
+        return "neg_log_loss"
     return f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"

@@ -29,6 +29,9 @@ def few_rows_note(cv: int | str, target: Target) -> str | None:
     fewest = int(counts.argmin())
     if counts[fewest] >= cv:
         return None
+    if counts[fewest] == 1:
+        alone = f"'{labels[fewest]}' has only one row"
+        return f"{alone}, and no model that has not seen it can tell it: add rows"
     return (
         f"'{labels[fewest]}' has only {counts[fewest]} of the rows, fewer than the {cv} folds: some "
         "folds tell nothing about it (cv=N with fewer folds, or cv='loo', would)"

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from onefold.estimators.validation import check_budget
 from onefold.search import resolve_method
 from onefold.tables import TableRows, TableSource
+from onefold.tables.errors import setting
 from onefold.tables.target import TargetKind
 
 KERNELS = (
@@ -86,7 +87,7 @@ class Settings:
             raise ValueError(f"holdout is a share of the rows between 0 and 1; got {self.holdout!r}")
         if self.holdout is not None and self.test is not None:
             raise ValueError(
-                f"{setting('holdout', self.holdout)} and another table to test on both keep rows away from "
+                f"{setting('holdout', self.holdout)} and a table to test on both keep rows away from "
                 "tuning: give one of them"
             )
         self._check_search()
@@ -129,10 +130,15 @@ class Settings:
         for option, name in named:
             if option != "target" and name in self.categorical:
                 codes = setting("categorical", [name])
-                raise ValueError(f"{setting(option, name)} and {codes} are one column; choose one")
+                raise ValueError(f"{_naming(option, name)} and {codes} are one column; choose one")
         named += [("categorical", name) for name in self.categorical]
         for option, name in named:
             table.require(name, option)
             if option != "target" and name == self.target:
-                named = setting(option, name if option in self.named_columns() else [name])
-                raise ValueError(f"{named} is the target column; choose another column")
+                where = _naming(option, name)
+                raise ValueError(f"{where} is the target column; choose another column")
+
+
+def _naming(option: str, name: str) -> str:
+    """The setting that names a column."""
+    return setting(option, [name] if option in ("drop", "categorical") else name)

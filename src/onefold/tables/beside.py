@@ -11,7 +11,7 @@ from onefold.tables.rows import TableRows
 
 def weights_in(rows: TableRows, name: str) -> np.ndarray:
     """The column of weights; raise unless all are positive."""
-    values = as_numbers(rows.column(name, role="weight column"), name)
+    values = rows.numbers(name, role="weight column")
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise TableError(

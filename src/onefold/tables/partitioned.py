@@ -22,7 +22,7 @@ class PartitionedSource(TableSource):
     """The files of a pattern or a folder, in the order of their names; all have the same columns."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path if path.name else path.resolve()  # "." has no name to speak of
         self.paths = parquet_files(path)
         self._files = [ParquetSource(one) for one in self.paths]
         self.names = self._files[0].names

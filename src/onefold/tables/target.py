@@ -101,8 +101,8 @@ def _refuse_words(rows: TableRows, name: str) -> None:
     odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
     if odd is not None:
         raise TableError(
-            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}; correct "
-            "it, or use task='classification'"
+            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}; "
+            "correct it, or use task='classification'"
         )
 
 
