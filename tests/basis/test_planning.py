@@ -225,7 +225,7 @@ def test_command_knows_the_columns(tmp_path, capsys):
     assert "50 rows, 2 features" in capsys.readouterr().out
     for option in ("--target", "--drop"):
         assert main(["plan", str(table), option, "z"]) != 0
-        assert f"{option}: t.csv has no column 'z'" in capsys.readouterr().err
+        assert f"{option.removeprefix('--')}: t.csv has no column 'z'" in capsys.readouterr().err
 
 
 def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch):

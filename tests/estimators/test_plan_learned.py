@@ -138,7 +138,7 @@ def test_the_command_describes_what_tune_runs(tmp_path, capsys):
     assert default["steps"][0]["what"] == "rounds on all 90 rows, fold by fold"
     simple = facts("--simple")
     assert (simple["search"]["kernels"], simple["steps"]) == (["rbf"], [])
-    assert "--cv loo" in facts("--cv", "loo")["search"]["note"]
+    assert "cv='loo'" in facts("--cv", "loo")["search"]["note"]
     assert main(base) == 0
     assert "search  the kernels of auto, metric auto, a blend" in capsys.readouterr().out
 

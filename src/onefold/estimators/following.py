@@ -27,7 +27,7 @@ def follow(estimator: Any, X: Any) -> None:
 
 
 def on_host(estimator: Any) -> Any:
-    """The estimator with its fitted arrays in NumPy, for whoever reads them: a copy where they are not."""
+    """The estimator with its fitted arrays in NumPy, for whoever reads them: itself, or a copy."""
     foreign = {name: value for name, value in vars(estimator).items() if is_foreign(value)}
     if not foreign:
         return estimator

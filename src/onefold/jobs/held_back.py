@@ -94,12 +94,11 @@ def measures_on(
     known = getattr(model, "classes_", None)
     truths, answers, counts = [], [], []
     for block in blocks:
-        weigh = weight_column is not None and weight_column in block.names
-        beside = (target.name, weight_column) if weigh else (target.name,)
-        for rows, predicted in model.predict_blocks(block, beside=beside):
+        weighed = [weight_column] if weight_column is not None and weight_column in block.names else []
+        for rows, predicted in model.predict_blocks(block, beside=(target.name, *weighed)):
             truths.append(read_target(rows, target.name, target.task, known))
             answers.append(predicted)
-            counts.append(weights_in(rows, weight_column) if weigh else np.ones(len(rows)))
+            counts.append(weights_in(rows, weighed[0]) if weighed else np.ones(len(rows)))
     if not truths:
         raise TableError("the table to test on has no rows")
     y, predicted, count = (np.concatenate(parts) for parts in (truths, answers, counts))
