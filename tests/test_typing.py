@@ -28,6 +28,8 @@ ESTIMATORS = [
     onefold.KernelRidgeCV,
     onefold.SparseLSSVC,
     onefold.SparseLSSVR,
+    onefold.TableClassifier,
+    onefold.TableRegressor,
 ]
 ARRAYS = {"X", "y", "sample_weight", "groups", "classes", "gamma", "gammas", "alpha", "alphas"}
 NAMED = ARRAYS | {"cv", "criterion", "class_weight", "random_state", "approximation"}

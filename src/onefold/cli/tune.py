@@ -63,13 +63,13 @@ def run(arguments: argparse.Namespace) -> None:
             model = _followed(job, None if quiet else sys.stderr)
             elsewhere = isinstance(job.X, np.memmap) or client is not None
             as_fitted = {"sample_weight": job.weight, "groups": job.groups}
+        model.report_["command"] = again = shlex.join(["onefold", *arguments.argv])
         write_results(model, stage)
     if journal is not None:
         _close_journal(journal, model, quiet)
     no_picture = draw_search(model, directory)
     if no_picture:
         print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
-    again = shlex.join(["onefold", *arguments.argv])
     rows = None if elsewhere else split_rows(source.read(), settings)[0]
     no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
     if no_page:

@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from onefold import saving
+from onefold.approximations import Approximation
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.search import Callback
 from onefold.tables.errors import TableError
@@ -17,6 +18,14 @@ from onefold.tables.learn import Missing
 from onefold.tables.model import TableModel
 from onefold.tables.prepare import Preparation
 from onefold.tables.reading import Reading
+from onefold.typing import (
+    ArrayLike,
+    ClassWeight,
+    CriterionLike,
+    CrossValidation,
+    MaybeArray,
+    RandomState,
+)
 
 
 class TableClassifier(ClassifierMixin, TableModel):
@@ -91,19 +100,19 @@ class TableClassifier(ClassifierMixin, TableModel):
         missing: Missing = "impute",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
-        cv: Any = 5,
-        criterion: Any = None,
-        class_weight: Any = None,
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
+        class_weight: ClassWeight = None,
         simple: bool = False,
         kernel: Any = "auto",
         metric: str | None = "auto",
         blend: bool = True,
-        approximation: Any = "auto",
+        approximation: str | Approximation = "auto",
         calibration: str | None = "temperature",
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -128,7 +137,7 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.verbose = verbose
         self.callback = callback
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
 
@@ -161,18 +170,18 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         missing: Missing = "impute",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
-        cv: Any = 5,
-        criterion: Any = None,
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
         simple: bool = False,
         kernel: Any = "auto",
         metric: str | None = "auto",
         blend: bool = True,
-        approximation: Any = "auto",
+        approximation: str | Approximation = "auto",
         intervals: str | None = "cv+",
         time_budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         device: Any = None,
-        random_state: Any = 0,
+        random_state: RandomState = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -196,7 +205,7 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         self.verbose = verbose
         self.callback = callback
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
 

@@ -28,6 +28,7 @@ from onefold.tables.rows import TableRows
 from onefold.tables.suspects import column_notes
 from onefold.tables.target import TargetKind, read_target
 from onefold.tables.wording import estimator_words, for_estimators
+from onefold.typing import ArrayLike, MaybeArray
 
 _PASSED_ON = (
     "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
@@ -75,7 +76,9 @@ class TableModel(AsksForItsSplitter):
             given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
         return self._inner(**{key: v for key, v in (given | options).items() if key in known})
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
         """Learn the preparation of a table, choose a model and fit it.
 
         Parameters
@@ -136,22 +139,22 @@ class TableModel(AsksForItsSplitter):
         )
         return self.inner_estimator(cv=cv)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
         return self._answer("predict", X)
 
     @available_if(_inside("decision_function"))
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Decision values, as the estimator inside gives them."""
         return self._answer("decision_function", X)
 
     @available_if(_inside("predict_proba"))
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of every class, in the order of ``classes_``."""
         return self._answer("predict_proba", X)
 
     @available_if(_inside("predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._answer("predict_log_proba", X)
 
