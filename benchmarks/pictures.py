@@ -11,8 +11,6 @@ from typing import Any
 import matplotlib
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_friedman1
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
 from sklearn.preprocessing import scale
 
 from onefold import LSSVCCV, LSSVRCV, SparseLSSVR, trust
@@ -54,12 +52,11 @@ def main() -> None:
     halving = LSSVRCV(search="halving").fit(X, y)
     draw("grid", GridDisplay.from_estimator(plain), SearchPathDisplay.from_estimator(halving))
     table, labels = load_breast_cancer(return_X_y=True)
-    decision = LSSVCCV().fit(scale(table), labels).heldout_prediction_
-    chances = cross_val_predict(LogisticRegression(), decision[:, None], labels, method="predict_proba")
+    classifier = LSSVCCV().fit(scale(table), labels)
     draw(
         "heldout",
         PredictionDisplay.from_estimator(plain, y),
-        ReliabilityDisplay(chances[:, 1], labels == 1, event="class 1"),
+        ReliabilityDisplay.from_estimator(classifier, labels),
     )
     X, y = make_friedman1(300, noise=1.0, random_state=0)
     X = scale(X)

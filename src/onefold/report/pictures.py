@@ -67,7 +67,7 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
         kind = getattr(plots, name, None)
         if kind is None or (takes_targets and y is None):
             continue
-        if name == "BlendDisplay" and len(getattr(estimator, "blend_", None) or ()) < 2:
+        if name == "BlendDisplay" and len(getattr(estimator, "blend_", None) or ()) == 1:
             continue  # one member is no blend
         try:
             display = kind.from_estimator(estimator, *([y] if takes_targets else []))
