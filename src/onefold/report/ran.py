@@ -193,7 +193,9 @@ def trust_facts(approximation: dict[str, Any]) -> dict[str, Any]:
     if {*stages} <= {"exact"} or approximation.get("name") == "exact":
         words = "the exact method ran: there is no approximation to doubt"
         return {"verdict": "exact", "words": words, "found": None}
-    words = (
-        "not checked; fit with check=True (onefold tune --check), or call onefold.trust(estimator, X, y)"
-    )
+    words = "not checked; call onefold.trust(estimator, X, y)"
+    if "selected_with" in approximation:
+        words += ", or fit with check=True (onefold tune --check)"
+    if approximation.get("name") == "sparse":
+        words = "pruned to few centres; the held-out scores of every size tell what that costs"
     return {"verdict": None, "words": words, "found": None}
