@@ -94,11 +94,12 @@ def measures_on(
     known = getattr(model, "classes_", None)
     truths, answers, counts = [], [], []
     for block in blocks:
-        weighed = [weight_column] if weight_column is not None and weight_column in block.names else []
-        for rows, predicted in model.predict_blocks(block, beside=(target.name, *weighed)):
+        weighed = weight_column if weight_column in block.names else None
+        beside = (target.name,) if weighed is None else (target.name, weighed)
+        for rows, predicted in model.predict_blocks(block, beside=beside):
             truths.append(read_target(rows, target.name, target.task, known))
             answers.append(predicted)
-            counts.append(weights_in(rows, weighed[0]) if weighed else np.ones(len(rows)))
+            counts.append(np.ones(len(rows)) if weighed is None else weights_in(rows, weighed))
     if not truths:
         raise TableError("the table to test on has no rows")
     y, predicted, count = (np.concatenate(parts) for parts in (truths, answers, counts))
