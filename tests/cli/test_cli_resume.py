@@ -23,11 +23,11 @@ JOURNAL = Path("t-onefold.journal")
 
 
 def answer(folder: Path, out: str) -> dict:
-    """All that a result says but times."""
+    """All that a result says but times, and the command, which has --resume in it or not."""
     found = json.loads(out)
     with (folder / "t-onefold" / "search.csv").open() as file:
         table = [{k: v for k, v in row.items() if "time" not in k} for row in csv.DictReader(file)]
-    return {**found, "seconds": None, "table": table}
+    return {**found, "seconds": None, "command": None, "table": table}
 
 
 @pytest.mark.parametrize(

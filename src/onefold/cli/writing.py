@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 from onefold.cli.files import MODEL_NAME
 from onefold.cli.words import decimal, score_words
 from onefold.jobs.criterion import shown
+from onefold.plots.figures import quiet_about_letters
 from onefold.report import gather
 from onefold.report.measures import kept_score
 from onefold.tables import TableModel
@@ -40,7 +39,7 @@ def draw_search(model: TableModel, directory: Path) -> str | None:
     path = directory / PICTURE_NAME
     try:
         path.unlink(missing_ok=True)
-        with _quiet_about_letters():
+        with quiet_about_letters():
             _draw(model, path)
     except OSError as error:
         return f"{path} can't be written ({error.strerror or error})"
@@ -78,20 +77,6 @@ def _write_search(cv_results: Mapping[str, Any], path: Path) -> None:
         writer.writerow(names)
         for values in zip(*columns):
             writer.writerow(["" if value is None else value for value in values])
-
-
-@contextmanager
-def _quiet_about_letters() -> Iterator[None]:
-    """Letters that the font does not have are drawn as boxes, which speak for themselves."""
-    logger = logging.getLogger("matplotlib.mathtext")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*missing from font")
-            yield
-    finally:
-        logger.setLevel(level)
 
 
 def _draw(model: TableModel, path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,3 +42,17 @@ def write_figure(figure: Any, path: str | os.PathLike[str], dpi: int) -> None:
     path = Path(path)
     with replacing(path) as temporary:
         figure.savefig(temporary, format=path.suffix.lstrip(".") or "png", dpi=dpi)
+
+
+@contextmanager
+def quiet_about_letters() -> Iterator[None]:
+    """Letters that the font does not have are drawn as boxes, which speak for themselves."""
+    logger = logging.getLogger("matplotlib.mathtext")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*missing from font")
+            yield
+    finally:
+        logger.setLevel(level)

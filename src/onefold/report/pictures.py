@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +70,7 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
         except ValueError:  # nothing to draw
             continue
         try:
-            with _quiet_about_letters():
+            with figures.quiet_about_letters():
                 found.append(Picture(title, words, _body(display, title, words)))
         except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
             missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
@@ -93,17 +89,3 @@ def _body(display: Any, title: str, words: str) -> Markup:
     figure.savefig(file, format="png", dpi=_DOTS, bbox_inches="tight")
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
     return element("img", src=source, alt=f"{title}. {words}")
-
-
-@contextmanager
-def _quiet_about_letters() -> Iterator[None]:
-    """Letters that the font does not have are drawn as boxes, which speak for themselves."""
-    logger = logging.getLogger("matplotlib.mathtext")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*missing from font")
-            yield
-    finally:
-        logger.setLevel(level)
