@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from onefold.plots.figures import pyplot_axes
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Display:
+class Display(ABC):
     """Data of a picture, and the way to draw it, as scikit-learn's displays.
 
     Attributes
@@ -43,9 +44,10 @@ class Display:
         self._draw(self.ax_, style)
         return self
 
+    @abstractmethod
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Draw on axes, with settings of matplotlib for the main marks."""

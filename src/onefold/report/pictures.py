@@ -60,13 +60,12 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
     except (ImportError, ValueError) as error:
         return [], str(error)
     for name, takes_targets, title, words in _KINDS:
-        kind = getattr(plots, name, None)
-        if kind is None or (takes_targets and y is None):
+        if takes_targets and y is None:
             continue
         if name == "BlendDisplay" and len(getattr(estimator, "blend_", None) or ()) == 1:
             continue  # one member is no blend
         try:
-            display = kind.from_estimator(estimator, *([y] if takes_targets else []))
+            display = getattr(plots, name).from_estimator(estimator, *([y] if takes_targets else []))
         except ValueError:  # nothing to draw
             continue
         try:
@@ -78,12 +77,10 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
 
 
 def _body(display: Any, title: str, words: str) -> Markup:
-    """The drawing itself, or where it is large or cannot stand in a page, a picture of dots."""
-    as_svg = getattr(plots, "as_svg", None)
-    if as_svg is not None:
-        drawn = str(as_svg(display))
-        if len(drawn) <= _MOST_LETTERS:
-            return Markup(drawn)
+    """The drawing itself, or where it is large a picture of dots."""
+    drawn = plots.as_svg(display)
+    if len(drawn) <= _MOST_LETTERS:
+        return Markup(drawn)
     figure = display.plot(ax=figures.new_figure(6.4, 4.2).subplots()).figure_
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=_DOTS, bbox_inches="tight")
