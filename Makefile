@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench peers build clean
+.PHONY: demo test explore lint bench peers build clean
 
 demo: $(VENV)/core
 	$(BIN)/onefold demo
 
 test: lint
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# New examples for the property tests; what they find becomes a plain test.
+explore: $(VENV)/dev
+	ONEFOLD_EXPLORE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m hypothesis
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -30,13 +34,14 @@ build: $(VENV)/dev
 # Two levels of set-up: what the demonstration needs, and what development needs.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
 $(VENV)/core: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[plot]"
 	touch $@
 
+# Dependency groups need a recent pip, also in an environment that was made by hand.
 $(VENV)/dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 

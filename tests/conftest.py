@@ -4,7 +4,8 @@ import os
 
 from hypothesis import settings
 
-# Tests never look at the clock: a busy machine must not fail them. Continuous integration draws the same
-# examples every time; elsewhere each run draws new ones.
-settings.register_profile("onefold", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("onefold")
+# Tests never look at the clock: a busy machine must not fail them. `make test` draws the same examples every
+# time; `make explore` draws new ones, and what it finds becomes a plain test.
+settings.register_profile("onefold", deadline=None, derandomize=True, database=None)
+settings.register_profile("explore", deadline=None, max_examples=500)
+settings.load_profile("explore" if os.environ.get("ONEFOLD_EXPLORE") else "onefold")

@@ -1,8 +1,9 @@
-"""Imports point one way: a module may import only from folders before its own, in functions too."""
+"""Imports point one way, in functions too, and array libraries are named in two folders alone."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import onefold
@@ -34,6 +35,9 @@ LAYERS = [
     {"jobs"},
     {"cli", "__main__"},
 ]
+LIBRARIES = re.compile(
+    r"^\s*(?:from|import) (?:torch|cupy|triton|numba|array_api_compat|dask|distributed)\b", re.MULTILINE
+)
 DEPTH = {name: depth for depth, layer in enumerate(LAYERS) for name in layer}
 EXCEPTIONS = {
     # A model is saved by a method of its own, and a file names the estimators that it may build.
@@ -78,3 +82,12 @@ def test_imports_point_one_way() -> None:
             if DEPTH[imported] > DEPTH[part]:
                 wrong.add((relative.as_posix(), imported))
     assert wrong == EXCEPTIONS
+
+
+def test_array_libraries_are_named_in_linalg_and_rows_alone() -> None:
+    users = {
+        path.relative_to(ROOT).parts[0]
+        for path in ROOT.rglob("*.py")
+        if LIBRARIES.search(path.read_text("utf-8"))
+    }
+    assert users == {"linalg", "rows"}
