@@ -11,7 +11,6 @@ from onefold.kernels import RBF
 from onefold.linalg.gram import add_gram, mirror
 from onefold.rows import Groups, group_rows, rows_of
 from onefold.statistics import Design, RidgePath, Statistics, Whitening, collect
-from onefold.statistics.factor import Factor
 from onefold.statistics.ridge import squared_error
 
 
@@ -160,13 +159,3 @@ def test_whitening_cuts_what_duplicates_leave_and_keeps_the_first_k(regression):
 def test_indefinite_landmark_kernel_is_refused():
     with pytest.raises(ValueError, match="not positive semi-definite"):
         Whitening.of(np.diag([1.0, -0.5]))
-
-
-def test_factors_in_other_units_are_those_of_the_rows_in_them():
-    rng = np.random.default_rng(0)
-    V, Y, root = rng.standard_normal((40, 6)), rng.standard_normal((40, 2)), rng.uniform(0.5, 2, 40)
-    offset = np.array([3.0, -1e3])
-    got = Factor.of(V, Y, root, fit_intercept=True).scaled(9.0).about(offset)
-    expected = Factor.of(V, Y - offset, 3 * root, fit_intercept=True)
-    np.testing.assert_allclose(np.abs(got.matrix), np.abs(expected.matrix), rtol=1e-11)
-    assert got.weight == pytest.approx(expected.weight, rel=1e-15)

@@ -22,7 +22,6 @@ from onefold import (
     SparseLSSVC,
     SparseLSSVR,
 )
-from onefold.approximations import Nystroem
 
 RNG = np.random.default_rng(4)
 X = RNG.standard_normal((40, 3))
@@ -31,7 +30,6 @@ LABELS = (NUMBERS > 0).astype(int)
 NAMES = ["a", "b", "c"]
 FRAME = pd.DataFrame(X, columns=NAMES)
 SMALL = {"gammas": [0.05, 0.5], "alphas": [0.01, 1.0], "cv": 3}
-BATCHES = Nystroem(X[:8], predict="landmarks")
 ALL = [
     (LSSVC(), LABELS),
     (LSSVR(), NUMBERS),
@@ -81,13 +79,6 @@ def test_tensors_have_no_names(estimator, y) -> None:
         model.predict(torch.asarray(X))
     with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3 features"):
         model.predict(torch.asarray(X[:, :2]))
-
-
-def test_batches_have_the_names_of_the_first() -> None:
-    model = LSSVR(approximation=BATCHES).partial_fit(FRAME[:20], NUMBERS[:20])
-    assert list(model.feature_names_in_) == NAMES
-    with pytest.raises(ValueError, match="same order"):
-        model.partial_fit(FRAME[["c", "b", "a"]][20:], NUMBERS[20:])
 
 
 def test_names_of_the_steps_before_reach_the_last() -> None:

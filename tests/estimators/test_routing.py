@@ -173,11 +173,6 @@ def test_a_scorer_with_another_name_for_weights_is_refused() -> None:
         LSSVRCV(**GRID, criterion=scorer).fit(X, NUMBERS, WEIGHTS)
 
 
-def test_batches_have_requests_of_their_own() -> None:
-    requests = LSSVC().set_partial_fit_request(classes=True).get_metadata_routing().partial_fit.requests
-    assert requests == {"classes": True, "sample_weight": None}
-
-
 @pytest.mark.parametrize(("kind", "y"), [(TableClassifier, LABELS), (TableRegressor, NUMBERS)])
 def test_estimators_of_tables_ask_for_their_splitter_too(kind, y) -> None:
     model = kind(simple=True, cv=GroupKFold(3))

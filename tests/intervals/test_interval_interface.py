@@ -84,13 +84,6 @@ def test_jackknife_asks_for_memory_first(monkeypatch):
         LSSVR(intervals="jackknife+").fit(X, y)
 
 
-def test_batches_have_no_intervals():
-    model = LSSVR(approximation=Nystroem(X[:9]), intervals="cv+").partial_fit(X, y)
-    with pytest.raises(ValueError, match=r"by partial_fit.*use fit"):
-        model.predict_interval(NEW)
-    assert np.isfinite(model.fit(X, y).predict_interval(NEW, 0.8)).all()
-
-
 def test_frames_give_frames():
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")

@@ -121,17 +121,6 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
 
 
-def stream_bytes(n: int, m: int) -> int:
-    """Of a batch of `n` rows that is added to a basis model of `m` landmarks, block by block.
-
-    Each thread has the features of a block as they are, whitened, beside the targets and in their
-    factorisation; the model has its coordinates, the factor of all rows and its decomposition.
-    """
-    workers, block, square = thread_budget(), 8.0 * min(n, _BLOCK_ROWS) * m, 8.0 * m * m
-    arrays = 4 * workers * block + (8 + 2 * workers) * square
-    return int(_FREED * arrays + 16.0 * n + workers * _TILE + _LIBRARIES)
-
-
 def pruning_bytes(m: int, groups: int) -> int:
     """Of pruning from `m` centres, with the sums over so many groups of rows."""
     held = groups if holds_groups(groups, m) else 2

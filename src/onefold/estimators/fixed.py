@@ -9,11 +9,10 @@ from onefold.estimators.base import KernelClassifier
 from onefold.estimators.given import Given
 from onefold.estimators.interval_parameters import GivenRegressor
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.estimators.streaming import StreamingClassifier, StreamingRegressor
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
 
-class LSSVC(StreamingClassifier, KernelClassifier, Given):
+class LSSVC(KernelClassifier, Given):
     r"""Least-squares support vector classifier.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)² with targets ±1, one-vs-rest for several classes
@@ -32,7 +31,6 @@ class LSSVC(StreamingClassifier, KernelClassifier, Given):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
-        With ``Nystroem(rows)``, landmark rows of your own, rows may come in batches: `partial_fit`.
     metric : {"diagonal", "full"} or None, default=None
         Learn a metric in rounds: the gradients of each fit say how much features ("diagonal"), or their
         mixtures ("full"), matter, and the next fit compares rows accordingly. gamma counts in the space
@@ -71,7 +69,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, Given):
         Centres, coefficients, intercept and kernel: all that prediction needs.
     calibrator_ : Calibrator or None
         From decision values to probabilities; None without held-out predictions: with ``"cg"``, rows of
-        Dask, `partial_fit`, or calibration=None. Then there is no `predict_proba`.
+        Dask, or calibration=None. Then there is no `predict_proba`.
     approximation_ : dict
         What ran, and why; with a metric, ``"rounds"`` has the width of each.
     metric_ : array (d,) or (d, d), or None
@@ -127,7 +125,7 @@ class LSSVC(StreamingClassifier, KernelClassifier, Given):
         self.calibration = calibration
 
 
-class LSSVR(GivenRegressor, StreamingRegressor, Given):
+class LSSVR(GivenRegressor, Given):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.
@@ -153,7 +151,7 @@ class LSSVR(GivenRegressor, StreamingRegressor, Given):
     _chooser = LSSVRCV
 
 
-class KernelRidge(GivenRegressor, StreamingRegressor, Given):
+class KernelRidge(GivenRegressor, Given):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
     scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.

@@ -9,13 +9,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Model, Run, Workload, resolve_approximation
+from onefold.estimators.base import KernelMachine
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.final import metric_of, shares_of
 from onefold.estimators.following import follow
 from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
-from onefold.estimators.streaming import Streaming
 from onefold.estimators.validation import (
     check_alpha_count,
     check_alphas,
@@ -29,7 +29,7 @@ from onefold.typing import ArrayLike, MaybeArray, RandomState
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
 
-class Given(Streaming):
+class Given(KernelMachine):
     """Fit with the kernel and ridge as they stand."""
 
     _chooser: ClassVar[type[Chosen]]
@@ -78,7 +78,6 @@ class Given(Streaming):
             v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
         refuse_choices(self, self._chooser.__name__)
-        self._forget_batches()
         alpha = check_alphas(self.alpha, "alpha")
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:

@@ -101,8 +101,8 @@ class IntervalRegressor(KernelRegressor):
         if found is None:
             raise ValueError(
                 f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
-                "fitted with intervals=None, by partial_fit, to a single row, by an earlier version, or "
-                "without finite held-out predictions; use fit, on more rows."
+                "fitted with intervals=None, to a single row, by an earlier version, or without "
+                " finite held-out predictions; use fit, on more rows."
             )
         return found
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.streaming import Streaming
+from onefold.estimators.given import Given
 from onefold.linalg import is_foreign, to_numpy
 from onefold.trust_check.steps import last_step, name_of
 
@@ -31,7 +31,7 @@ def asked_by(
             "what comes before the machine needs rows to be fitted to; give X, not its shape."
         )
     final, rows, y, _ = last_step(estimator, X, y)
-    if not isinstance(final, Chosen | Streaming):
+    if not isinstance(final, Chosen | Given):
         raise ValueError(
             f"plan does not know {name_of(estimator)}; give it one of the six estimators with an "
             "approximation, one of whole tables, or a Pipeline that ends in one."

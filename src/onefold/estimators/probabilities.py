@@ -36,7 +36,7 @@ def _has_probabilities(estimator: Any) -> bool:
     if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:
         raise AttributeError(
             f"this {name} was fitted without held-out predictions to calibrate (conjugate gradients, "
-            "rows of Dask, partial_fit, a file of an earlier version); use LSSVCCV with folds, or "
+            "rows of Dask, a file of an earlier version); use LSSVCCV with folds, or "
             "sklearn.calibration.CalibratedClassifierCV around it."
         )
     return True
@@ -56,9 +56,6 @@ class Uncalibrated:
 
     def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
         """There are predictions (rows, targets) of each split's test rows."""
-
-    def _forget_calibration(self) -> None:
-        """There is another batch of rows."""
 
 
 class Calibrated(Uncalibrated):
@@ -148,9 +145,6 @@ class Calibrated(Uncalibrated):
         self.calibrator_ = None
         if self.calibration is not None:
             self.calibrator_ = self._calibrator(np.concatenate(values), np.concatenate(tests), task)
-
-    def _forget_calibration(self) -> None:
-        self.calibrator_ = None  # held-out predictions of rows that are gone there are none
 
     def _calibrator(self, values: Any, rows: Any, task: Task) -> Calibrator:
         name: Any = self.calibration

@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, copied, double, is_sparse, take_rows
+from onefold.linalg import Array, double, is_sparse, take_rows
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,6 @@ class Basis:
     def size(self) -> int:
         """Number of landmarks."""
         return int(self.rows.shape[0])
-
-    def copied(self) -> Basis:
-        """The same landmarks, which stay what they are if the user's array is written to."""
-        rows = self.rows.copy() if is_sparse(self.rows) else copied(self.rows, None)
-        return Basis(rows, self.index, self.report)
 
     def thinned(self, keep: Any) -> Basis:
         """The landmarks at the given positions alone."""

@@ -14,12 +14,12 @@ factors on top of each other. Squared sums lose half of the digits; these lose n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from onefold.linalg import namespace, ones, to_numpy, triangle
+from onefold.linalg import namespace, ones, triangle
 
 
 @dataclass(frozen=True)
@@ -58,23 +58,6 @@ class Factor:
         stacked = np.vstack([part.matrix for part in parts])
         weight = float(sum(part.weight for part in parts))
         return cls(triangle(stacked), parts[0].targets, parts[0].border, weight)
-
-    def scaled(self, factor: float) -> Factor:
-        """Of the same rows, the weight of each times `factor`."""
-        return replace(self, matrix=self.matrix * np.sqrt(factor), weight=self.weight * factor)
-
-    def about(self, offset: Any) -> Factor:
-        """Of the same rows, `offset` (targets,) subtracted from their targets; with an intercept.
-
-        Only the first row changes: the others are those of columns about their means.
-        """
-        matrix = self.matrix.copy()
-        matrix[:, -self.targets :] -= matrix[:, :1] * offset
-        return replace(self, matrix=matrix)
-
-    def on_host(self) -> Factor:
-        """The same in a NumPy array."""
-        return replace(self, matrix=to_numpy(self.matrix))
 
     def squared_error(self, theta: Any, intercept: Any) -> Any:
         """Σ v ‖y − Vθ − b‖² over the rows, for θ (μ, r, t) and b (μ, t): shape (μ, t)."""

@@ -80,16 +80,6 @@ def choose_coordinates(
     return _coordinates(kernel, problem, basis, whitening, "sums")
 
 
-def factored_coordinates(
-    kernel: Kernel, problem: Problem, basis: Basis, *, rank: int | None
-) -> Coordinates:
-    """Those of a model that is trained from factors, however many its rows. O(m³) time."""
-    basis = replace(basis, rows=problem.source.placed(basis.rows))
-    with limit_blas(1):
-        whitening = _for_features(Design(kernel, basis.rows).inner(), rank)
-    return _coordinates(kernel, problem, basis, whitening, "factors")
-
-
 def _for_features(W: Any, rank: int | None) -> Whitening:
     """For features that are whitened before they are summed or factorised."""
     return Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)

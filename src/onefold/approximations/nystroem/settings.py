@@ -17,10 +17,9 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, Model
 from onefold.approximations.footprint import basis_bytes, uses_factors
-from onefold.approximations.nystroem.coordinates import choose_coordinates, factored_coordinates
+from onefold.approximations.nystroem.coordinates import choose_coordinates
 from onefold.approximations.nystroem.factored import FactoredModel
 from onefold.approximations.nystroem.rows import RowsModel
-from onefold.approximations.nystroem.stream import Stream
 from onefold.approximations.nystroem.summed import SummedModel
 from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
@@ -143,18 +142,6 @@ class Nystroem(Approximation):
         kind = FactoredModel if coordinates.training == "factors" else SummedModel
         model = kind(problem, coordinates)
         return model if self.predict == "landmarks" else RowsModel(model)
-
-    @property
-    def takes_batches(self) -> bool:
-        """Whether rows may come batch by batch: landmarks are given, and rows are not needed again."""
-        return not self._counts and self.predict == "landmarks"
-
-    def stream(self, kernel: Kernel, problem: Problem) -> Stream:
-        """The model of no rows yet, for batches like `problem`; raise if it cannot be."""
-        self.check(kernel, problem, Workload())
-        basis = given_rows(self.n_components, problem.X).copied()
-        coordinates = factored_coordinates(kernel, problem, basis, rank=self.rank)
-        return Stream(self, coordinates, int(problem.Y.shape[1]))
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:
