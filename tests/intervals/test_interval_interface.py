@@ -158,10 +158,9 @@ def test_rows_of_dask():
         LSSVRCV(**settings).fit(X, Y).predict_interval(array.from_array(NEW))
 
 
-@pytest.mark.parametrize("search", ["halving", "gradient"])
-def test_other_searches(search):
-    criterion = "press" if search == "gradient" else None
-    model = LSSVRCV(search=search, criterion=criterion, cv=5).fit(X, y)
+@pytest.mark.parametrize("settings", [{"search": "halving"}, {"criterion": "press"}])
+def test_other_searches(settings):
+    model = LSSVRCV(**settings, cv=5).fit(X, y)
     literal = LSSVRCV(gammas=[model.gamma_], alphas=[model.alpha_]).fit(X, y)
     expected = literal.predict_interval(NEW)
     np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-7)

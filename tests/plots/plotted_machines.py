@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 
 from onefold import LSSVCCV, LSSVRCV, SparseLSSVC, SparseLSSVR
-from onefold.search import Gradient
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(150, 3))
@@ -22,8 +21,8 @@ MACHINES = {
     "blend": (LSSVRCV(["rbf", "laplacian"], metric="auto", blend=True, max_rounds=2), Y + X[:, 2] ** 2),
     "families": (LSSVRCV(["rbf", "laplacian"]), Y),
     "halving": (LSSVRCV(search="halving"), np.tile(Y, 3)),
-    "gradient": (LSSVRCV(search="gradient", criterion="press"), Y),
-    "per feature": (LSSVRCV(search=Gradient(per_feature=True), criterion="press"), Y),
+    "press": (LSSVRCV(criterion="press"), Y),
+    "objective": (LSSVRCV(), Y),
     "one gamma": (LSSVRCV(gammas=[0.1]), Y),
     "one alpha": (LSSVRCV(alphas=[0.1]), Y),
     "one cell": (LSSVRCV(gammas=[0.1], alphas=[0.1]), Y),
@@ -44,5 +43,16 @@ def fitted(name: str):
         machine, y = MACHINES[name]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of edges of small grids
-            _FITTED[name] = machine.fit(np.resize(X, (len(y), 3)), y)
+            if name == "objective":
+                _FITTED[name] = _points(machine)
+            else:
+                _FITTED[name] = machine.fit(np.resize(X, (len(y), 3)), y)
     return _FITTED[name]
+
+
+def _points(machine: LSSVRCV) -> LSSVRCV:
+    """A machine whose candidates are no grid."""
+    objective = machine.objective(X, Y)
+    for gamma, alpha in 10 ** np.random.default_rng(4).uniform(-3, 0, (12, 2)):
+        objective(gamma=gamma, alpha=alpha)
+    return objective.fit()

@@ -122,7 +122,7 @@ def test_predictions_that_cannot_be_drawn(fit):
     with pytest.raises(ValueError, match=r"ReliabilityDisplay\.from_estimator"):
         PredictionDisplay.from_estimator(fit("classes"), LABELS)
     with pytest.raises(ValueError, match=r"no heldout_prediction_.*folds"):
-        PredictionDisplay.from_estimator(fit("gradient"), Y)
+        PredictionDisplay.from_estimator(fit("press"), Y)
     with pytest.raises(ValueError, match="fit LSSVRCV or KernelRidgeCV"):
         PredictionDisplay.from_estimator(LSSVR().fit(X, Y), Y)
     with pytest.raises(ValueError, match="not fitted"):

@@ -16,7 +16,7 @@ from onefold.plots import GridDisplay, SearchPathDisplay, as_svg
 
 pytestmark = pytest.mark.filterwarnings("error")
 SEARCHED = [
-    "plain", "classes", "three", "blend", "families", "halving", "gradient", "per feature", "one gamma",
+    "plain", "classes", "three", "blend", "families", "halving", "press", "objective", "one gamma",
     "one alpha", "one cell", "linear", "leave one out", "1se", "targets", "checked",
 ]  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_the_simplest_cell_lies_in_the_region(fit):
     assert grid.flat[grid.alphas == machine.alpha_, grid.gammas == machine.gamma_].all()
 
 
-@pytest.mark.parametrize("name", ["gradient", "leave one out"])
+@pytest.mark.parametrize("name", ["press", "leave one out"])
 def test_without_splits_there_is_no_region(fit, name):
     drawn = GridDisplay.from_estimator(fit(name)).plot()
     assert drawn.grid.flat is None

@@ -40,7 +40,7 @@ def displays():
     p = rng.uniform(size=len(Y))
     return {
         "grid": GridDisplay.from_estimator(plain),
-        "points": GridDisplay.from_estimator(fitted("gradient")),
+        "points": GridDisplay.from_estimator(fitted("objective")),
         "curve": GridDisplay.from_estimator(fitted("linear")),
         "path": SearchPathDisplay.from_estimator(fitted("halving")),
         "predictions": PredictionDisplay.from_estimator(plain, Y),

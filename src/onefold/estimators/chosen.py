@@ -168,7 +168,7 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
             self.approximation_["trust"] = trust
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if setup.learning is None and conduct.stopped is None:
-            self._warn_of_edges(searched.edges)
+            self._warn_of_edges()
         follow(self, X)
         tasks.end()
         return self
@@ -260,9 +260,9 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         self.metric_ = metric_of(chosen.kernel)
         self.blend_, self.blend_score_ = final.members(found.ledger), final.score
 
-    def _warn_of_edges(self, known: list[str] | None) -> None:
+    def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""
-        at_edge = edges(self.cv_results_, self.best_index_) if known is None else known
+        at_edge = edges(self.cv_results_, self.best_index_)
         if at_edge:
             names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
             warn_user(

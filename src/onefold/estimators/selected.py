@@ -50,13 +50,10 @@ class LSSVCCV(KernelClassifier, Chosen):
         that alpha the best score. The error is that of the mean difference to the best cell, paired over
         the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
         chosen. It needs two splits or more, and goes with neither metric nor blend.
-    search : {"grid", "halving", "gradient"} or object from :mod:`onefold.search`, default="grid"
+    search : {"grid", "halving"} or object from :mod:`onefold.search`, default="grid"
         How the grid of `gammas` and `alphas` is gone through. "halving" tries all on a subsample, those
         that are not worse by more than noise on larger ones, and the last few on all rows, for a part
-        of the time (:class:`onefold.search.Halving`); not with metric or blend. "gradient" descends from
-        the best cells of a coarse grid to optima between its cells, for the criteria "press", "gcv" and
-        "evidence" and the exact machine, with one width or one per feature
-        (:class:`onefold.search.Gradient`).
+        of the time (:class:`onefold.search.Halving`); not with metric or blend.
     refit : {"auto", "exact", "same"}, default="auto"
         Fit the final model with the true kernel, or with the approximation that selected it.
     metric : {None, "diagonal", "full", "auto"}, default=None
@@ -148,8 +145,7 @@ class LSSVCCV(KernelClassifier, Chosen):
         How the search went: its method, why it "stopped" early (None, "time_budget" or "interrupted"),
         and what was "untried" then. Of "halving" also ``"n_resources"`` and ``"n_candidates"``, rows and
         kernels of each stage, and ``"stages"``: the best of each, what it "added" beside the best, what
-        it "dropped", by which "difference" from the best, its "standard_error", and why. Of
-        "gradient" its "starts", "evaluations", and "notes" on how the grid was extended.
+        it "dropped", by which "difference" from the best, its "standard_error", and why.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 

@@ -145,10 +145,8 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     return out
 
 
-def gradient_product(
-    kernel: Kernel, X: Array, centres: Array, coef: Array, factor: Array | None = None
-) -> Array:
-    """Σ_j factor_ij ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t); factors (n, m) are 1 if None.
+def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
+    """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t).
 
     O(n m d t) time, never more than some tiles besides. Sparse rows are made dense, some of them at a
     time, as their gradients are.
@@ -156,12 +154,7 @@ def gradient_product(
     (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
     if not is_numpy(X):
         rows, parts = _rows(centres, slice(0, m), None), spans(n, device_rows(m * max(1, t)))
-        pieces = [
-            kernel.gradient(
-                _rows(X, part, None), rows, coef, None if factor is None else factor[part, :]
-            )
-            for part in parts
-        ]
+        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in parts]
         xp = namespace(X)
         return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
     out = np.zeros((n, d, t))
@@ -173,8 +166,7 @@ def gradient_product(
         rows = dense(_rows(X, part, None))
         for column in even_spans(m, tile_side()):
             check_stop()
-            some = None if factor is None else factor[part, column]
-            out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column], some)
+            out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
     _over_parts(kernel, _halves(n), fill)
     return out

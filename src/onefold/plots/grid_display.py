@@ -46,7 +46,7 @@ class GridDisplay(Display):
     The flat region is every cell whose mean score is within one standard error of the best one's, paired
     over the splits, as ``select="1se"`` reckons. The best third of the candidates gets a third of the
     colours at least; what is much worse gets the last one. With one gamma (or none, as for the linear
-    kernel) or one alpha it is a curve. Candidates that are no grid, as those of descents, are points.
+    kernel) or one alpha it is a curve. Candidates of an objective are points.
 
     Parameters
     ----------

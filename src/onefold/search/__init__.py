@@ -6,7 +6,6 @@ from onefold.search.choice import Leader
 from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
 from onefold.search.entry import Entry
 from onefold.search.fingerprint import fingerprint
-from onefold.search.gradient import Gradient
 from onefold.search.halving import Halving
 from onefold.search.keeping import Keeping, kept_in
 from onefold.search.learning import search_with_metric
@@ -30,7 +29,6 @@ __all__ = [
     "Conduct",
     "Entry",
     "FullGrid",
-    "Gradient",
     "Grid",
     "GridEdgeWarning",
     "Halving",

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Protocol
 
 from onefold.search.candidates import make_candidates
 from onefold.search.conduct import Conduct
-from onefold.search.gradient import Gradient
 from onefold.search.halving import Halving
 from onefold.search.outcome import Outcome
 from onefold.search.run import run_search
@@ -43,7 +42,7 @@ class FullGrid:
         return Outcome(run_search(grid, setup.scoring, conduct, select=setup.select), setup.scoring)
 
 
-METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid, "halving": Halving, "gradient": Gradient}
+METHODS: dict[str, Callable[[], Method]] = {"grid": FullGrid, "halving": Halving}
 
 
 def resolve_method(search: Any) -> Method:

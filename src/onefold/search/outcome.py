@@ -26,9 +26,6 @@ class Outcome:
         The rows of the problem in the order in which they were searched; None for their own.
     record : dict
         What else the method tells of itself, in plain values.
-    edges : list of str or None
-        What was chosen at the end of the range, as of :func:`onefold.search.edges`, where the method
-        knows better than its table.
     """
 
     found: SearchResult
@@ -36,7 +33,6 @@ class Outcome:
     history: list[dict[str, Any]] = field(default_factory=list)
     order: Any = None
     record: dict[str, Any] = field(default_factory=dict)
-    edges: list[str] | None = None
 
     def in_order(self, heldout: Any) -> Any:
         """Held-out predictions of the search in the order of the problem's rows."""

@@ -178,14 +178,6 @@ class DenseSmoother(Smoother):
             pieces.append(sets.zeroed(duals))
         return xp.stack(pieces), xp.stack(levels) if levels else None
 
-    def matrix(self, Y: Array, alpha: float) -> tuple[Array, Array]:
-        """R_b Y, and R_b itself (n, n), at one μ; O(n³)."""
-        operator = next(iter(self.operators([alpha])))
-        residuals, border = self._first(operator, Y)
-        rows = like_index(np.arange(self.n), Y)
-        block = operator.block(rows)
-        return residuals, block if border is None else border.block(block, rows)
-
     def trace(self, alphas: Any) -> Any:
         traces = []
         for operator in self.operators(alphas):
