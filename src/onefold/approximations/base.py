@@ -162,11 +162,6 @@ class Approximation(ABC):
                 f"the criterion needs the whole smoother, which {self!r} does not have; use "
                 'approximation="exact", or the criterion "mse", "error" or "press".'
             )
-        if load.matrix and not (self.smooths and self.exact):
-            raise ValueError(
-                f"the criterion needs the kernel matrix, which {self!r} does not have; use "
-                'approximation="exact", or the criterion "mse", "error" or "span".'
-            )
         for kernel in kernels:
             self.check(kernel, problem, load)
         self.require_memory(problem, load)

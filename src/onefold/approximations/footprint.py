@@ -19,7 +19,6 @@ _EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies,
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
 _HELD = 2**25  # bytes of predictions that a search holds rather than make them again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
-_BALLS = 10  # arrays of rows × ridges in which smallest balls are found
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
@@ -68,9 +67,6 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
         else:
             blocks = 2 / load.folds + 2 / load.folds**2 if load.folds > 1 else 0.0
             stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
-    if load.matrix:  # made again beside the eigenvectors, or beside the matrix and a factor of it
-        beside = 1 if choose_route(n, load.alphas, load.need).name == "eigen" else 2
-        stages.append((1 + beside) * square + 8.0 * _BALLS * load.alphas * n)
     freed = (2 + workers) * tile if n > 1024 else 0.0  # tiles, which the process keeps
     return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
 

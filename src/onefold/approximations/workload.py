@@ -30,8 +30,6 @@ class Workload:
         Whether R(μ) as a whole is looked at.
     single : bool
         Whether single rows are left out too, beside folds.
-    matrix : bool
-        Whether the kernel matrix is looked at beside it.
     parts : sequence of int arrays, or None
         The rows left out together, in turn; None where nothing is held out.
     refit : {"auto", "exact", "same"}
@@ -49,7 +47,6 @@ class Workload:
     whole: bool = True
     smoother: bool = False
     single: bool = field(default=False, kw_only=True)
-    matrix: bool = field(default=False, kw_only=True)
     parts: Any = field(default=None, compare=False, repr=False)
     refit: Refit = "same"
     before: float = field(default=0.0, kw_only=True)

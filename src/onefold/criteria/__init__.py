@@ -17,15 +17,14 @@ from onefold.criteria.base import (
     label_index,
 )
 from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, Press
+from onefold.criteria.geometry import ClassifierSpan, RadiusMargin, RegressorSpan
 from onefold.criteria.heldout import (
     ErrorRate,
     PercentageError,
     SquaredError,
     VariationCoefficient,
 )
-from onefold.criteria.radius import RadiusMargin
 from onefold.criteria.scorers import Scorer
-from onefold.criteria.span import ClassifierSpan, RegressorSpan
 from onefold.criteria.sums import SumCriterion
 
 __all__ = [

@@ -57,10 +57,9 @@ def label_index(decision: Array) -> Array:
 class Criterion(ABC):
     """A number per μ, greater is better."""
 
-    needs: ClassVar[Literal["model", "smoother", "matrix", "squares", "sums", "rows"]]
-    """What it is made from: the model as a whole; its R(μ); that and the kernel matrix; squared held-out
-    errors, which some models know without predictions; other sums over held-out rows; or all of these
-    rows at once."""
+    needs: ClassVar[Literal["model", "smoother", "squares", "sums", "rows"]]
+    """What it is made from: the model as a whole; its R(μ); squared held-out errors, which some models
+    know without predictions; other sums over held-out rows; or all of these rows at once."""
 
     @property
     def holds_out(self) -> bool:

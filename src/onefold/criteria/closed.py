@@ -55,7 +55,7 @@ def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
 class ModelCriterion(Criterion):
     """A score of the model as a whole, which needs no splits."""
 
-    needs: ClassVar[Literal["model", "smoother", "matrix"]] = "model"
+    needs: ClassVar[Literal["model", "smoother"]] = "model"
 
     @abstractmethod
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:

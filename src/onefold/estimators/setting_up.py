@@ -212,9 +212,8 @@ def workload(
 ) -> Workload:
     """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
     needs = {one.needs for one in criteria}
-    smoother, matrix = bool(needs & {"smoother", "matrix"}), "matrix" in needs
     if splits is None:
-        return Workload(kernels, alphas, folds=1, smoother=smoother, matrix=matrix, refit=refit)
+        return Workload(kernels, alphas, folds=1, smoother="smoother" in needs, refit=refit)
     alone = splits.leave_one_out
     overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
     return Workload(
@@ -224,8 +223,7 @@ def workload(
         groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
         predictions=alone or needs != {"squares"},
         whole=alone or bool(needs & {"rows", "model"}),
-        smoother=smoother,
-        matrix=matrix,
+        smoother="smoother" in needs,
         single="model" in needs,
         parts=splits.left_out,
         refit=refit,
