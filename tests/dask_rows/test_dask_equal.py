@@ -141,14 +141,6 @@ def test_learned_metric_and_blend(table, landmarks, rows):
     np.testing.assert_allclose(*weights, atol=1e-7)
 
 
-def test_a_metric_at_given_hyper_parameters(table, landmarks):
-    options = {"approximation": landmarks, "gamma": 0.5, "metric": "full", "max_rounds": 1}
-    here = LSSVR(**options).fit(table.X, table.y, table.weight)
-    there = LSSVR(**options).fit(lazy(table.X, CHUNKS[2]), table.y, table.weight)
-    np.testing.assert_allclose(here.metric_, there.metric_, atol=1e-8)
-    np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
-
-
 def test_families_of_a_classifier(table, landmarks, summed, monkeypatch):
     monkeypatch.setattr(sums, "_HELD", 0)
     options = {"kernel": "auto", "approximation": landmarks, "blend": True}

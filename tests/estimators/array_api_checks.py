@@ -29,7 +29,7 @@ SMALL = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}
 FEW = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "cv": 2}
 ALL = [
     LSSVC(),
-    LSSVR(metric="full", max_rounds=1),
+    LSSVR(),
     KernelRidge(),
     LSSVCCV(**SMALL),
     LSSVRCV(**SMALL),

@@ -173,6 +173,8 @@ def test_estimators_take_a_metric() -> None:
     model = LSSVR(RBF(0.1, metric=S), alpha=0.1).fit(A, y)
     plain = LSSVR(RBF(0.1), alpha=0.1).fit(A @ S.T, y)
     assert_allclose(model.predict(B), plain.predict(B @ S.T), rtol=1e-9)
+    assert np.array_equal(model.metric_, S)
+    assert plain.metric_ is None
     grid = {"gammas": [0.05, 0.2, 1.0], "alphas": [0.01, 0.1]}
     search = LSSVRCV(RBF(1.0, metric=S), **grid).fit(A, y)
     other = LSSVRCV(RBF(1.0), **grid).fit(A @ S.T, y)

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC
 from onefold.approximations import ConjugateGradients, Nystroem
 from onefold.kernels import RBF
 from onefold.search import SearchStoppedWarning
@@ -145,6 +145,20 @@ def test_a_fixed_estimator_with_what_was_chosen_is_the_model() -> None:
     model = LSSVCCV("rbf", metric="full", **SMALL).fit(X, Y > 0)
     fixed = LSSVC(RBF(model.gamma_, metric=model.metric_), alpha=model.alpha_).fit(X, Y > 0)
     assert_allclose(model.decision_function(NEW), fixed.decision_function(NEW), rtol=1e-9, atol=1e-9)
+
+
+def test_sparse_machines_take_a_metric_that_was_learned() -> None:
+    model = LSSVCCV("rbf", metric="diagonal", **SMALL).fit(X, Y > 0)
+    few = SparseLSSVC(kernel=RBF(metric=model.metric_), n_centres=15).fit(X, Y > 0)
+    assert few.n_centres_ == 15
+    assert_array_equal(few.expansion_.kernel.metric.values, model.metric_)
+
+
+@pytest.mark.parametrize("kind", [LSSVC, LSSVR, KernelRidge])
+@pytest.mark.parametrize("kernel", ["auto", ["rbf", "matern"]])
+def test_choices_are_left_to_the_estimator_that_chooses(kind, kernel) -> None:
+    with pytest.raises(ValueError, match=f"takes one kernel.*use {kind.__name__}CV"):
+        kind(kernel).fit(X, Y > 0)
 
 
 def gram(A, B):

@@ -126,8 +126,6 @@ def test_fits_with_given_hyper_parameters() -> None:
     several = plan((5000, 10), np.zeros((5000, 2)), estimator=KernelRidge(alpha=[1.0, 2.0]))
     options = {"approximation": "exact", "n_gammas": 1, "n_alphas": 2, "cv": 0, "targets": 2}
     assert same(several, plan((5000, 10), **options))
-    with pytest.raises(ValueError, match="only a search with a learned metric has a plan"):
-        plan(X, estimator=LSSVR(metric="full"))
 
 
 def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:

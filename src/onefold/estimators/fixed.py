@@ -31,15 +31,6 @@ class LSSVC(KernelClassifier, Given):
     degree, coef0 : float, default=3, 1.0
         Of the polynomial kernel.
     approximation : str or object from :mod:`onefold.approximations`, default="exact"
-    metric : {"diagonal", "full"} or None, default=None
-        Learn a metric in rounds: the gradients of each fit say how much features ("diagonal"), or their
-        mixtures ("full"), matter, and the next fit compares rows accordingly. gamma counts in the space
-        it is given for; in a learned one the width is such that the kernel's mean exponent over the rows
-        stays the same. A kernel with a metric of its own, or one gamma per feature, is where it starts.
-        Sparse rows and the Laplacian kernel have diagonal ones alone. Nothing is held out to say whether
-        it helps: :class:`LSSVCCV` chooses.
-    max_rounds : int, default=3
-        So many rounds, exactly: as many metrics, and one fit more.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class.
     calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
@@ -47,7 +38,7 @@ class LSSVC(KernelClassifier, Given):
         fitted to predictions of rows left out one by one: of all rows, or with the exact machine of 1000
         drawn at random, which takes some tenths of the time of the fit. "temperature" keeps the order of
         the classes, so that the likeliest is the one of `predict`; with the others it may not be. None
-        saves the time. In a learned metric, which has seen all rows, the probabilities are too sure.
+        saves the time.
     device : str, torch device or None, default=None
         Move NumPy rows there ("cuda", say) and compute with torch; predictions for NumPy rows come back
         as NumPy arrays. None computes where X is. Blocks of Dask's rows are moved by their worker.
@@ -71,12 +62,9 @@ class LSSVC(KernelClassifier, Given):
         From decision values to probabilities; None without held-out predictions: with ``"cg"``, rows of
         Dask, or calibration=None. Then there is no `predict_proba`.
     approximation_ : dict
-        What ran, and why; with a metric, ``"rounds"`` has the width of each.
+        What ran, and why.
     metric_ : array (d,) or (d, d), or None
         The metric of the kernel: weights per feature, or the matrix S of dist(S x, S x').
-    feature_importances_ : array (d,) or None
-        The share of each feature in what moves the prediction: mean squared slope times variance of the
-        feature. None where no metric is learned.
 
     Examples
     --------
@@ -98,8 +86,6 @@ class LSSVC(KernelClassifier, Given):
         degree: float = 3,
         coef0: float = 1.0,
         approximation: str | Approximation = "exact",
-        metric: str | None = None,
-        max_rounds: int = 3,
         class_weight: ClassWeight = None,
         calibration: str | None = "temperature",
         device: Any = None,
@@ -114,8 +100,6 @@ class LSSVC(KernelClassifier, Given):
             degree=degree,
             coef0=coef0,
             approximation=approximation,
-            metric=metric,
-            max_rounds=max_rounds,
             device=device,
             client=client,
             random_state=random_state,
@@ -132,7 +116,7 @@ class LSSVR(GivenRegressor, Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -142,7 +126,7 @@ class LSSVR(GivenRegressor, Given):
 
     Attributes
     ----------
-    expansion_, approximation_, metric_, feature_importances_
+    expansion_, approximation_, metric_
         As in :class:`LSSVC`.
     conformity_scores_, intervals_, fold_models_, spread_models_
         As in :class:`LSSVRCV`.
@@ -158,7 +142,7 @@ class KernelRidge(GivenRegressor, Given):
 
     Parameters
     ----------
-    kernel, gamma, degree, coef0, approximation, metric, max_rounds, device, client, random_state, n_jobs
+    kernel, gamma, degree, coef0, approximation, device, client, random_state, n_jobs
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
@@ -167,7 +151,7 @@ class KernelRidge(GivenRegressor, Given):
 
     Attributes
     ----------
-    expansion_, approximation_, metric_, feature_importances_
+    expansion_, approximation_, metric_
         As in :class:`LSSVC`.
     conformity_scores_, intervals_, fold_models_, spread_models_
         As in :class:`LSSVRCV`.

@@ -11,9 +11,9 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Approximation, Model, Run, Workload, resolve_approximation
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.final import metric_of, shares_of
+from onefold.estimators.families import names_families
+from onefold.estimators.final import metric_of
 from onefold.estimators.following import follow
-from onefold.estimators.given_metric import learn, refuse_choices, track_of
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import (
@@ -44,8 +44,6 @@ class Given(KernelMachine):
         degree: float = 3,
         coef0: float = 1.0,
         approximation: str | Approximation = "exact",
-        metric: str | None = None,
-        max_rounds: int = 3,
         device: Any = None,
         client: Any = None,
         random_state: RandomState = None,
@@ -57,8 +55,6 @@ class Given(KernelMachine):
         self.degree = degree
         self.coef0 = coef0
         self.approximation = approximation
-        self.metric = metric
-        self.max_rounds = max_rounds
         self.device = device
         self.client = client
         self.random_state = random_state
@@ -67,8 +63,7 @@ class Given(KernelMachine):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
         """Solve the least-squares problem.
 
-        O(n³/3) time and one n × n array with the exact kernel matrix; with a metric that time for every
-        round, and once more.
+        O(n³/3) time and one n × n array with the exact kernel matrix.
 
         Parameters
         ----------
@@ -77,7 +72,11 @@ class Given(KernelMachine):
         sample_weight : array (n,), optional
             v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
         """
-        refuse_choices(self, self._chooser.__name__)
+        if names_families(self.kernel):
+            raise ValueError(
+                f"{type(self).__name__} takes one kernel, and got {self.kernel!r:.60}; use "
+                f"{self._chooser.__name__}, which chooses among several."
+            )
         alpha = check_alphas(self.alpha, "alpha")
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
@@ -90,27 +89,18 @@ class Given(KernelMachine):
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
         check_kernel_matrix(kernel, problem.X)
         check_alpha_count(alpha, problem.Y.shape[1], get_tags(self).estimator_type)
-        track = track_of(self, kernel, approximation, problem)
-        fits = 1 if track is None else self.max_rounds + 1
         with self._threads(problem):
-            run = approximation.start(problem, [kernel], Workload(fits, np.unique(alpha).size))
+            run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
             self._check_given(run)
-            rounds: dict[str, Any] = {}
-            if track is not None:
-                kernel, rounds = learn(track, run, alpha, self.max_rounds, seed or 0)
-                run = run.restarted(kernel)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
-            report |= run.diagnose(kernel) | rounds
+            report |= run.diagnose(kernel)
             report |= self._calibrate_alone(run, lambda: model, task, alpha, seed or 0)
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
         self.metric_ = metric_of(kernel)
-        self.feature_importances_ = None
         with self._threads(problem):
             self._after_fit(run, model, kernel, alpha, _num_samples(X))
-            if track is not None:
-                self.feature_importances_ = shares_of(self.expansion_, problem, seed)
         follow(self, X)
         return self
 
@@ -121,11 +111,7 @@ class Given(KernelMachine):
         """What else is made of the model of a table of so many rows."""
 
     def as_chooser(self, X: ArrayLike) -> Chosen:
-        """An estimator that chooses from a grid around what is given, for the trust check.
-
-        It looks at the approximation with the kernel as it is given: rounds that a subsample suggests
-        would not be those of all rows.
-        """
+        """An estimator that chooses from a grid around what is given, for the trust check."""
         if "_chooser" not in vars(type(self)):
             raise ValueError(
                 f"the trust check does not know {type(self).__name__}; use one of LSSVC, LSSVR, "
@@ -133,7 +119,6 @@ class Given(KernelMachine):
             )
         given = self.get_params(deep=False)
         gamma, alpha = given.pop("gamma"), given.pop("alpha")
-        del given["metric"], given["max_rounds"]
         if gamma is None or isinstance(gamma, str):
             gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
         kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])

@@ -55,17 +55,13 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _settings_of(estimator: Any, X: Any, y: Any) -> dict[str, Any]:
-    own = {name: getattr(estimator, name) for name in ("kernel", "approximation", "n_jobs", "metric")}
+    own = {name: getattr(estimator, name) for name in ("kernel", "approximation", "n_jobs")}
     if isinstance(estimator, Chosen):
         grid = {"n_gammas": _count(estimator.gammas), "n_alphas": _count(estimator.alphas)}
-        return own | grid | {"blend": bool(estimator.blend), "cv": _folds(estimator.cv, X, y)}
-    if estimator.metric is not None:
-        raise ValueError(
-            "only a search with a learned metric has a plan; use metric=None, or an estimator that "
-            "chooses, such as LSSVRCV."
-        )
+        learned = {"metric": estimator.metric, "blend": bool(estimator.blend)}
+        return own | grid | learned | {"cv": _folds(estimator.cv, X, y)}
     ridges = np.unique(np.asarray(to_numpy(estimator.alpha))).size
-    return own | {"n_gammas": 1, "n_alphas": int(ridges), "blend": False, "cv": 0}
+    return own | {"n_gammas": 1, "n_alphas": int(ridges), "metric": None, "blend": False, "cv": 0}
 
 
 def _targets_of(estimator: Any, y: Any) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Metrics learned from the gradients of fitted expansions, honestly: each fold has its own."""
 
 from onefold.learned_metrics.crossfitted import CrossFitted
-from onefold.learned_metrics.given_cell import kernels_of_rounds
 from onefold.learned_metrics.gradient_metric import gradient_metric, importances
 from onefold.learned_metrics.rounds import Fitted, Round, first_round, next_round
 from onefold.learned_metrics.tracks import Track, tracks_of
@@ -14,7 +13,6 @@ __all__ = [
     "first_round",
     "gradient_metric",
     "importances",
-    "kernels_of_rounds",
     "next_round",
     "tracks_of",
 ]

@@ -81,7 +81,7 @@ def next_round(
     run: Run,
     parts: Sequence[Any],
     width: float,
-    ridge: Any,
+    ridge: float,
     seed: int,
     *,
     whole: bool,
@@ -89,17 +89,15 @@ def next_round(
     """Learn the metrics of the next round from models of this one at (width, ridge).
 
     One fit of the rows outside each part and, for the metric of the `whole`, one of all rows; without it
-    the first part's metric takes its place. The fits run side by side where memory allows. `ridge` is
-    one number, or one per target.
+    the first part's metric takes its place. The fits run side by side where memory allows.
     """
     problem = run.problem
     sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
     kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
-    ridges = np.unique(ridge).size
 
     def learned(number: int) -> Fitted:
         own = without(problem, sets[number]) if len(sets[number]) else problem
-        expansion = model_of(run, own, kernels[number], ridges).expansion(ridge)
+        expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
         weight = None if own.root_weight is None else to_numpy(own.root_weight) ** 2
         generator = np.random.default_rng([seed, last.number])
         values = gradient_metric(expansion, own.X, weight, kind=last.track.kind, generator=generator)

@@ -76,8 +76,7 @@ def test_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
 def _of_given(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
     given = getattr(estimator, "as_chooser", None)
-    learned = getattr(estimator, "metric", None) is not None  # from all rows: nothing is held out
-    if given is None or hasattr(estimator, "cv") or learned or len(y) > _MOST_ROWS or y.ndim > 1:
+    if given is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
     chooser = given(X)
     folds = own_folds(y, hasattr(estimator, "classes_"))
