@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from onefold import LSSVCCV, LSSVRCV
-from onefold.search import SearchStoppedWarning
+from onefold.search import SearchStoppedWarning, StopSearch
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((120, 3))
@@ -101,6 +101,37 @@ def test_a_second_interruption_ends_the_fit() -> None:
 
     with pytest.raises(KeyboardInterrupt):  # the second part of the search hears the second one
         LSSVRCV(**METRIC, metric_rows=50, callback=always).fit(X, Y)
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+def test_a_callback_that_stops_the_search_is_no_interruption(rows: int | None) -> None:
+    """It may go on saying so in the parts that are left."""
+    settings = {"gammas": [0.01, 0.1, 1.0, 4.0], "n_jobs": 1} if rows is None else METRIC
+    seen: list[Any] = []
+
+    def enough(event: dict[str, Any]) -> None:
+        seen.append(event)
+        if len(seen) >= 2:
+            raise StopSearch
+
+    with pytest.warns(SearchStoppedWarning, match="the search was stopped by the callback; the best"):
+        model = LSSVRCV(**settings, metric_rows=rows, callback=enough).fit(X, Y)
+    assert model.search_["stopped"] == "stopped by the callback"
+    assert np.isfinite(model.predict(X)).all()
+    if rows is None:
+        assert model.search_["untried"] == [{"gamma": 1.0}, {"gamma": 4.0}]
+        best = LSSVRCV(gammas=[0.01, 0.1], n_jobs=1).fit(X, Y)
+        assert np.array_equal(model.predict(X), best.predict(X))
+
+
+def test_a_callback_stops_whoever_asks_an_objective() -> None:
+    def enough(event: dict[str, Any]) -> None:
+        raise StopSearch
+
+    objective = LSSVRCV(callback=enough).objective(X, Y)
+    with pytest.raises(StopSearch, match="takes the best so far"):
+        objective(gamma=0.1, alpha=0.1)
+    assert objective.fit().search_["stopped"] == "stopped by the callback"
 
 
 def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:

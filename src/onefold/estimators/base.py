@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import (
+    BaseEstimator,
     ClassifierMixin,
     MultiOutputMixin,
     RegressorMixin,
@@ -24,7 +25,6 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from onefold.approximations import Problem
 from onefold.calibration import check_calibration
 from onefold.criteria import Task, label_index
-from onefold.estimators.diagram import Diagram
 from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.probabilities import Calibrated, Uncalibrated
@@ -71,7 +71,7 @@ def signed_targets(index: Any, classes: int) -> Any:
     return targets
 
 
-class KernelMachine(Uncalibrated, Diagram):
+class KernelMachine(Uncalibrated, BaseEstimator):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
     _fit_intercept: ClassVar[bool] = True

@@ -11,7 +11,6 @@ from sklearn.utils import get_tags
 from onefold.approximations import Approximation
 from onefold.criteria import resolve_criteria
 from onefold.estimators.base import KernelMachine
-from onefold.estimators.callbacks import CallbackSupportMixin, Tasks, with_callbacks
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.following import follow
@@ -56,7 +55,7 @@ _FREE = {
 }
 
 
-class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
+class Chosen(AsksForItsSplitter, KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
@@ -130,7 +129,6 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         """The criterion as it was given, or the default."""
         return self._default_criterion if self.criterion is None else self.criterion
 
-    @with_callbacks
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
     ) -> Self:
@@ -152,13 +150,10 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
             For grouped splitters.
         """
         with kept_in(self.checkpoint) as keeping:
-            telling = Telling(self)
-            conduct = Conduct(telling, seconds=check_budget(self.time_budget), keeping=keeping)
+            conduct = Conduct(Telling(self), seconds=check_budget(self.time_budget), keeping=keeping)
             setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
             keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.chosen_because)
             trust = self._trust(setup) if self.check else None
-            tasks = Tasks(self, X, y, sample_weight, evaluations=setup.evaluations)
-            telling.tasks = tasks
             with self._threads(setup.problem):
                 searched = self._search(setup, conduct)
                 conduct.report()
@@ -170,7 +165,6 @@ class Chosen(CallbackSupportMixin, AsksForItsSplitter, KernelMachine):
         if setup.learning is None and conduct.stopped is None:
             self._warn_of_edges()
         follow(self, X)
-        tasks.end()
         return self
 
     def objective(

@@ -23,6 +23,7 @@ from onefold.search import (
     Ledger,
     Outcome,
     SearchResult,
+    StopSearch,
     fingerprint,
     kept_in,
     make_candidates,
@@ -164,6 +165,8 @@ class Objective:
             ledger.append(entry)
             kept.remember(candidate, entry)
         self._conduct.tell(ledger, "objective")
+        if self._conduct.stopped:
+            raise StopSearch("the callback has stopped this objective; its fit() takes the best so far.")
 
     @contextmanager
     def _kept(self) -> Iterator[Keeping]:

@@ -142,10 +142,11 @@ class LSSVCCV(KernelClassifier, Chosen):
     history_ : list of dict
         Scores and time of each kernel, in the order they finished.
     search_ : dict
-        How the search went: its method, why it "stopped" early (None, "time_budget" or "interrupted"),
-        and what was "untried" then. Of "halving" also ``"n_resources"`` and ``"n_candidates"``, rows and
-        kernels of each stage, and ``"stages"``: the best of each, what it "added" beside the best, what
-        it "dropped", by which "difference" from the best, its "standard_error", and why.
+        How the search went: its method, why it "stopped" early (None, "time_budget", "interrupted"
+        or "stopped by the callback"), and what was "untried" then. Of "halving" also
+        ``"n_resources"`` and ``"n_candidates"``, rows and kernels of each stage, and ``"stages"``: the
+        best of each, what it "added" next to the best, what it "dropped", by which "difference" from the
+        best, its "standard_error", and why.
     classes_, expansion_, approximation_
         As in :class:`LSSVC`.
 

@@ -23,7 +23,11 @@ def stopped_note(search: dict[str, Any]) -> str | None:
     """Why a search ended early, and what it has not tried."""
     if search["stopped"] is None:
         return None
-    why = {"time_budget": "ended with its time budget"}.get(search["stopped"], "was interrupted")
+    why = (
+        "ended with its time budget"
+        if search["stopped"] == "time_budget"
+        else f"was {search['stopped']}"
+    )
     untried = [
         ", ".join(f"{name} {_short(value)}" for name, value in one.items()) for one in search["untried"]
     ]

@@ -3,7 +3,7 @@
 from onefold.search.blend import BlendResult, blend_leaders
 from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.choice import Leader
-from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning
+from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning, StopSearch
 from onefold.search.entry import Entry
 from onefold.search.fingerprint import fingerprint
 from onefold.search.halving import Halving
@@ -41,6 +41,7 @@ __all__ = [
     "SearchResult",
     "SearchStoppedWarning",
     "Select",
+    "StopSearch",
     "Strategy",
     "best_cell",
     "blend_leaders",

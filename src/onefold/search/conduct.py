@@ -1,4 +1,4 @@
-"""How a search is conducted: who is told of its progress, when it ends early, and what it keeps."""
+"""How a search is conducted: its callback, when it ends early, and what it keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ Callback = Callable[[dict[str, Any]], None]
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
+BY_CALLBACK = "stopped by the callback"
 _NAMED = 6  # candidates that were not tried are named, if they are no more
+
+
+class StopSearch(Exception):
+    """Raised by a callback: nothing more is begun, and the best so far is used."""
 
 
 class Conduct:
@@ -25,7 +30,7 @@ class Conduct:
     Parameters
     ----------
     callback : function of a dict, optional
-        Told after each evaluation.
+        Called after each evaluation; stops the search by raising `StopSearch`.
     seconds : float, optional
         After which nothing more is begun. The first evaluation of each part is always finished.
     keeping : Keeping, optional
@@ -84,10 +89,13 @@ class Conduct:
         self._parts += 1
 
     def tell(self, ledger: Ledger, part: str) -> None:
-        """Progress, to whoever wants it."""
+        """Call the callback, which may stop the search."""
         if self._callback is None:
             return
-        self._callback(ledger.progress() | {"part": part, "seconds": time.monotonic() - self._start})
+        try:
+            self._callback(ledger.progress() | {"part": part, "seconds": time.monotonic() - self._start})
+        except StopSearch:
+            self.stopped = self.stopped or BY_CALLBACK
 
     def summary(self) -> dict[str, Any]:
         """Whether the search ended early, and what it has not tried."""
@@ -97,7 +105,7 @@ class Conduct:
         """Warn of an early end."""
         if self.stopped is None:
             return
-        why = "the search was interrupted"
+        why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
             why = f"the search ended with its time_budget of {self._seconds:g} s"
         names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]

@@ -98,13 +98,6 @@ class Setup:
         return int(_num_samples(self.table))
 
     @property
-    def evaluations(self) -> int | None:
-        """How many candidates will be evaluated; None where that turns out on the way."""
-        if self.learning is not None or self.method.name != "grid":
-            return None
-        return len(self.kernels) * len(self.run.variants())
-
-    @property
     def precomputed(self) -> bool:
         """Whether the rows are those of a kernel matrix."""
         return isinstance(self.kernels[0], Precomputed)
