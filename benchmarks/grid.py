@@ -16,7 +16,7 @@ from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Grid
 from onefold.expansions.lattice import make_lattice
 from onefold.kernels import RBF
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 ALPHAS = 2.0 ** np.arange(-15, 6, 2)
 

@@ -15,8 +15,7 @@ from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem
 from onefold.approximations.toeplitz.diagonals import diagonal_means
 from onefold.kernels import RBF
-from onefold.machine.ordered import map_in_order
-from onefold.machine.threads import use_threads
+from onefold.machine.threads import map_in_order, use_threads
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1100, 4))

@@ -20,7 +20,7 @@ import numpy as np
 
 from onefold.calibration.fitting import fit_calibrators
 from onefold.heldout import Splits
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _AT_ONCE = 2**20  # decision values of all models that are worked on together
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _FEW = 4  # elements a list on average, below which all elements of a row are laid side by side
 _AT_ONCE = 2**18  # places that are bisected at a time

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from onefold.machine.replacing import replacing
+from onefold.machine.files import replacing
 
 MODEL_NAME = "model.onefold"
 # A process of another machine is not known here, by its number or at all.

@@ -16,7 +16,7 @@ from onefold.estimators.spread import Spread, learn_spread
 from onefold.expansions import FoldModels, mixed
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import take_rows, to_numpy
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.search import Outcome
 

@@ -32,7 +32,7 @@ from onefold.expansions import FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, like, to_numpy
 from onefold.machine.memory import require_memory
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.rows import is_dask
 from onefold.search import Outcome
 from onefold.search.setup import Setup

@@ -17,7 +17,7 @@ import numpy as np
 from onefold.approximations import Problem
 from onefold.expansions import FoldModels
 from onefold.linalg import is_sparse, take_rows, to_numpy
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _ROWS = 2000
 _FEWEST = 10  # rows that a fold's σ is learned from

@@ -12,7 +12,7 @@ from onefold.criteria import Task
 from onefold.heldout import Splits
 from onefold.kernels import Precomputed
 from onefold.linalg import take_rows, to_numpy
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.search import Candidate
 
 _AT_ONCE = 2**17  # rows of weight 0 that are predicted together

@@ -13,8 +13,7 @@ from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import Array, all_finite, is_sparse, like, to_numpy
-from onefold.machine.spans import spans
-from onefold.machine.threads import keep_threads
+from onefold.machine.threads import keep_threads, spans
 
 _BLOCK = 2**22  # interpolation weights formed at a time
 

@@ -22,8 +22,7 @@ from onefold.linalg import (
     on_accelerator,
     to_numpy,
 )
-from onefold.machine.spans import spans
-from onefold.machine.threads import keep_threads
+from onefold.machine.threads import keep_threads, spans
 
 _BLOCK = 2**16  # rows that move to a device at a time
 

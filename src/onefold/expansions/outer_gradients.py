@@ -11,8 +11,7 @@ import numpy as np
 
 from onefold.kernels.tiles import block_rows
 from onefold.linalg import Array, is_sparse, like, namespace, to_numpy
-from onefold.machine.spans import even_spans
-from onefold.machine.threads import check_stop, limit_blas
+from onefold.machine.threads import check_stop, even_spans, limit_blas
 
 
 class Differentiable(Protocol):

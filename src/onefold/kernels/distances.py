@@ -23,7 +23,7 @@ from onefold.linalg import (
     namespace,
     product_into,
 )
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 Pairs = tuple[Any, Any]
 """Row numbers and column numbers of pairs, in the order of the rows."""

@@ -49,7 +49,7 @@ from onefold.linalg import (
     root_in_place,
     zero_diagonal,
 )
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
 

@@ -18,8 +18,7 @@ from sklearn import get_config
 from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
-from onefold.machine.spans import even_spans, spans
-from onefold.machine.threads import check_stop, limit_blas, map_threads
+from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.kernels.base import Kernel, check_width
 from onefold.kernels.metric import Metric, Transform
 from onefold.linalg import Array, is_sparse, namespace, product_into
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _SUM_NUMBERS = 2**22  # points times coefficients formed at a time
 

@@ -13,7 +13,7 @@ from onefold.kernels.metric import Transform
 from onefold.kernels.width import WidthKernel
 from onefold.landmarks.base import Basis, candidate_rows, pick
 from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _PER_LANDMARK = 20
 

@@ -19,7 +19,7 @@ from onefold.learned_metrics.crossfitted import model_of, without
 from onefold.learned_metrics.gradient_metric import gradient_metric
 from onefold.learned_metrics.tracks import Track
 from onefold.linalg import take_rows, to_numpy
-from onefold.machine.ordered import map_in_order
+from onefold.machine.threads import map_in_order
 
 _PAIRS_OF = 500  # rows, whose mean distance a width is relative to
 

@@ -9,7 +9,7 @@ import scipy.linalg
 from array_api_compat import is_torch_array
 
 from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, like, namespace, zeros
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once

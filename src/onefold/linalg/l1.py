@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 
 from onefold.linalg.arrays import Array, is_numpy, namespace
 from onefold.linalg.l1_device import L1Tile, device_tile
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
 _WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load

@@ -32,18 +32,9 @@ _FIRST_LINE = b"onefold journal 1\n"
 
 
 class Journal:
-    """An open journal.
+    """An open journal: a file at `path`, made if there is none."""
 
-    Parameters
-    ----------
-    path : path
-        Made if there is none.
-
-    Attributes
-    ----------
-    records : list of dict
-        All that are in the file, in order.
-    """
+    records: list[dict[str, Any]]  # all that are in the file, in order
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -55,25 +46,20 @@ class Journal:
             raise OSError(f"{self.path} is a pipe or a device; use another name for the journal.")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            self._claim()
+            if fcntl is not None:  # others are kept out until this process ends in whatever way
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.records, self._end = self._read()
             if new:
                 self._settle_name()
-        except BaseException:
-            os.close(self._file)
-            raise
-
-    def _claim(self) -> None:
-        """Keep others out, until this process ends in whatever way."""
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(self._file)
             raise BlockingIOError(
                 f"{self.path} is in use by another search; wait until that has ended, or use another "
                 "name."
             ) from None
+        except BaseException:
+            os.close(self._file)
+            raise
 
     def _settle_name(self) -> None:
         """The file is on the disk only once its folder is."""
@@ -113,11 +99,18 @@ class Journal:
         with self._lock:
             if self._end < 0:
                 return
-            line = _line(record)
+            text = json.dumps(plain(record), allow_nan=False).encode("ascii")
+            line = b"%08x %s\n" % (zlib.crc32(text), text)
             try:
                 self._put(self._end, line)
             except OSError as error:
-                self._give_up(error)
+                with suppress(OSError):  # a torn end is cut off when the journal is opened again, too
+                    os.ftruncate(self._file, self._end)
+                self._end = -1
+                warn_user(
+                    f"{self.path} could not be written ({error.strerror}): the search goes on, but what "
+                    "follows will be lost if it is stopped."
+                )
                 return
             self._end += len(line)
             self.records.append(record)
@@ -128,16 +121,6 @@ class Journal:
             written = os.pwrite(self._file, line, place)
             place, line = place + written, line[written:]
         os.fsync(self._file)
-
-    def _give_up(self, error: OSError) -> None:
-        """Leave what was whole before."""
-        with suppress(OSError):  # a torn end is cut off when the journal is opened again, too
-            os.ftruncate(self._file, self._end)
-        self._end = -1
-        warn_user(
-            f"{self.path} could not be written ({error.strerror}): the search goes on, but what follows "
-            "will be lost if it is stopped."
-        )
 
     def close(self) -> None:
         """Let others open it, also while a process lives that was forked in between."""
@@ -150,11 +133,6 @@ class Journal:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    text = json.dumps(plain(record), allow_nan=False).encode("ascii")
-    return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

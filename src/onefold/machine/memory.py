@@ -1,4 +1,9 @@
-"""How much memory there is, so that work that cannot fit is refused before it starts."""
+"""How much memory there is, so that work that cannot fit is refused before it starts.
+
+Linux keeps the limits of the container that this process runs in as control groups, in two generations:
+version 2 has one tree for all controllers, version 1 one for each; a machine may have both. A limit may
+be set at any level above the process, and the narrowest one counts.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from onefold.machine.cgroups import cgroup_folders, read_field, read_number
-
 try:
     import resource
 except ImportError:  # not a Unix system: it has no such limits
     resource = None  # type: ignore[assignment]
 
 _PROC = Path("/proc")
-# (limit, usage, what of the usage the kernel gives back when asked) by version of control groups;
+# (limits, usage, what of the usage the kernel gives back when asked) by version of control groups;
 # beyond "high" a process is not killed but slowed to a crawl.
 _GROUP_FILES = {
     1: (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
@@ -55,17 +58,6 @@ def _system(proc: Path = _PROC) -> Iterator[int]:
         return
 
 
-def _groups(proc: Path = _PROC) -> Iterator[int]:
-    for version, folder in cgroup_folders("memory", proc / "self"):
-        limits, usage, reclaimable = _GROUP_FILES[version]
-        used = read_number(folder / usage) or 0
-        used -= min(used, read_field(folder / "memory.stat", reclaimable) or 0)
-        for name in limits:
-            limit = read_number(folder / name)
-            if limit is not None:
-                yield max(0, limit - used)
-
-
 def _limits(proc: Path = _PROC) -> Iterator[int]:
     if resource is None:
         return
@@ -75,3 +67,60 @@ def _limits(proc: Path = _PROC) -> Iterator[int]:
         used = read_field(status, field)
         if limit != resource.RLIM_INFINITY:
             yield max(0, limit - (used or 0) * 1024)
+
+
+def _groups(proc: Path = _PROC) -> Iterator[int]:
+    for version, folder in _group_folders(proc):
+        limits, usage, reclaimable = _GROUP_FILES[version]
+        used = _read_number(folder / usage) or 0
+        used -= min(used, read_field(folder / "memory.stat", reclaimable) or 0)
+        for name in limits:
+            limit = _read_number(folder / name)
+            if limit is not None:
+                yield max(0, limit - used)
+
+
+def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
+    """(version, folder) of every control group of memory above this process, its own first."""
+    own: dict[str, str] = {}  # the path of this process's group by controller; "" is version 2
+    for line in _lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        own |= dict.fromkeys(controllers.split(","), path)
+    for line in _lines(proc / "self" / "mountinfo"):
+        before, _, after = line.partition(" - ")
+        place, kind = before.split(), after.split()
+        if len(place) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
+            continue
+        version, root, mount = 2 if kind[0] == "cgroup2" else 1, place[3], Path(place[4])
+        group = own.get("" if version == 2 else "memory")
+        if group is None or (version == 1 and "memory" not in kind[2].split(",")):
+            continue
+        # A container sees its part of the tree at the mount point, but may be given the whole path.
+        inside = group.removeprefix(root.rstrip("/")) if group.startswith(root) else ""
+        folder = mount / inside.lstrip("/")
+        if ".." in folder.parts or not folder.is_dir():
+            folder = mount
+        yield version, folder
+        while folder != mount:
+            folder = folder.parent
+            yield version, folder
+
+
+def _lines(path: Path) -> list[str]:
+    """None for no file, or no right to read it."""
+    try:
+        return path.read_text("utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def _read_number(path: Path) -> int | None:
+    """The number in a file; None for no file, or a word such as "max"."""
+    text = " ".join(_lines(path))
+    return int(text) if text.removeprefix("-").isdigit() else None
+
+
+def read_field(path: Path, name: str) -> int | None:
+    """The number after `name` in a file of ``name number`` lines, as in /proc and memory.stat."""
+    found = (line.split() for line in _lines(path))
+    return next((int(words[1]) for words in found if words[:1] == [name]), None)

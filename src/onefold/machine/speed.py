@@ -18,35 +18,28 @@ from pathlib import Path
 
 import numpy as np
 
-from onefold.machine.replacing import replacing
+from onefold.machine.files import replacing
 from onefold.machine.threads import count_workers, limit_blas
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Rates per second.
+    """Rates per second."""
 
-    Attributes
-    ----------
-    multiply_adds : float
-        Of a float64 matrix product on all cores.
-    exponentials : float
-        Of float64 numbers on one core.
-    """
-
-    multiply_adds: float
-    exponentials: float
+    multiply_adds: float  # of a float64 matrix product on all cores
+    exponentials: float  # of float64 numbers on one core
 
 
 @cache
 def machine_speed() -> Speed:
     """The speed of this machine: from this process, from the cache folder, or measured now."""
     path = _cache_file()
-    known = _read(path)
+    known = None if path is None else _read(path)
     if known is not None:
         return known
     speed = measure()
-    _write(path, speed)
+    if path is not None:
+        _write(path, speed)
     return speed
 
 
@@ -73,9 +66,13 @@ def _best(function: Callable[[], object]) -> float:
     return max(best, 1e-9)
 
 
-def _cache_file() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(home) if home else Path.home() / ".cache"
+def _cache_file() -> Path | None:
+    """None for a user without a home, as in some containers."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        folder = Path(given) if given else Path.home() / ".cache"
+    except RuntimeError:
+        return None
     name = f"speed-{platform.node()}-{count_workers(None)}-numpy{np.__version__}.json"
     return folder / "onefold" / name
 

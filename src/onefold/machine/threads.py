@@ -6,42 +6,54 @@ process is busy; wherever there are several independent pieces of work, they are
 Python threads and BLAS is held to one thread.
 
 How many threads there may be is set once, by whoever starts the work (`use_threads`), and asked for
-where threads are started (`map_threads`). Inside such a thread the budget is one: what runs there runs
-in it alone.
+where threads are started (`map_threads`, `map_in_order`). Inside such a thread the budget is one: what
+runs there runs in it alone.
+
+Floating-point sums depend on their order. Whatever is added up from pieces that ran in threads is added
+in the order of the pieces (`map_in_order`), never in the order in which they happened to finish.
+
+OpenBLAS has one number of threads for the whole process. threadpoolctl lets one Python thread alone
+change it, and ignores the others: a limit that one thread sets and another lifts would stay for good.
+Here all threads may (`limit_blas`), through a count that they share. Other libraries (MKL, OpenMP) have
+a number for each thread.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 import os
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
-from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from joblib import cpu_count
-
-from onefold.machine.blas import limit_blas
-from onefold.machine.cgroups import cgroup_folders, read_number
-
-__all__ = [
-    "check_stop",
-    "count_workers",
-    "keep_threads",
-    "limit_blas",
-    "map_all",
-    "map_threads",
-    "thread_budget",
-    "use_threads",
-]
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+# Pieces of a range
+
+
+def spans(n: int, step: int) -> Iterator[slice]:
+    """Consecutive slices of at most `step` that cover range(n)."""
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def even_spans(n: int, longest: int) -> Iterator[slice]:
+    """As few slices as cover range(n) with at most `longest` each, all of nearly the same length."""
+    pieces = max(1, -(-n // longest))
+    return spans(n, max(1, -(-n // pieces)))
+
+
+# How many threads
 
 
 def count_workers(n_jobs: int | None) -> int:
@@ -61,7 +73,12 @@ def count_workers(n_jobs: int | None) -> int:
         raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
     if number > 0:
         return number
-    return max(1, min([cpu_count(), *_quotas(), *_omp_limit()]) + 1 + number)
+    cores = cpu_count()
+    # A list has a number for each level of threads in threads; the first is that of the outermost.
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if limit.isascii() and limit.isdigit() and int(limit) > 0:
+        cores = min(cores, int(limit))
+    return max(1, cores + 1 + number)
 
 
 _BUDGET: ContextVar[int | None] = ContextVar("onefold_threads", default=None)
@@ -94,31 +111,112 @@ def keep_threads(n_jobs: int | None) -> AbstractContextManager[None]:
     return use_threads(thread_budget() if n_jobs is None else n_jobs)
 
 
-def _omp_limit() -> Iterator[int]:
-    """OMP_NUM_THREADS, which may be a list: its first number is that of the outermost level."""
-    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if first.isascii() and first.isdigit() and int(first) > 0:
-        yield int(first)
+# BLAS
 
 
-def _quotas(proc: Path = Path("/proc/self")) -> Iterator[int]:
-    """Cores that the processor quotas around this process come to, rounded up."""
-    for version, folder in cgroup_folders("cpu", proc):
-        if version == 2:
-            quota, period = _cpu_max(folder / "cpu.max")
-        else:
-            quota = read_number(folder / "cpu.cfs_quota_us")
-            period = read_number(folder / "cpu.cfs_period_us")
-        if quota and period and quota > 0:  # -1 is no quota
-            yield math.ceil(quota / period)
+class _Library(Protocol):
+    """A loaded library with threads of its own, as threadpoolctl sees it."""
+
+    num_threads: int
+    internal_api: str
+    threading_layer: str
+
+    def set_num_threads(self, num_threads: int) -> None: ...
 
 
-def _cpu_max(path: Path) -> tuple[int | None, int | None]:
-    try:
-        quota, period = path.read_text("ascii").split()
-        return int(quota), int(period)
-    except (OSError, ValueError):  # not there, or "max" for no quota
-        return None, None
+@cache
+def _controller() -> ThreadpoolController:
+    # Finding the loaded BLAS libraries takes milliseconds; they do not change afterwards.
+    return ThreadpoolController()
+
+
+def process_wide(wanted: bool = True) -> list[_Library]:
+    """The loaded libraries that have one number of threads for the whole process, or the others."""
+
+    def is_process_wide(library: _Library) -> bool:
+        return library.internal_api == "openblas" and library.threading_layer != "openmp"
+
+    return [found for found in _controller().lib_controllers if is_process_wide(found) is wanted]
+
+
+def set_process_wide(library: _Library, threads: int) -> None:
+    """Set the number of threads of OpenBLAS from whichever thread this is."""
+    getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
+
+
+class _Shared:
+    """The limits that are in force. The lowest one holds; when the last one ends, all is as before.
+
+    Saving and restoring in each context would not do: of two threads whose contexts overlap, the one
+    that came second would restore the limit of the first, for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: list[limit_blas] = []
+        self._before: list[tuple[_Library, int]] = []
+
+    def hold(self, limit: limit_blas) -> None:
+        with self._lock:
+            if not self._held:
+                self._before = [(library, library.num_threads) for library in process_wide()]
+            self._held.append(limit)
+            self._apply()
+
+    def release(self, limit: limit_blas) -> None:
+        with self._lock:
+            self._held = [other for other in self._held if other is not limit]
+            self._apply()
+
+    def start_again(self) -> None:
+        """In a forked process, which has none of the other threads that hold limits."""
+        self._lock = threading.Lock()
+        self._held = []
+        self._apply()
+
+    def _apply(self) -> None:
+        lowest = min((limit.threads for limit in self._held if limit.threads is not None), default=None)
+        for library, before in self._before:
+            wanted = before if lowest is None else min(before, lowest)
+            if library.num_threads != wanted:
+                set_process_wide(library, wanted)
+
+
+_SHARED = _Shared()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_SHARED.start_again)
+
+
+class limit_blas:
+    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone.
+
+    While several threads hold limits on a library with one number for the process, the lowest holds for
+    all of them. When the last context ends it has what it had before the first, whatever others
+    (scikit-learn's k-means among them) have set meanwhile.
+    """
+
+    def __init__(self, threads: int | None) -> None:
+        self.threads = threads
+        self._own: list[tuple[_Library, int]] = []
+
+    def __enter__(self) -> None:
+        try:
+            _SHARED.hold(self)
+            if self.threads is not None:
+                self._own = [(library, library.num_threads) for library in process_wide(False)]
+                for library, before in self._own:
+                    library.set_num_threads(min(before, self.threads))
+        except BaseException:  # an interrupt on the way in: nothing is left behind
+            self.__exit__()
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        _SHARED.release(self)
+        for library, before in self._own:
+            library.set_num_threads(before)
+
+
+# Work in threads
 
 
 class _Call:
@@ -155,6 +253,27 @@ def check_stop() -> None:
         raise Stopped
 
 
+@contextmanager
+def _pool(
+    function: Callable[[Item], Result], workers: int
+) -> Iterator[Callable[[Item], Future[Result]]]:
+    """A function that starts ``function(item)`` in a thread; all have ended when the context has."""
+    call = _Call()
+
+    def work(item: Item) -> Result:
+        _CALL.set(call)  # threads of a pool start without their caller's context
+        _BUDGET.set(1)
+        check_stop()
+        with limit_blas(1):
+            return function(item)
+
+    with limit_blas(1), ThreadPoolExecutor(workers) as pool:
+        try:
+            yield lambda item: pool.submit(work, item)
+        finally:
+            call.end()
+
+
 def map_threads(
     function: Callable[[Item], Result], items: Iterable[Item], at_most: int | None = None
 ) -> Iterator[Result]:
@@ -170,31 +289,38 @@ def map_threads(
             check_stop()
             yield function(item)
         return
-    call = _Call()
-
-    def work(item: Item) -> Result:
-        _CALL.set(call)  # threads of a pool start without their caller's context
-        _BUDGET.set(1)
-        check_stop()
-        with limit_blas(1):
-            return function(item)
-
     queue = iter(items)
-    with limit_blas(1), ThreadPoolExecutor(workers) as pool:
-        try:
-            running = {pool.submit(work, item) for item in islice(queue, workers)}
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                # Refill before yielding, so that the consumer's work does not leave a core idle.
-                running |= {pool.submit(work, item) for item in islice(queue, len(finished))}
-                for future in finished:
-                    yield future.result()
-        finally:
-            call.end()
+    with _pool(function, workers) as start:
+        running = {start(item) for item in islice(queue, workers)}
+        while running:
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            # Refill before yielding, so that the consumer's work does not leave a core idle.
+            running |= {start(item) for item in islice(queue, len(finished))}
+            for future in finished:
+                yield future.result()
+
+
+def map_in_order(
+    function: Callable[[Item], Result], items: Iterable[Item], at_most: int | None = None
+) -> Iterator[Result]:
+    """As :func:`map_threads`, item after item, so that sums of the results have the same digits.
+
+    A piece that lags behind holds the others back: twice as many results as threads wait for it at most.
+    """
+    workers = thread_budget() if at_most is None else min(thread_budget(), at_most)
+    if workers <= 1:
+        yield from map_threads(function, items, 1)
+        return
+    with _pool(function, workers) as start:
+        running: deque[Future[Result]] = deque()
+        for item in items:
+            running.append(start(item))
+            if len(running) >= 2 * workers:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
 def map_all(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """``[function(item) for item in items]``, side by side in threads."""
-    listed = list(items)
-    found = dict(map_threads(lambda i: (i, function(listed[i])), range(len(listed))))
-    return [found[i] for i in range(len(listed))]
+    return list(map_in_order(function, items))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold.machine.replacing import replacing
+from onefold.machine.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.linalg import is_sparse
-from onefold.machine.blas import limit_blas
+from onefold.machine.threads import limit_blas
 from onefold.report.folds import Folds
 
 _MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each model

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from onefold.machine.replacing import replacing
+from onefold.machine.files import replacing
 from onefold.report.page import compact, page
 from onefold.report.pictures import Picture, pictures_of
 from onefold.report.text import text_of

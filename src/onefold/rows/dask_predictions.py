@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from onefold.linalg import to_numpy
-from onefold.machine.spans import spans
-from onefold.machine.threads import limit_blas, use_threads
+from onefold.machine.threads import limit_blas, spans, use_threads
 from onefold.rows.dask_table import is_frame, whole_rows
 from onefold.rows.moving import to_device
 

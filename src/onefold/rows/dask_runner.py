@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from onefold.machine.spans import spans
-from onefold.machine.threads import thread_budget
+from onefold.machine.threads import spans, thread_budget
 from onefold.machine.warning import warn_user
 
 _LOOK = 2.0  # seconds between two looks at the connection

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onefold.linalg import Array, is_out_of_memory, take_rows
-from onefold.machine.spans import even_spans
-from onefold.machine.threads import check_stop
+from onefold.machine.threads import check_stop, even_spans
 from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.groups import Groups
 

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onefold.linalg import Array, take_rows
-from onefold.machine.ordered import map_in_order
-from onefold.machine.spans import spans
+from onefold.machine.threads import map_in_order, spans
 from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.groups import Groups
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onefold.linalg import is_sparse
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _BLOCK_BYTES = 16 * 2**20  # of rows converted at once
 

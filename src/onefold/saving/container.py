@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
+from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
-from onefold.machine.replacing import replacing
 from onefold.saving.errors import UPGRADE, BadContent, ModelFileError
 from onefold.saving.kinds import ARRAY_DTYPES
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from onefold.approximations import Run
 from onefold.learned_metrics import Round, Track, first_round, next_round
-from onefold.machine.ordered import map_in_order
+from onefold.machine.threads import map_in_order
 from onefold.search.candidates import Candidate, CrossFittedCandidate
 from onefold.search.choice import Leader
 from onefold.search.ledger import Ledger

@@ -16,8 +16,7 @@ from onefold.kernels import Kernel
 from onefold.kernels.base import Tile
 from onefold.kernels.tiles import common_origin, device_rows
 from onefold.linalg import Array, double, is_foreign, is_sparse, namespace, zeros
-from onefold.machine.spans import spans
-from onefold.machine.threads import check_stop
+from onefold.machine.threads import check_stop, spans
 from onefold.statistics.finite import finite_kernel
 from onefold.statistics.whitening import Precision
 

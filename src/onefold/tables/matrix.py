@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from onefold.machine.replacing import replacing
+from onefold.machine.files import replacing
 from onefold.tables.errors import TableError
 from onefold.tables.learn import Learner, Missing
 from onefold.tables.prepare import Preparation

@@ -14,8 +14,7 @@ import numpy as np
 
 from onefold.kernels import Kernel
 from onefold.linalg import Array, is_foreign, like, namespace
-from onefold.machine.spans import spans
-from onefold.machine.threads import map_threads
+from onefold.machine.threads import map_threads, spans
 
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 

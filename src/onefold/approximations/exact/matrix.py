@@ -6,7 +6,7 @@ import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, all_finite, namespace
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.rounding import GIVEN, psd_probe
 

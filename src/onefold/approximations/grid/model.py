@@ -28,8 +28,7 @@ from onefold.expansions import GridExpansion
 from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
 from onefold.linalg import Array, like, to_numpy
-from onefold.machine.spans import spans
-from onefold.machine.threads import check_stop
+from onefold.machine.threads import check_stop, spans
 
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from onefold.expansions.lattice import Lattice
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 
 _BLOCK = 2**20  # interpolation weights formed at a time
 

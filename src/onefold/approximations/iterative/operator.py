@@ -13,9 +13,7 @@ import numpy as np
 
 from onefold.kernels.base import Kernel
 from onefold.kernels.tiles import common_origin
-from onefold.machine.ordered import map_in_order
-from onefold.machine.spans import spans
-from onefold.machine.threads import check_stop, map_threads
+from onefold.machine.threads import check_stop, map_in_order, map_threads, spans
 
 _SIDE = 1024
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache

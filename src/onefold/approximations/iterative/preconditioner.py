@@ -17,9 +17,7 @@ import numpy as np
 
 from onefold.linalg.conjugate_gradients import Map, conjugate_gradients
 from onefold.linalg.gram import add_gram, mirror
-from onefold.machine.ordered import map_in_order
-from onefold.machine.spans import spans
-from onefold.machine.threads import map_threads
+from onefold.machine.threads import map_in_order, map_threads, spans
 from onefold.rows import rows_of
 from onefold.statistics import Design, Whitening, predict_groups
 from onefold.statistics.finite import finite_kernel

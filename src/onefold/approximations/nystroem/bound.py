@@ -18,8 +18,7 @@ import numpy as np
 
 from onefold.kernels.tiles import gram
 from onefold.linalg import like, namespace
-from onefold.machine.spans import spans
-from onefold.machine.threads import map_threads
+from onefold.machine.threads import map_threads, spans
 from onefold.rows import Rows
 from onefold.statistics import Design
 

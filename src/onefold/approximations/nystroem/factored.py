@@ -19,8 +19,7 @@ from onefold.approximations.nystroem.basis import BasisModel, Solution, landmark
 from onefold.approximations.nystroem.coordinates import Coordinates
 from onefold.approximations.problem import Problem
 from onefold.linalg import like, to_numpy
-from onefold.machine.spans import spans
-from onefold.machine.threads import limit_blas, map_all
+from onefold.machine.threads import limit_blas, map_all, spans
 from onefold.rows import Block, Groups
 from onefold.smoothers.thin import ThinSmoother
 from onefold.statistics import Design

@@ -14,9 +14,7 @@ import numpy as np
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
 from onefold.linalg import is_sparse
-from onefold.machine.ordered import map_in_order
-from onefold.machine.spans import spans
-from onefold.machine.threads import check_stop, limit_blas
+from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 
 STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
 _PAIRS = 2**16  # kernel values computed at a time when sampling

@@ -31,7 +31,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.linalg.conjugate_gradients import conjugate_gradients
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.smoothers.circulant.spectrum import CirculantFilter
 
 _DENSE = 1024  # cells: a block of 8 MiB

@@ -33,7 +33,7 @@ from onefold.linalg import (
     take_rows,
     to_numpy,
 )
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.circulant.parts import (
     PartSolver,

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.machine.spans import spans
+from onefold.machine.threads import spans
 from onefold.smoothers.toeplitz.inverse import DenseInverse, GohbergSemencul, Inverse
 from onefold.smoothers.toeplitz.iterate import Outcome, minimal_residuals, refined_gradients
 from onefold.smoothers.toeplitz.preconditioners import Preconditioner, Strang, choose_preconditioner

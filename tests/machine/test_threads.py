@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,8 +21,18 @@ import onefold.machine.threads as threads
 from onefold import LSSVRCV
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
-from onefold.machine.blas import _controller, limit_blas, process_wide, set_process_wide
-from onefold.machine.threads import check_stop, count_workers, map_threads, thread_budget, use_threads
+from onefold.machine.threads import (
+    _controller,
+    check_stop,
+    count_workers,
+    limit_blas,
+    map_in_order,
+    map_threads,
+    process_wide,
+    set_process_wide,
+    thread_budget,
+    use_threads,
+)
 from onefold.smoothers.spectral import SpectralSmoother
 
 
@@ -47,7 +58,6 @@ def four_blas_threads():
 
 def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
     monkeypatch.setattr(threads, "cpu_count", lambda: 8)
-    monkeypatch.setattr(threads, "_quotas", lambda: iter(()))
     for text, number in {"1": 1, "2,1": 2, " 3 , 2": 3, "16": 8}.items():
         monkeypatch.setenv("OMP_NUM_THREADS", text)
         assert count_workers(None) == count_workers(-1) == number
@@ -65,29 +75,6 @@ def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
 def test_a_number_of_jobs_that_is_none_is_refused(nonsense):
     with pytest.raises(ValueError, match="n_jobs"):
         count_workers(nonsense)
-
-
-def test_a_processor_quota_at_any_level_counts(tmp_path, monkeypatch):
-    tree, proc = tmp_path / "tree", tmp_path / "proc"
-    (tree / "slice" / "job").mkdir(parents=True)
-    proc.mkdir()
-    (proc / "cgroup").write_text("0::/slice/job\n")
-    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw,relatime - cgroup2 cgroup2 rw\n")
-    (tree / "slice" / "cpu.max").write_text("250000 100000\n")
-    (tree / "slice" / "job" / "cpu.max").write_text("max 100000\n")
-    assert list(threads._quotas(proc)) == [3]
-    (proc / "cgroup").write_text("4:cpu,cpuacct:/slice/job\n")
-    (proc / "mountinfo").write_text(f"41 31 0:38 / {tree} rw - cgroup cgroup rw,cpu,cpuacct\n")
-    assert list(threads._quotas(proc)) == []
-    for name, value in (("cpu.cfs_quota_us", 50000), ("cpu.cfs_period_us", 100000)):
-        (tree / "slice" / "job" / name).write_text(f"{value}\n")
-    (tree / "slice" / "cpu.cfs_quota_us").write_text("-1\n")
-    assert list(threads._quotas(proc)) == [1]
-    assert list(threads._quotas(tmp_path / "nowhere")) == []
-    monkeypatch.setattr(threads, "_quotas", lambda: iter([1]))
-    monkeypatch.setattr(threads, "cpu_count", lambda: 8)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert count_workers(None) == 1
 
 
 # -- BLAS ----------------------------------------------------------------------------------------------
@@ -181,7 +168,7 @@ def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
     program = """
 import os, threading
 import numpy as np
-from onefold.machine.blas import limit_blas, process_wide, set_process_wide
+from onefold.machine.threads import limit_blas, process_wide, set_process_wide
 def now(): return max(library.num_threads for library in process_wide())
 for library in process_wide(): set_process_wide(library, 2)
 entered, leave = threading.Event(), threading.Event()
@@ -228,9 +215,30 @@ def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_item_once(workers):
+def test_every_item_once_and_in_order_where_that_is_asked_for(workers):
+    def slow_at_first(i):
+        time.sleep(0.02 if i == 0 else 0.0)
+        return i * i
+
     with use_threads(workers):
-        assert sorted(map_threads(lambda i: i * i, range(20))) == [i * i for i in range(20)]
+        assert sorted(map_threads(slow_at_first, range(20))) == [i * i for i in range(20)]
+        assert list(map_in_order(slow_at_first, range(20))) == [i * i for i in range(20)]
+        assert list(map_in_order(slow_at_first, [])) == []
+
+
+def test_results_in_order_wait_for_the_first_in_bounded_number():
+    first, handed = threading.Event(), []
+
+    def items():
+        for i in range(50):
+            handed.append(i)
+            yield i
+
+    results = map_in_order(lambda i: first.wait() if i == 0 else i, items(), 2)
+    threading.Timer(0.05, first.set).start()
+    next(results)
+    assert len(handed) == 4  # twice as many as threads
+    results.close()
 
 
 @pytest.fixture(autouse=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from onefold.machine.replacing import replacing
-from onefold.machine.speed import Speed, _write
+from onefold.machine.files import replacing
+from onefold.machine.speed import Speed, _write, machine_speed
 
 
 def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
@@ -43,6 +44,18 @@ def test_a_speed_that_cannot_be_kept_leaves_no_trace(tmp_path, monkeypatch) -> N
     def full(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("onefold.machine.replacing.os.replace", full)
+    monkeypatch.setattr("onefold.machine.files.os.replace", full)
     _write(tmp_path / "speed.json", Speed(1.0, 1.0))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_without_a_home_has_no_cache_and_no_error(monkeypatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.setattr("onefold.machine.speed.measure", lambda: Speed(1.0, 2.0))
+    machine_speed.cache_clear()
+    assert machine_speed() == Speed(1.0, 2.0)
+    machine_speed.cache_clear()
