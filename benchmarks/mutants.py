@@ -53,7 +53,7 @@ TESTS: list[tuple[str, list[str], str]] = [
     (r"saving/", ["saving"], "test_from_a_file"),
     (r"plots/", ["plots"], "test_from_a_file"),
     (r"tables/|cli/", ["tables", "cli"], "test_from_a_file"),
-    (r"", ["test_threads.py", "basis", "estimators"], "test_two_threads"),
+    (r"", ["machine", "basis", "estimators"], "test_two_threads"),
 ]
 
 # Lines whose change no result can show, and why: (path, line, reason).

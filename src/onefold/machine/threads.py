@@ -35,6 +35,8 @@ from typing import Protocol, TypeVar
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
 
+from onefold.machine.warning import STARTED_FROM, user_line
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -258,11 +260,12 @@ def _pool(
     function: Callable[[Item], Result], workers: int
 ) -> Iterator[Callable[[Item], Future[Result]]]:
     """A function that starts ``function(item)`` in a thread; all have ended when the context has."""
-    call = _Call()
+    call, line = _Call(), user_line()
 
     def work(item: Item) -> Result:
         _CALL.set(call)  # threads of a pool start without their caller's context
         _BUDGET.set(1)
+        STARTED_FROM.set(line)
         check_stop()
         with limit_blas(1):
             return function(item)

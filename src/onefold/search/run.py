@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from onefold.criteria import Scoring
 from onefold.machine.threads import map_threads
+from onefold.machine.warning import warn_user
 from onefold.search.candidates import Candidate, models_side_by_side
 from onefold.search.choice import Leader, choose
 from onefold.search.conduct import Conduct
@@ -242,4 +242,4 @@ def _report_unsolved(ledger: Ledger) -> None:
     text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): {reason}"
     if unsolved == total:
         raise NoScoreError(text)
-    warnings.warn(text, UserWarning, stacklevel=4)
+    warn_user(text)

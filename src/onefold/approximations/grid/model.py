@@ -10,7 +10,6 @@ low rank is solved directly for every μ; any other by conjugate gradients on al
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +28,7 @@ from onefold.expansions.lattice import Lattice
 from onefold.kernels import Kernel
 from onefold.linalg import Array, like, to_numpy
 from onefold.machine.threads import check_stop, spans
+from onefold.machine.warning import warn_user
 
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions
@@ -62,11 +62,9 @@ class GridModel(Model):
             "kernel_error": interpolation_error(kernel, lattice, self._X),
         }
         if self.report["kernel_error"] > _COARSE:
-            warnings.warn(
+            warn_user(
                 f"the grid is too coarse for this kernel: interpolated values are off by "
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points.",
-                UserWarning,
-                stacklevel=2,
             )
 
     def leave_one_out(self, alphas: Any) -> Array:
@@ -170,11 +168,9 @@ class GridModel(Model):
         self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
         self.report["residual"] = max(self.report.get("residual", 0.0), residual)
         if residual > _WORRYING:
-            warnings.warn(
+            warn_user(
                 f"the grid's system is solved to {residual:.1g} only after {iterations} iterations; "
                 "use larger alphas.",
-                UserWarning,
-                stacklevel=2,
             )
 
 

@@ -8,7 +8,6 @@ residual that decides is computed with float64 tiles from the coefficients thems
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +28,7 @@ from onefold.landmarks import BASES, Basis
 from onefold.linalg import Array, is_foreign, is_sparse, like
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import limit_blas
+from onefold.machine.warning import warn_user
 from onefold.statistics import Design
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
@@ -134,13 +134,12 @@ class IterativeModel(Model):
         self.report["solves"] = solves
         worst = max(solves, key=lambda outcome: outcome["residual"])
         if not worst["converged"]:
-            warnings.warn(
+            warn_user(
                 f"conjugate gradients stopped after {worst['iterations']} iterations at a relative "
                 f"residual of {worst['residual']:.1e}, above the tolerance "
                 f"{self._settings.tolerance:.1e}; use more landmarks (n_components), a larger alpha, or "
                 "more iterations (max_iterations).",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         X = problem.X
         return Expansion(self._kernel, X, like(dual, X), like(intercept, X))

@@ -6,7 +6,6 @@ problems are trained from factors of their rows (`factored`), large ones from su
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from onefold.approximations.problem import Problem
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
+from onefold.machine.warning import warn_user
 from onefold.rows import Groups
 from onefold.statistics import Design
 
@@ -118,12 +118,10 @@ class BasisModel(Model):
         smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
         unit = self.problem.alpha_unit
         if smallest < rounding:
-            warnings.warn(
+            warn_user(
                 f"alpha={smallest * unit:.2g} is below {rounding * unit:.1e}, the ridge that rounding "
                 f"errors look like in sums over {self.problem.n} rows, so that predictions may be "
                 "off; use a larger alpha, fewer landmarks, or a larger gamma.",
-                UserWarning,
-                stacklevel=2,
             )
 
     def solve_each(self, alpha: Any) -> tuple[Any, Any, Any]:

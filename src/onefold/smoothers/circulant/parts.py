@@ -11,7 +11,6 @@ the block is formed and factorised; beyond that conjugate gradients work on prod
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from onefold.linalg import (
 )
 from onefold.linalg.conjugate_gradients import conjugate_gradients
 from onefold.machine.threads import spans
+from onefold.machine.warning import warn_user
 from onefold.smoothers.circulant.spectrum import CirculantFilter
 
 _DENSE = 1024  # cells: a block of 8 MiB
@@ -153,12 +153,11 @@ class PartSolver:
         record["most_iterations"] = max(record.get("most_iterations", 0), iterations)
         record["largest_residual"] = max(record.get("largest_residual", 0.0), residual)
         if residual > _TOLERANCE:
-            warnings.warn(
+            warn_user(
                 f"a fold's system stopped at a relative residual of {residual:.1e} after "
                 f"{iterations} iterations; its held-out predictions have that error. Use folds "
                 "that are blocks of the leading levels, or a larger alpha.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
 
 
