@@ -48,7 +48,7 @@ def test_given_current_and_no_client(table, client, summed):
 
 
 def test_classifier_with_sums_on_the_workers(table, client, summed, monkeypatch):
-    import onefold.criteria.sums as sums
+    import onefold.criteria.heldout as sums
 
     monkeypatch.setattr(sums, "_HELD", 0)
     here = model(LSSVCCV).fit(table.X, table.labels)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit
 
-import onefold.criteria.sums as sums
+import onefold.criteria.heldout as sums
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem
 from onefold.heldout import GapKFold

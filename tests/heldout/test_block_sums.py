@@ -180,7 +180,7 @@ def test_predictions_of_a_kept_model_are_held_only_while_they_are_few(monkeypatc
     problem, task, splits, values = case("mse", 1, KFold(4), False, 3)
     scoring = resolve_criterion("mse", classifier=False).start(problem, task, splits)
     model = GivenPredictions(values, 1, np.asarray)
-    monkeypatch.setattr("onefold.criteria.sums._HELD", 100)
+    monkeypatch.setattr("onefold.criteria.heldout._HELD", 100)
     assert scoring.answers(model, np.ones(RIDGES)).blocks  # it is let go, and they with it
     monkeypatch.setattr(GivenPredictions, "keep", True)
     assert not scoring.answers(model, np.ones(RIDGES)).blocks
@@ -191,7 +191,7 @@ def test_rows_in_pieces_are_rows_at_once(monkeypatch) -> None:
     problem, task, splits, values = case("mape", 2, KFold(2), True, 5)
     scoring = resolve_criterion("mape", classifier=False).start(problem, task, splits)
     whole = scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
-    monkeypatch.setattr("onefold.criteria.sums._PIECE", 3)
+    monkeypatch.setattr("onefold.criteria.heldout._PIECE", 3)
     pieces = scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
     assert_allclose(pieces, whole, rtol=1e-13)
 
@@ -217,6 +217,6 @@ def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
         shapes.append(x.shape)
         return to_numpy(x)
 
-    monkeypatch.setattr("onefold.criteria.sums.to_numpy", counting)
+    monkeypatch.setattr("onefold.criteria.heldout.to_numpy", counting)
     scoring.answers(GivenPredictions(values, 1, array_api_strict.asarray), np.ones(RIDGES))
     assert shapes == [(RIDGES, 4, 2)]

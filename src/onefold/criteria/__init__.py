@@ -7,13 +7,13 @@ from typing import Any
 
 from sklearn.metrics import get_scorer
 
-from onefold.criteria.asking import answers_of
 from onefold.criteria.base import (
     Answers,
     Criterion,
     HeldoutCriterion,
     Scoring,
     Task,
+    answers_of,
     label_index,
 )
 from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, Press
@@ -22,10 +22,10 @@ from onefold.criteria.heldout import (
     ErrorRate,
     PercentageError,
     SquaredError,
+    SumCriterion,
     VariationCoefficient,
 )
 from onefold.criteria.scorers import Scorer
-from onefold.criteria.sums import SumCriterion
 
 __all__ = [
     "Answers",

@@ -1,41 +1,33 @@
-"""What a criterion is: a number per μ, greater is better."""
+"""What a criterion is, a number per μ, greater is better; and how one model is scored by several.
+
+A model's held-out predictions are made once, block by block, and every scoring takes from a block what
+it needs. Criteria of the model as a whole, and squared errors that a model knows without predictions,
+need no blocks.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from onefold.approximations import Model, Problem
-from onefold.criteria.asking import Listener, answers_of, joined_blocks
 from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks
-from onefold.linalg import Array, namespace
+from onefold.linalg import Array, namespace, to_numpy
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the targets mean.
+    """What the targets mean."""
 
-    Attributes
-    ----------
-    X : array, CSR matrix or None
-        Rows, for scorers that look at them.
-    y : NumPy array
-        Labels (n,), or numbers (n,) or (n, targets), as the user gave them.
-    classes : NumPy array or None
-        Sorted labels of a classifier.
-    sample_weight : NumPy array or None
-        As the user gave it: held-out rows count by it too, as in scikit-learn.
-    """
-
-    X: Any
-    y: Any
-    classes: Any
-    sample_weight: Any = None
+    X: Any  # rows, for scorers that look at them
+    y: Any  # NumPy array, as the user gave it: labels (n,), or numbers (n,) or (n, targets)
+    classes: Any  # sorted labels of a classifier, or None
+    sample_weight: Any = None  # as the user gave it: held-out rows count by it too, as in scikit-learn
 
     def weight_of(self, rows: Any) -> Any | None:
         """The weights of the given rows."""
@@ -61,6 +53,9 @@ class Criterion(ABC):
     """What it is made from: the model as a whole; its R(μ); squared held-out errors, which some models
     know without predictions; other sums over held-out rows; or all of these rows at once."""
 
+    mean_of_rows: ClassVar[bool] = False
+    """Whether the score is minus the mean of `row_losses`: then two models are compared by rows."""
+
     @property
     def holds_out(self) -> bool:
         """Whether splits hold rows out for it."""
@@ -71,9 +66,31 @@ class Criterion(ABC):
         """Whether it may ask for calibrated probabilities."""
         return False
 
+    @property
+    def must_beat_constant(self) -> bool:
+        """Whether a choice counts only if its squared error is lower than that of a constant."""
+        return False
+
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         """The criterion at work in one search."""
+
+    def for_several_kernels(self) -> Criterion:
+        """The criterion that ranks the cells of several kernels."""
+        return self
+
+    def from_predictions(self) -> Criterion:
+        """The same criterion, made from predictions also where a model knows it without."""
+        return self
+
+    def row_losses(self, predictions: Any, Y: Any) -> Any:
+        """The loss of every row, for predictions and targets (n, targets); NaN where there is none."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.sum((predictions - Y) ** 2, axis=1)
+
+    def row_errors(self, predictions: Any, Y: Any) -> Any | None:
+        """1 for rows with a wrong label, 0 for others, NaN without predictions; None if none counts."""
+        return None
 
 
 class HeldoutCriterion(Criterion):
@@ -95,84 +112,58 @@ class HeldoutCriterion(Criterion):
 
 
 @dataclass(frozen=True)
-class Answers(ABC):
-    """What one model gave for every μ asked of it.
+class Answers:
+    """What one model gave for every μ asked of it."""
 
-    Attributes
-    ----------
-    finite : bool array (μ,)
-        Where all of it is finite; elsewhere there is no score.
-    blocks : list of HeldoutBlock
-        The held-out predictions, where they were made and held; empty otherwise.
-    """
+    finite: Any  # (μ,): where all of it is finite; elsewhere there is no score
+    blocks: list[HeldoutBlock]  # held-out predictions, where they were made and held
+    values: Any = None  # scores (μ, splits); None where `judge` makes them
+    ranking: Any = None  # (μ,): what ranks, where that is not the mean score
+    judge: Callable[[Answers], tuple[Any, str | None]] | None = None
 
-    finite: Any
-    blocks: list[HeldoutBlock]
-
-    def ranks(self) -> Any | None:
-        """What the finite μ are ranked by, where that is not their mean score; greater is better."""
-        return None
-
-    @abstractmethod
     def scores(self) -> tuple[Any, str | None]:
         """Scores (finite μ, splits), and why some of them are NaN.
 
         Called in the thread of the search: scikit-learn's configuration is local to it.
         """
-
-    def joined(self, rest: Sequence[Self]) -> Self:
-        """These answers and those of the same model for the μ that follow, as one."""
-        every = [self, *rest]
-        finite = np.concatenate([one.finite for one in every])
-        return replace(self, finite=finite, blocks=joined_blocks([one.blocks for one in every]))
-
-
-@dataclass(frozen=True)
-class ScoredAnswers(Answers):
-    """Answers that were scores already.
-
-    `values` has shape (μ, splits), `ranking` (μ,) where the scores themselves do not rank.
-    """
-
-    values: Any
-    ranking: Any = None
-
-    def scores(self) -> tuple[Any, str | None]:
-        return self.values[self.finite], None
+        return (self.values[self.finite], None) if self.judge is None else self.judge(self)
 
     def ranks(self) -> Any | None:
+        """What the finite μ are ranked by, where that is not their mean score; greater is better."""
         return None if self.ranking is None else self.ranking[self.finite]
 
-    def joined(self, rest: Sequence[Self]) -> Self:
-        every, ranking = [self, *rest], None
-        if self.ranking is not None:
-            ranking = np.concatenate([one.ranking for one in every])
-        values = np.concatenate([one.values for one in every])
-        return replace(super().joined(rest), values=values, ranking=ranking)
+    def joined(self, rest: Sequence[Answers]) -> Answers:
+        """These answers and those of the same model for the μ that follow, as one."""
+        every = [self, *rest]
+        blocks = []
+        for same in zip(*(one.blocks for one in every)):
+            part, positions, values = same[0]
+            blocks.append((part, positions, namespace(values).concat([one[2] for one in same], axis=0)))
+
+        def together(name: str) -> Any:
+            first = getattr(self, name)
+            return None if first is None else np.concatenate([getattr(one, name) for one in every])
+
+        joined = {name: together(name) for name in ("finite", "values", "ranking")}
+        return replace(self, blocks=blocks, **joined)
+
+
+class Collector(Protocol):
+    """What takes the held-out predictions of a model as they come."""
+
+    def add(self, block: HeldoutBlock) -> None:
+        """The next block."""
 
 
 class Scoring(ABC):
-    """A criterion at work in one search: what it compares with is made once.
-
-    Attributes
-    ----------
-    criterion : Criterion
-    task : Task or None
-        None for criteria of the model as a whole.
-    splits : Splits or None
-        None for criteria of the model as a whole.
-    n_scores : int
-        Scores per μ: one for each split, or one for the model.
-    others : mapping from str to Scoring
-        What else is recorded of every model, and decides nothing.
-    """
+    """A criterion at work in one search: what it compares with is made once."""
 
     criterion: Any
-    task: Task | None = None
-    splits: Splits | None
-    n_scores: int
+    task: Task | None = None  # None for criteria of the model as a whole
+    splits: Splits | None  # likewise
+    n_scores: int  # per μ: one for each split, or one for the model
     problem: Problem
-    others: Mapping[str, Scoring] = MappingProxyType({})
+    others: Mapping[str, Scoring] = MappingProxyType({})  # recorded of every model, deciding nothing
 
     @property
     def held_out(self) -> Splits:
@@ -189,25 +180,49 @@ class Scoring(ABC):
         return None if self.splits is None else self.splits.left_out
 
     @property
-    def hears(self) -> Any:
-        """The same for scorings that listen to the same: one listener serves them."""
+    def targets(self) -> Any:
+        """The targets (n, targets) in the user's units, in NumPy."""
+        Y = to_numpy(self.problem.Y)
+        return Y if self.problem.offset is None else Y + self.problem.offset
+
+    @property
+    def training_weights(self) -> Any:
+        """Weights (n,) of the loss that models are trained with, those of classes included."""
+        root = self.problem.root_weight
+        return np.ones(self.problem.n) if root is None else to_numpy(root) ** 2
+
+    def row_losses(self, predictions: Any) -> Any:
+        """The criterion's loss of every row, for predictions (n, targets) in the user's units."""
+        return self.criterion.row_losses(self._in_units(predictions), to_numpy(self.problem.Y))
+
+    def row_errors(self, predictions: Any) -> Any | None:
+        """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
+        return self.criterion.row_errors(self._in_units(predictions), to_numpy(self.problem.Y))
+
+    def _in_units(self, predictions: Any) -> Any:
+        offset = self.problem.offset
+        return predictions if offset is None else predictions - offset
+
+    @property
+    def collects(self) -> Any:
+        """Equal for scorings that one collector serves."""
         return id(self)
 
     def answers(self, model: Model, alphas: Any) -> Answers:
-        """What a model has to say; runs in any thread."""
+        """What a model gives this scoring alone; runs in any thread."""
         return answers_of([self], model, alphas)[0]
 
     @abstractmethod
-    def at_once(self, model: Model, alphas: Any) -> Answers | None:
-        """What a model says without predictions of the splits; None if it must be listened to."""
+    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
+        """What a model knows without predictions of the splits; None if they must be made."""
 
-    def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
+    def collector(self, model: Model, n_alphas: int, *, hold: bool) -> Collector:
         """What takes its predictions; `hold` lets it keep them for the chosen μ."""
-        raise TypeError(f"{type(self).__name__} listens to no predictions")
+        raise TypeError(f"{type(self).__name__} takes no predictions")
 
-    def from_heard(self, heard: Any) -> Answers:
-        """The answers, once its listener has all predictions."""
-        raise TypeError(f"{type(self).__name__} listens to no predictions")
+    def collected(self, collector: Any) -> Answers:
+        """The answers, once the collector has all predictions."""
+        raise TypeError(f"{type(self).__name__} takes no predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
         """Held-out predictions in the user's units at one of the blocks' μ.
@@ -233,3 +248,35 @@ class Scoring(ABC):
         if self.splits is None:
             return None, None
         return self.heldout(list(heldout_blocks(model, self.splits, [alpha])))
+
+
+def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Answers]:
+    """What a model gives every scoring; all that hold rows out have the same splits.
+
+    Only the first one's answers hold on to predictions that its scores do without.
+    """
+    values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+    asked_again = len(scorings) > 1 or scorings[0].criterion.needs == "smoother"
+    if model.one_by_one and values.size > 1 and asked_again:
+        each = [answers_of(scorings, model, values[i : i + 1]) for i in range(values.size)]
+        return [first.joined(rest) for first, *rest in zip(*each)]
+    # Where predictions are made for one criterion, squared errors come from them too.
+    predicted = any(scoring.criterion.needs in ("sums", "rows") for scoring in scorings)
+    predicted &= not scorings[0].problem.remote  # whose rows are better summed up where they are
+    found = [
+        None if predicted and scoring.criterion.holds_out else scoring.without_predictions(model, values)
+        for scoring in scorings
+    ]
+    collectors: dict[Any, Collector] = {}
+    for number, (scoring, answers) in enumerate(zip(scorings, found)):
+        if answers is None and scoring.collects not in collectors:
+            collectors[scoring.collects] = scoring.collector(model, values.size, hold=number == 0)
+    if collectors:
+        splits = next(s.held_out for s, answers in zip(scorings, found) if answers is None)
+        for block in heldout_blocks(model, splits, values):
+            for collector in collectors.values():
+                collector.add(block)
+    return [
+        scoring.collected(collectors[scoring.collects]) if answers is None else answers
+        for scoring, answers in zip(scorings, found)
+    ]

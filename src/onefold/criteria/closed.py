@@ -26,9 +26,8 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
-from onefold.criteria.base import Answers, Criterion, ScoredAnswers, Scoring, Task
-from onefold.criteria.heldout import SquaredError
-from onefold.criteria.sums import SumCriterion
+from onefold.criteria.base import Answers, Criterion, Scoring, Task
+from onefold.criteria.heldout import SquaredError, SumCriterion
 from onefold.heldout import Splits
 from onefold.linalg import is_foreign, namespace, to_numpy
 from onefold.smoothers import Smoother
@@ -72,9 +71,9 @@ class _ModelScoring(Scoring):
     def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
         self.problem, self.criterion = problem, criterion
 
-    def at_once(self, model: Model, alphas: Any) -> Answers:
+    def without_predictions(self, model: Model, alphas: Any) -> Answers:
         scores = self.criterion.score(model, self.problem, alphas)[:, None]
-        return ScoredAnswers(np.isfinite(scores).all(axis=1), [], scores)
+        return Answers(np.isfinite(scores).all(axis=1), [], scores)
 
 
 class LeaveOneOutMean(ModelCriterion):

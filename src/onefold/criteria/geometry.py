@@ -48,7 +48,7 @@ from onefold.approximations import Model, Problem
 from onefold.approximations.exact import ExactModel
 from onefold.criteria.base import Task
 from onefold.criteria.closed import LeaveOneOutMean, ModelCriterion, known_quadratic
-from onefold.criteria.sums import SumCriterion
+from onefold.criteria.heldout import SumCriterion
 from onefold.linalg import Array, like, namespace, to_numpy
 from onefold.machine.threads import check_stop
 

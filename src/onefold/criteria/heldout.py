@@ -1,16 +1,69 @@
-"""Criteria of held-out predictions that are means over rows: error rate, squared and relative errors."""
+r"""Criteria that add up block by block: a function of weighted means over held-out rows.
+
+    score = φ( Σ_i v_i t(f_i, y_i) / Σ_i v_i )
+
+with t the terms of one row and φ a function of their means. A block of rows leaves its sums, μ × terms
+numbers, whatever its size; nothing else of its predictions is needed. A criterion of this kind is three
+methods: `truth`, `terms` and `from_means`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from onefold.approximations import Model, Problem
-from onefold.criteria.base import Task, label_index
-from onefold.criteria.sums import SumCriterion
-from onefold.heldout import Splits
-from onefold.linalg import Array, like, namespace
+from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task, label_index
+from onefold.heldout import HeldoutBlock, Splits
+from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.machine.threads import check_stop
+from onefold.rows import Rows, rows_of
+
+_PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
+_HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
+
+
+class SumCriterion(HeldoutCriterion):
+    """A function of weighted means over rows."""
+
+    needs: ClassVar[Literal["squares", "sums"]] = "sums"
+
+    @abstractmethod
+    def truth(self, problem: Problem, task: Task) -> Array:
+        """What predictions are compared with, row by row: (n, columns)."""
+
+    @abstractmethod
+    def terms(self, predictions: Array, truth: Array) -> Array:
+        """The terms (μ, rows, terms) of some rows from their predictions (μ, rows, targets)."""
+
+    @abstractmethod
+    def from_means(self, means: Any) -> Any:
+        """Scores (...) from the terms' weighted means (..., terms)."""
+
+    def ranks(self, means: Any) -> Any | None:
+        """What ranks (μ,) the μ from their means (μ, splits, terms), where not the mean score."""
+        return None
+
+    def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
+        """Scores (μ, splits) that the model knows without making predictions, or None."""
+        return None
+
+    def sums(self, predictions: Array, truth: Array, weight: Array) -> Array:
+        """Σ_i v_i t(f_i, y_i) of a block of rows: (μ, terms)."""
+        return namespace(predictions).sum(self.terms(predictions, truth) * weight[None, :, None], axis=1)
+
+    def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
+        return SumScoring(self, problem, task, splits)
+
+    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
+        weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
+        truth = to_numpy(take_rows(self.truth(problem, task), rows))
+        return self.from_means(self.sums(predictions, truth, weight) / weight.sum())
 
 
 class ErrorRate(SumCriterion):
@@ -24,22 +77,27 @@ class ErrorRate(SumCriterion):
         or wrong: the best of many counts of errors is the luckiest.
     """
 
-    def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
-        self._offset, self.smooth = offset, smooth
+    mean_of_rows = True
 
-    def smoothed(self) -> ErrorRate:
-        """The same, ranked by squared errors."""
+    def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
+        self._offset, self._smooth = offset, smooth
+
+    @property
+    def must_beat_constant(self) -> bool:
+        return self._smooth
+
+    def for_several_kernels(self) -> ErrorRate:
         return ErrorRate(self._offset, smooth=True)
 
     def truth(self, problem: Problem, task: Task) -> Array:
         labels = like(label_index(problem.Y), problem.Y)[:, None]
-        return namespace(labels).concat([labels, problem.Y], axis=1) if self.smooth else labels
+        return namespace(labels).concat([labels, problem.Y], axis=1) if self._smooth else labels
 
     def terms(self, predictions: Array, truth: Array) -> Array:
         xp = namespace(truth)
         label = xp.astype(label_index(predictions), truth.dtype)
         wrong = xp.astype(label != truth[None, :, 0], truth.dtype)[..., None]
-        if not self.smooth:
+        if not self._smooth:
             return wrong
         squares = xp.sum((predictions - truth[None, :, 1:]) ** 2, axis=-1)
         return xp.concat([wrong, squares[..., None]], axis=-1)
@@ -48,13 +106,27 @@ class ErrorRate(SumCriterion):
         return self._offset - means[..., 0]
 
     def ranks(self, means: Any) -> Any | None:
-        return -means[..., 1].mean(axis=1) if self.smooth else None
+        return -means[..., 1].mean(axis=1) if self._smooth else None
+
+    def row_losses(self, predictions: Any, Y: Any) -> Any:
+        return super().row_losses(predictions, Y) if self._smooth else self.row_errors(predictions, Y)
+
+    def row_errors(self, predictions: Any, Y: Any) -> Any:
+        wrong = (label_index(predictions) != label_index(Y)).astype(np.float64)
+        return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
 
 
 class SquaredError(SumCriterion):
     """−mean (y − f)² over rows and targets."""
 
     needs = "squares"
+    mean_of_rows = True
+
+    def __init__(self, *, predict: bool = False) -> None:
+        self._predict = predict  # even where a model knows the error without
+
+    def from_predictions(self) -> SquaredError:
+        return SquaredError(predict=True)
 
     def truth(self, problem: Problem, task: Task) -> Array:
         return problem.Y
@@ -66,7 +138,7 @@ class SquaredError(SumCriterion):
         return -np.mean(means, axis=-1)
 
     def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        if splits.leave_one_out:
+        if self._predict or splits.leave_one_out:
             return None
         error = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
         return None if error is None else -error
@@ -109,3 +181,159 @@ class PercentageError(SumCriterion):
 
     def from_means(self, means: Any) -> Any:
         return -np.mean(means, axis=-1)
+
+
+@dataclass(frozen=True)
+class TermSums:
+    """Predictions (μ, rows, targets) and (truth, weight) to sums, and a count of those not finite."""
+
+    criterion: SumCriterion
+
+    def __call__(self, predictions: Array, compared: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.of(predictions, compared[:, :-1], compared[:, -1])
+
+    def of(self, values: Array, truth: Array, weight: Array) -> Array:
+        """(μ, terms + 1)."""
+        xp, sums = namespace(values), self.criterion.sums(values, truth, weight)
+        missing = ~xp.all(xp.isfinite(values), axis=(1, 2))
+        return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
+
+
+class _Compared(NamedTuple):
+    """What the rows of one array of predictions are compared with."""
+
+    truth: Array
+    weight: Array
+    tested: Array | None  # None for all
+
+
+class SumScoring(Scoring):
+    """Adds up the terms of every part as its blocks come, where the blocks are."""
+
+    splits: Splits
+    task: Task
+
+    def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
+        self.problem, self.splits, self.n_scores = problem, splits, len(splits)
+        self.criterion, self.task = criterion, task
+        weight = task.sample_weight
+        self._weights = [
+            times * 1.0 if weight is None else times * weight[rows]
+            for rows, times in zip(splits.predicted, splits.times_tested)
+        ]
+        self._each_row = splits.leave_one_out and len(splits) > 1
+        self._compared: dict[bool, list[_Compared]] = {}
+        self._carrier: Rows | None = None
+
+    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
+        scores = self.criterion.from_model(model, self.splits, alphas)
+        if scores is not None:
+            return Answers(np.isfinite(scores).all(axis=1), [], scores)
+        if not self.problem.remote or self._holds(model, len(alphas)):
+            return None
+        totals = self._remote_sums(model, alphas)
+        return None if totals is None else self._scored(np.stack(totals, axis=1), [])
+
+    def collector(self, model: Model, n_alphas: int, *, hold: bool) -> _Sums:
+        return _Sums(self, hold=hold and self._holds(model, n_alphas))
+
+    def collected(self, collector: _Sums) -> Answers:
+        totals = collector.totals
+        whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
+        return self._scored(to_numpy(whole), collector.held)
+
+    def _holds(self, model: Model, n_alphas: int) -> bool:
+        """Whether predictions are held: of a model that is let go they cannot be had again."""
+        return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= _HELD
+
+    def _scored(self, found: Any, held: list[HeldoutBlock]) -> Answers:
+        """Scores from sums (μ, scores, terms + 1)."""
+        means, misses = found[..., :-1], found[..., -1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not self._each_row:
+                means = means / np.array([weight.sum() for weight in self._weights])[None, :, None]
+            scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
+        return Answers(np.all(misses == 0, axis=1), held, scores, ranks)
+
+    def _remote_sums(self, model: Model, alphas: Any) -> list[Any] | None:
+        """Sums that are made where the rows are; None where the model has none."""
+        if self._carrier is None:
+            weight = self.task.sample_weight
+            given = np.ones(self.problem.n) if weight is None else weight
+            truth = to_numpy(self.criterion.truth(self.problem, self.task))
+            compared = np.concatenate([truth, given[:, None]], axis=1)
+            self._carrier = rows_of(self.problem.X, compared, None, self.problem.device)
+        parts = self.splits.left_out, self.splits.tests
+        return model.heldout_sums(*parts, alphas, TermSums(self.criterion), self._carrier)
+
+    def added(self, total: Array | None, block: HeldoutBlock) -> Array:
+        """The sums of a part with those of one more block."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for piece, truth, weight in self._pieces(block):
+                check_stop()
+                found = self._piece_sums(piece, truth, weight)
+                if total is None:
+                    total = found
+                else:  # every row has a mean of its own, or all rows add up
+                    xp = namespace(total)
+                    total = xp.concat([total, found], axis=1) if self._each_row else total + found
+        return total
+
+    def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
+        """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
+        if not self._each_row:
+            return TermSums(self.criterion).of(values, truth, weight)
+        xp, sums = namespace(values), self.criterion.terms(values, truth)  # of one row: its mean
+        missing = ~xp.all(xp.isfinite(values), axis=2)
+        return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
+
+    def _pieces(self, block: HeldoutBlock) -> Iterator[tuple[Array, Array, Array]]:
+        """Predictions, truth and weights of a block, some rows at a time; untested ones are 0."""
+        part, positions, values = block
+        truth, weight, tested = self._compared_in(values)[part]
+        if not isinstance(positions, slice):
+            truth, weight = take_rows(truth, positions), take_rows(weight, positions)
+            tested = None if tested is None else take_rows(tested, positions)
+            positions = slice(None)
+        truth, weight = truth[positions, ...], weight[positions]
+        n = values.shape[1]
+        step = max(1, n) if is_foreign(values) else _PIECE
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            piece = values[:, rows, :]
+            if tested is not None:
+                xp = namespace(piece)
+                piece = xp.where(tested[positions][rows][None, :, None], piece, xp.zeros_like(piece))
+            yield piece, truth[rows, ...], weight[rows]
+
+    def _compared_in(self, values: Array) -> list[_Compared]:
+        """What every part is compared with in the library of `values`, brought there once."""
+        key = is_foreign(values)
+        if key not in self._compared:
+            truth = self.criterion.truth(self.problem, self.task)
+            truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
+            parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
+            self._compared[key] = [
+                _Compared(
+                    take_rows(truth, rows),
+                    like(weight, values),
+                    None if np.all(times) else like(times, values) > 0,
+                )
+                for rows, times, weight in parts
+            ]
+        return self._compared[key]
+
+
+class _Sums:
+    """The sums of every part so far, and the blocks themselves where they are held."""
+
+    def __init__(self, scoring: SumScoring, *, hold: bool) -> None:
+        self._scoring, self._hold = scoring, hold
+        self.totals: list[Any] = [None] * len(scoring.splits.predicted)
+        self.held: list[HeldoutBlock] = []
+
+    def add(self, block: HeldoutBlock) -> None:
+        if self._hold:
+            self.held.append(block)
+        self.totals[block[0]] = self._scoring.added(self.totals[block[0]], block)

@@ -1,21 +1,24 @@
-"""Scorers of scikit-learn as criteria: they need every held-out row of a split at once."""
+"""Scorers of scikit-learn as criteria: they need every held-out row of a split at once.
+
+A scorer calls an estimator; here it gets a stand-in that answers for the held-out rows as the model that
+was trained without them would.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
 from onefold.calibration import CalibrationFolds
-from onefold.criteria.asking import Listener
 from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
-from onefold.criteria.shown import Shown
 from onefold.heldout import HeldoutBlock, Splits, whole_parts
 from onefold.linalg import take_rows
 
@@ -72,13 +75,13 @@ class Scorer(HeldoutCriterion):
         takes_weights = self._request is not False and _takes_weights(self._scorer)
         if problem.offset is not None:
             predictions = [values + problem.offset for values in predictions]
-        shown = Shown(predictions, splits, task, self._calibration)
+        stand_ins = _StandIns(predictions, splits, task, self._calibration)
         for split, rows in enumerate(splits.tests):
             X, y, weight = take_rows(task.X, rows), task.y[rows], task.weight_of(rows)
             extra = {} if weight is None or not takes_weights else {"sample_weight": weight}
             for number in range(len(scores)):
                 try:
-                    stand_in = shown.estimator(split, number, X)
+                    stand_in = stand_ins.estimator(split, number, X)
                     scores[number, split] = self._scorer(stand_in, X, y, **extra)
                 except ValueError as error:
                     refusal = f"the criterion refuses their predictions ({error})"
@@ -106,29 +109,28 @@ class RowScoring(Scoring):
             self._places = [(s, np.searchsorted(*pair)) for s, pair in enumerate(pairs)]
 
     @property
-    def hears(self) -> Any:
+    def collects(self) -> Any:
         return RowScoring, id(self.splits)
 
-    def at_once(self, model: Model, alphas: Any) -> Answers | None:
+    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
         return None
 
-    def listener(self, model: Model, n_alphas: int, *, hold: bool) -> Listener:
+    def collector(self, model: Model, n_alphas: int, *, hold: bool) -> _Rows:
         return _Rows(self.splits)
 
-    def from_heard(self, heard: _Rows) -> Answers:
-        parts = heard.parts
+    def collected(self, collector: _Rows) -> Answers:
+        parts = collector.parts
         blocks = [(part, place, parts[part][:, place]) for part, place in self._places]
         finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
-        return _RowAnswers(finite, blocks, self)
+        return Answers(finite, blocks, judge=self._judge)
 
-    def judge(self, answers: Answers) -> tuple[Any, str | None]:
-        """Scores (finite μ, splits), and why some are NaN."""
+    def _judge(self, answers: Answers) -> tuple[Any, str | None]:
         finite = answers.finite
         predictions = [values if finite.all() else values[finite] for _, _, values in answers.blocks]
         return self.criterion.judge(predictions, self.splits, self.problem, self.task)
 
 
-class _Rows(Listener):
+class _Rows:
     """Keeps every prediction."""
 
     def __init__(self, splits: Splits) -> None:
@@ -141,16 +143,6 @@ class _Rows(Listener):
     def parts(self) -> list[Any]:
         """All of them, put together by parts."""
         return whole_parts(self._blocks, self._splits)
-
-
-@dataclass(frozen=True)
-class _RowAnswers(Answers):
-    """Predictions that are yet to be scored."""
-
-    scoring: RowScoring
-
-    def scores(self) -> tuple[Any, str | None]:
-        return self.scoring.judge(self)
 
 
 def _takes_weights(scorer: Any) -> bool:
@@ -166,3 +158,82 @@ def _weight_request(scorer: Any) -> bool | str | None:
         return None
     routing = scorer.get_metadata_routing()
     return routing.score.requests.get("sample_weight") if hasattr(routing, "score") else None
+
+
+@dataclass(frozen=True)
+class _StandIns:
+    """Held-out predictions of one kernel, for every split and μ.
+
+    Probabilities of a split, should a scorer ask for them, are calibrated by the test rows of the others
+    at the same μ.
+    """
+
+    predictions: Sequence[Any]  # (μ, rows, targets) of each split's test rows, in the user's units
+    splits: Splits
+    task: Task
+    calibration: str
+
+    def estimator(self, split: int, number: int, X: Any) -> BaseEstimator:
+        """The stand-in for the model of one split at one μ; X are the rows that it is asked for."""
+        values = self.predictions[split][number]
+        if self.task.classes is None:
+            return _HeldoutRegressor(values, X, self.task)
+        return _HeldoutClassifier(values, X, self.task, partial(self._probabilities, split, number))
+
+    def _probabilities(self, split: int, number: int) -> Any:
+        return self._calibrated[split][number]
+
+    @cached_property
+    def _calibrated(self) -> list[Any]:
+        """Probabilities (μ, rows, classes) of each split, made when first asked for, for all μ."""
+        folds, task = CalibrationFolds.of(self.splits), self.task
+        decision, index = np.concatenate(self.predictions, axis=1), np.searchsorted(task.classes, task.y)
+        found = folds.probabilities(self.calibration, decision, index, task.sample_weight)
+        ends = np.cumsum([values.shape[1] for values in self.predictions])
+        return np.split(found, ends[:-1], axis=1)
+
+
+class _Heldout(BaseEstimator):
+    """Answers `predict` for the held-out rows, as the model trained without them would."""
+
+    def __init__(self, values: Any, X: Any, task: Task) -> None:
+        self._values, self._X, self.task = values, X, task
+        self.n_features_in_ = X.shape[1]
+
+    def _for(self, X: Any) -> Any:
+        if X is not self._X:
+            raise ValueError(
+                "the scorer asked for predictions on rows other than those it was given; in "
+                "closed-form cross-validation only the held-out rows have predictions."
+            )
+        return self._values
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _HeldoutRegressor(RegressorMixin, _Heldout):
+    def predict(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if self.task.y.ndim == 1 else values
+
+
+class _HeldoutClassifier(ClassifierMixin, _Heldout):
+    def __init__(self, values: Any, X: Any, task: Task, probabilities: Callable[[], Any]) -> None:
+        super().__init__(values, X, task)
+        self._probabilities = probabilities
+
+    @property
+    def classes_(self) -> Any:
+        return self.task.classes
+
+    def decision_function(self, X: Any) -> Any:
+        values = self._for(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict_proba(self, X: Any) -> Any:
+        self._for(X)
+        return self._probabilities()
+
+    def predict(self, X: Any) -> Any:
+        return self.task.labels(self._for(X))

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, ErrorRate, Task, resolve_criteria
+from onefold.criteria import Criterion, Task, resolve_criteria
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
     families_of,
@@ -62,8 +62,8 @@ def set_up(
     seed = seed_of(estimator.random_state)
     approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
-    if isinstance(criterion, ErrorRate) and (metric is not None or names_families(estimator.kernel)):
-        criterion = criterion.smoothed()
+    if metric is not None or names_families(estimator.kernel):
+        criterion = criterion.for_several_kernels()
     problem, task = estimator._problem(X, y, sample_weight)
     check_squares(problem.Y)
     learning = None

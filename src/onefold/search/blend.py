@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from onefold.criteria import ErrorRate, Scoring
-from onefold.search.choice import Leader, paired_difference, row_errors
-from onefold.search.constant import beats_constant, targets, training_weights
+from onefold.criteria import Scoring
+from onefold.search.choice import Leader, paired_difference
+from onefold.search.constant import beats_constant
 from onefold.search.ledger import Ledger
 
 _LEAST = 0.01  # of the sum of the weights: members with less are left out
@@ -90,8 +90,7 @@ class _Predictions:
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
     H = np.stack([leader.heldout for leader in leaders])
-    Y = targets(scoring)
-    v = training_weights(scoring)
+    Y, v = scoring.targets, scoring.training_weights
     tested = np.isfinite(H).all(axis=(0, 2))
     centred = scoring.problem.fit_intercept
     single = _Predictions(chosen.heldout, chosen.of_splits)
@@ -116,7 +115,7 @@ def worth_fitting(
     order = sorted(leaders, key=lambda one: -ledger.rank(one.index, one.ridge))
     if not blend or len(order) < 2:
         return order[:_ALONE]
-    H, Y, v = np.stack([one.heldout for one in order]), targets(scoring), training_weights(scoring)
+    H, Y, v = np.stack([one.heldout for one in order]), scoring.targets, scoring.training_weights
     tested = np.isfinite(H).all(axis=(0, 2))
     weights, _ = _fit(H[:, tested], Y[tested], v[tested], scoring.problem.fit_intercept)
     return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
@@ -195,10 +194,10 @@ def _better(
 
 def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring) -> bool:
     """Whether the criterion falls with the blend by more than the noise of the comparison."""
-    if isinstance(scoring.criterion, ErrorRate):
-        one, other = (row_errors(made.heldout, scoring) for made in (blended, single))
+    one, other = (scoring.row_errors(made.heldout) for made in (blended, single))
+    if one is not None:
         # Where classes have weights, fewer errors of the common one are no reason to refuse.
-        fall, noise = paired_difference(one, other, training_weights(scoring))
+        fall, noise = paired_difference(one, other, scoring.training_weights)
     else:
         one, other = (_scores(made, scoring) for made in (single, blended))
         fall, noise = paired_difference(one, other, None)

@@ -6,8 +6,8 @@ predictions. Two of them are compared row by row: with e_i and e*_i the losses o
     d_i = e_i − e*_i,    mean d ≤ s is noise,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
 Of all groups within one such standard error of the best, the simplest is chosen: the earliest round, no
-metric before a diagonal before a full one, and among these the best score. The loss is the squared
-error, or 0 and 1 where cells are ranked by counts of errors.
+metric before a diagonal before a full one, and among these the best score. The criterion says what the
+loss is: the squared error, or 0 and 1 where cells are ranked by counts of errors.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model
-from onefold.criteria import ErrorRate, Scoring, label_index
-from onefold.linalg import to_numpy
+from onefold.criteria import Scoring
 from onefold.search.candidates import Candidate
 from onefold.search.ledger import Ledger
 
@@ -66,11 +65,11 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     if len(leaders) == 1 or best.heldout is None:
         return best
     weight = None if scoring.task is None else scoring.task.sample_weight
-    losses = row_losses(best.heldout, scoring)
+    losses = scoring.row_losses(best.heldout)
     tied = [best]
     for leader in leaders:
         if leader is not best and leader.candidate.complexity < best.candidate.complexity:
-            mean, error = paired_difference(row_losses(leader.heldout, scoring), losses, weight)
+            mean, error = paired_difference(scoring.row_losses(leader.heldout), losses, weight)
             if mean <= error:
                 tied.append(leader)
 
@@ -78,26 +77,6 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
         return leader.candidate.complexity, -ledger.rank(leader.index, leader.ridge)
 
     return min(tied, key=rank)
-
-
-def row_losses(predictions: Any, scoring: Scoring) -> Any:
-    """The loss of every row for predictions (n, targets) in the user's units; NaN where none is."""
-    if isinstance(scoring.criterion, ErrorRate) and not scoring.criterion.smooth:
-        return row_errors(predictions, scoring)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.sum((_in_its_units(predictions, scoring) - to_numpy(scoring.problem.Y)) ** 2, axis=1)
-
-
-def row_errors(predictions: Any, scoring: Scoring) -> Any:
-    """1 for every row with a wrong label, 0 for the others; NaN where there is no prediction."""
-    values, Y = _in_its_units(predictions, scoring), to_numpy(scoring.problem.Y)
-    wrong = (label_index(values) != label_index(Y)).astype(np.float64)
-    return np.where(np.isfinite(values).all(axis=1), wrong, np.nan)
-
-
-def _in_its_units(predictions: Any, scoring: Scoring) -> Any:
-    offset = scoring.problem.offset
-    return predictions if offset is None else predictions - offset
 
 
 def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:

@@ -13,45 +13,33 @@ from typing import Any
 
 import numpy as np
 
-from onefold.criteria import ErrorRate, Scoring
-from onefold.linalg import to_numpy
-from onefold.search.choice import paired_difference, row_losses
+from onefold.criteria import Scoring
+from onefold.search.choice import paired_difference
 
 _ERRORS = 1.0  # standard errors: no more than elsewhere, a weak signal of few rows is one
 
 
 def beats_constant(heldout: Any, scoring: Scoring) -> bool:
     """Whether held-out predictions tell classes apart; not asked of criteria other than errors."""
-    criterion = scoring.criterion
-    if heldout is None or not isinstance(criterion, ErrorRate) or not criterion.smooth:
+    if heldout is None or not scoring.criterion.must_beat_constant:
         return True
     weight = None if scoring.task is None else scoring.task.sample_weight
-    losses = row_losses(constant_predictions(scoring), scoring)
-    gain, error = paired_difference(losses, row_losses(heldout, scoring), weight)
+    losses = scoring.row_losses(constant_predictions(scoring))
+    gain, error = paired_difference(losses, scoring.row_losses(heldout), weight)
     return gain > _ERRORS * error
 
 
 def constant_predictions(scoring: Scoring) -> Any:
     """The mean of the rows trained on, for every tested row (n, targets); NaN for the others."""
-    splits, Y, v = scoring.held_out, targets(scoring), training_weights(scoring)
+    splits, Y, v = scoring.held_out, scoring.targets, scoring.training_weights
     weighted = v[:, None] * Y
+    if splits.leave_one_out:
+        return (weighted.sum(axis=0) - weighted) / (v.sum() - v)[:, None]
     total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
     for left, test in zip(splits.left_out, splits.tests):
         mean = (weighted.sum(axis=0) - weighted[left].sum(axis=0)) / (v.sum() - v[left].sum())
-        np.add.at(total, test, mean)
-        np.add.at(count, test, 1)
+        times = np.bincount(test, minlength=len(Y))[:, None]
+        total += times * mean
+        count += times
     with np.errstate(invalid="ignore"):
         return total / count
-
-
-def targets(scoring: Scoring) -> Any:
-    """The targets (n, targets) in the user's units."""
-    problem = scoring.problem
-    Y = to_numpy(problem.Y)
-    return Y if problem.offset is None else Y + problem.offset
-
-
-def training_weights(scoring: Scoring) -> Any:
-    """Those of the loss that models are trained with, the classes' included."""
-    root = scoring.problem.root_weight
-    return np.ones(scoring.problem.n) if root is None else to_numpy(root) ** 2

@@ -15,20 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Model, Problem
-from onefold.criteria import Scoring, SquaredError, Task
+from onefold.approximations import Problem
+from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits
 from onefold.linalg import to_numpy
 from onefold.search.candidates import Candidate, make_candidates
 from onefold.search.setup import Setup
 from onefold.search.subsamples import rows_of
-
-
-class SquaredErrorOfRows(SquaredError):
-    """The squared error from predictions, also where a model knows it without: rows are compared."""
-
-    def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -86,10 +79,8 @@ def all_splits_hold(splits: Splits, rows: Any) -> bool:
 
 def subsample(setup: Setup, rows: Any) -> Subsample:
     """The search on some of its rows. O(n_S d) time and memory."""
-    rows, criterion = np.sort(rows), setup.scoring.criterion
+    rows, criterion = np.sort(rows), setup.scoring.criterion.from_predictions()  # rows are compared
     problem = _fewer(setup.problem, rows, precomputed=setup.precomputed)
-    if isinstance(criterion, SquaredError):
-        criterion = SquaredErrorOfRows()
     scoring = criterion.start(problem, rows_of(setup.task, rows), _within(setup.scoring.held_out, rows))
     load = replace(setup.run.load, parts=scoring.parts, predictions=True)
     run = setup.run.on_fewer_rows(problem, load)

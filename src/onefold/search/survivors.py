@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from onefold.criteria import ErrorRate, Scoring, SquaredError
-from onefold.search.choice import Leader, paired_difference, row_losses
+from onefold.criteria import Scoring
+from onefold.search.choice import Leader, paired_difference
 from onefold.search.ledger import Ledger
 from onefold.search.run import SearchResult
 
@@ -88,7 +88,7 @@ def _cell(leader: Leader) -> tuple[int, int]:
 
 def _compared(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
     """By how much one is worse than the best, and the standard error; infinite where nobody knows."""
-    if isinstance(scoring.criterion, ErrorRate | SquaredError) and scoring.task is not None:
+    if scoring.criterion.mean_of_rows and scoring.task is not None:
         losses = [_losses(leader, scoring) for leader in (one, best)]
         return paired_difference(losses[0], losses[1], scoring.task.sample_weight)
     difference = _scores(best, ledger) - _scores(one, ledger)
@@ -107,12 +107,12 @@ def _scores(leader: Leader, ledger: Ledger) -> Any:
 def _losses(leader: Leader, scoring: Scoring) -> Any:
     """The loss of every row, the mean over the splits that test it; NaN where none does."""
     if leader.of_splits is None:
-        return row_losses(leader.heldout, scoring)
+        return scoring.row_losses(leader.heldout)
     total, count = np.zeros(len(leader.heldout)), np.zeros(len(leader.heldout))
     for rows, values in zip(scoring.held_out.tests, leader.of_splits):
         predictions = np.full(leader.heldout.shape, np.nan)
         predictions[rows] = values
-        losses = row_losses(predictions, scoring)
+        losses = scoring.row_losses(predictions)
         tested = np.isfinite(losses)
         total[tested] += losses[tested]
         count += tested
