@@ -122,16 +122,6 @@ def test_several_targets_and_classes_share_the_factorisation() -> None:
         assert_allclose(many.heldout_prediction_[test], expected, atol=1e-9)
 
 
-def test_rows_of_no_weight_are_predicted_but_do_not_train() -> None:
-    weights = np.where(np.arange(N) % 5 == 0, 0.0, 1.0)
-    kept = weights > 0
-    found = LSSVRCV(gammas=[0.4], alphas=[0.1], cv=KFold(4)).fit(X, NUMBERS, weights)
-    for train, test in KFold(4).split(X):
-        train = train[kept[train]]
-        expected = LSSVR(gamma=0.4, alpha=0.1).fit(X[train], NUMBERS[train]).predict(X[test])
-        assert_allclose(found.heldout_prediction_[test], expected, atol=1e-10)
-
-
 class TestGapKFold:
     def test_blocks_cover_every_row_once_with_a_gap_on_both_sides(self) -> None:
         seen = np.zeros(23, dtype=int)

@@ -36,7 +36,6 @@ from onefold.estimators.validation import (
     mean_weight,
     weights_of_classes,
 )
-from onefold.estimators.weightless import without_weightless
 from onefold.expansions import Expansion, FittedFunction
 from onefold.kernels import Kernel, Precomputed, resolve_kernel
 from onefold.linalg import (
@@ -45,6 +44,7 @@ from onefold.linalg import (
     is_foreign,
     labels_like,
     like,
+    take_rows,
     to_numpy,
 )
 from onefold.machine.threads import count_workers, limit_blas, use_threads
@@ -60,6 +60,20 @@ def with_weights(problem: Problem, weight: Any) -> Problem:
     equal = bool(np.all(weight == weight[0]))
     root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
     return replace(problem, root_weight=root, alpha_unit=unit)
+
+
+def _of_rows(problem: Problem, task: Task, rows: Any, *, precomputed: bool) -> tuple[Problem, Task]:
+    """The problem and its task without the rows of weight 0."""
+    left = problem.within(rows, precomputed=precomputed)
+    given = None if task.sample_weight is None else task.sample_weight[rows]
+    X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
+    task = replace(task, X=X, y=task.y[rows], sample_weight=given)
+    if task.classes is not None and np.unique(task.y).size < 2:
+        raise ValueError(
+            f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
+            "needs at least two classes."
+        )
+    return left, task
 
 
 def signed_targets(index: Any, classes: int) -> Any:
@@ -119,10 +133,11 @@ class KernelMachine(Uncalibrated, BaseEstimator):
         problem = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
         if weight is not None:
             if not np.all(weight > 0):
-                precomputed = isinstance(kernel, Precomputed)
-                problem, task, weight = without_weightless(
-                    problem, task, weight, precomputed=precomputed
+                rows = np.flatnonzero(weight > 0)
+                problem, task = _of_rows(
+                    problem, task, rows, precomputed=isinstance(kernel, Precomputed)
                 )
+                weight = weight[rows]
             problem = with_weights(problem, weight)
         # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
         return (problem if task.classes is not None else problem.about_its_mean()), task

@@ -18,7 +18,7 @@ from onefold.estimators.objective import Objective
 from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.telling import Telling
-from onefold.estimators.validation import check_budget, check_rows
+from onefold.estimators.validation import check_budget
 from onefold.machine.warning import warn_user
 from onefold.search import (
     Callback,
@@ -145,7 +145,7 @@ class Chosen(AsksForItsSplitter, KernelMachine):
         y : array (n,) or, for regression, (n, targets)
         sample_weight : array (n,), optional
             Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
-            Rows of weight 0 are left out: they are neither trained on nor scored, but predicted.
+            Rows of weight 0 are left out: they are neither trained on nor scored.
         groups : array (n,), optional
             For grouped splitters.
         """
@@ -266,16 +266,11 @@ class Chosen(AsksForItsSplitter, KernelMachine):
             )
 
     def _all_heldout(self, searched: Outcome, final: Final, setup: Setup) -> Any | None:
-        """A held-out prediction for every row of X: (n,), or (n, targets) where there are several."""
-        heldout, problem = searched.in_order(final.heldout), setup.problem
-        splits = searched.scoring.splits
-        if heldout is None or splits is None:
+        """A held-out prediction for every row of X, NaN where there is none: (n,) or (n, targets)."""
+        heldout = searched.in_order(final.heldout)
+        if heldout is None or searched.scoring.splits is None:
             return None
-        if problem.kept is not None:
-            sparse = searched.found.chosen.kernel.accepts_sparse
-            X = check_rows(self, setup.table, sparse=sparse, fitting=False)
-            tested, heldout = heldout, final.heldout_of_weightless(searched.found.ledger, splits, X)
-            heldout[problem.kept] = tested
+        heldout = setup.of_all_rows(heldout)
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
         return heldout[:, 0] if single else heldout
 

@@ -10,9 +10,7 @@ import numpy as np
 
 from onefold.approximations import Problem
 from onefold.estimators.fold_models import Folds, folds_of, folds_of_blend
-from onefold.estimators.weightless import heldout_of_weightless
 from onefold.expansions import Blend
-from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.learned_metrics import importances
 from onefold.linalg import like, to_numpy
@@ -72,14 +70,6 @@ class Final:
             }
             for i in order
         ]
-
-    def heldout_of_weightless(self, ledger: Ledger, splits: Splits, X: Any) -> Any:
-        """Predictions (rows of X, targets) of the rows of weight 0; NaN for all others."""
-        total: Any = self.intercept[None, :]
-        for leader, weight in zip(self.leaders, self.weights):
-            ridge = float(leader.candidate.run.problem.ridge(ledger.alphas[leader.ridge]))
-            total = total + weight * heldout_of_weightless(leader.candidate, ridge, splits, X)
-        return total
 
 
 def metric_of(kernel: Kernel) -> Any | None:

@@ -127,19 +127,9 @@ class Calibrated(Uncalibrated):
         folds, index = CalibrationFolds.of(scoring.splits), self._index(scoring.task)
         weight = scoring.task.sample_weight
         found = folds.probabilities(self.calibration, heldout[folds.rows][None], index, weight)[0]
-        found = searched.in_order(folds.mean_by_row(found, scoring.splits.n))
-        if setup.problem.kept is not None:
-            found = self._with_weightless(found, setup.problem.kept, self.calibrator_)
-        self.heldout_proba_ = found
-
-    def _with_weightless(self, found: Any, kept: Any, calibrator: Calibrator) -> Any:
-        """Probabilities of all rows: those of weight 0 had no say in any calibration."""
-        values = self.heldout_prediction_.reshape(self.heldout_prediction_.shape[0], -1)
-        every = np.full((len(values), self.classes_.size), np.nan)
-        every[kept] = found
-        others = np.setdiff1d(np.flatnonzero(np.isfinite(values).all(axis=1)), kept)
-        every[others] = calibrator.probabilities(values[others])
-        return every
+        self.heldout_proba_ = setup.of_all_rows(
+            searched.in_order(folds.mean_by_row(found, scoring.splits.n))
+        )
 
     def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
         self.calibrator_ = None

@@ -132,7 +132,8 @@ class LSSVCCV(KernelClassifier, Chosen):
         mean_test_press, say.
     heldout_prediction_ : array (n,) or (n, classes)
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
-        for rows that were not tested. Where folds were set aside these are all the other rows.
+        for rows that were not tested and those of weight 0. Where folds were set aside these are all the
+        other rows.
     calibrator_ : Calibrator or None
         From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
         sample_weight; criteria without splits: to leave-one-out predictions, as in :class:`LSSVC`.

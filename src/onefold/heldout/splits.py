@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,16 +28,12 @@ class Splits:
         The complement of each training part, sorted; contains the rows that its split tests.
     leave_one_out : bool
         Part i is row i alone: there is a closed form that needs no blocks.
-    aside : list of pairs of int arrays
-        For each split that tests rows that are not in the problem: those rows in the user's numbering,
-        and the rows of the problem that it leaves out. Such splits may have no other rows to test.
     """
 
     n: int
     tests: Any
     left_out: Any
     leave_one_out: bool = False
-    aside: list[tuple[Any, Any]] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Number of scores."""
@@ -71,10 +67,8 @@ class Splits:
     def some(self, numbers: Iterable[int]) -> Splits:
         """The splits of these numbers alone."""
         chosen = list(numbers)
-        left_out = [self.left_out[i] for i in chosen]
-        kept = {out.tobytes() for out in left_out}
-        aside = [(rows, out) for rows, out in self.aside if out.tobytes() in kept]
-        return replace(self, tests=[self.tests[i] for i in chosen], left_out=left_out, aside=aside)
+        tests, left_out = ([sets[i] for i in chosen] for sets in (self.tests, self.left_out))
+        return replace(self, tests=tests, left_out=left_out)
 
     def within(self, rows: Any) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
@@ -87,8 +81,7 @@ class Splits:
 
         pairs = [(moved(test), np.sort(moved(left))) for test, left in zip(self.tests, self.left_out)]
         pairs = [(test, left) for test, left in pairs if test.size and left.size < len(rows)]
-        aside = [(others, np.sort(moved(out))) for others, out in self.aside]
-        return Splits(len(rows), [t for t, _ in pairs], [left for _, left in pairs], aside=aside)
+        return Splits(len(rows), [t for t, _ in pairs], [left for _, left in pairs])
 
 
 def make_splits(
@@ -149,16 +142,13 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
     tests, left_out, empty = [], [], []
-    aside: list[tuple[Any, Any]] = []
     for number, (train, test) in enumerate(pairs):
         train, test, inside = _check_split(train, test, n, number)
         if kept is not None:
-            train, without, test = place[train], test[place[test] < 0], place[test]
+            train, test = place[train], place[test]
             train, test, inside = train[train >= 0], test[test >= 0], inside[kept]
             if not train.size:
                 raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
-            if without.size:
-                aside.append((without, np.flatnonzero(~inside)))
         _check_classes(labels, train, number)
         if not test.size:
             empty.append(number)
@@ -172,7 +162,7 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
             "the mean is that of the other splits."
         )
-    return Splits(n if kept is None else kept.size, tests, left_out, aside=aside)
+    return Splits(n if kept is None else kept.size, tests, left_out)
 
 
 def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, Any]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from onefold.approximations import Model, Run
 from onefold.kernels import Kernel
 from onefold.learned_metrics import CrossFitted
@@ -43,10 +41,6 @@ class Candidate:
         """The candidate solved for `n_alphas` values of μ, to be asked for held-out predictions."""
         return self.run.with_ridges(n_alphas).model(self.kernel)
 
-    def kernel_without(self, rows: Any) -> Kernel:
-        """The kernel that predicts rows left out together with these."""
-        return self.kernel
-
     def diagnose(self) -> dict[str, Any]:
         """What is worth knowing of the chosen candidate, and too dear for every one."""
         return self.run.diagnose(self.kernel)
@@ -58,10 +52,6 @@ class CrossFittedCandidate(Candidate):
 
     parts: Sequence[Any] = ()
     part_kernels: Sequence[Kernel] = ()
-
-    def kernel_without(self, rows: Any) -> Kernel:
-        pairs = zip(self.parts, self.part_kernels)
-        return next((kernel for part, kernel in pairs if np.array_equal(part, rows)), self.kernel)
 
     def model(self, n_alphas: int) -> Model:
         return CrossFitted(self.run, self.parts, self.part_kernels)

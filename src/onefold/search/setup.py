@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Problem, Run
@@ -96,6 +97,14 @@ class Setup:
     def rows(self) -> int:
         """How many rows the user gave; the problem may have fewer."""
         return int(_num_samples(self.table))
+
+    def of_all_rows(self, values: Any) -> Any:
+        """Values (rows, columns) of the problem's rows for all of the user's; NaN for weight 0."""
+        if self.problem.kept is None:
+            return values
+        found = np.full((self.rows, values.shape[1]), np.nan)
+        found[self.problem.kept] = values
+        return found
 
     @property
     def precomputed(self) -> bool:
