@@ -31,7 +31,7 @@ def inside(bounds, y):
     return (bounds[:, 0] <= y) & (y <= bounds[:, 1])
 
 
-@pytest.mark.parametrize("method", ["cv+", "jackknife+", "split"])
+@pytest.mark.parametrize("method", ["cv+", "jackknife+"])
 def test_nine_of_ten(method):
     """Mean coverage of 90 % within three standard errors of it, from above at most by what n allows.
 
@@ -46,7 +46,7 @@ def test_nine_of_ten(method):
         covered.append(inside(model.predict_interval(new), truth).mean())
     error = np.std(covered) / np.sqrt(DRAWS)
     assert 0.9 - 3 * error <= np.mean(covered) <= 0.93 + 3 * error
-    assert np.mean(covered) >= 0.8 or method == "split"  # the guarantee of CV+ and jackknife+
+    assert np.mean(covered) >= 0.8  # what is guaranteed
 
 
 def test_after_a_search_too():

@@ -6,10 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
 
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from onefold.calibration import ConformalIntervals
+from onefold.calibration.intervals import quantile_ranks, smallest, upper_rank
 
 RNG = np.random.default_rng(8)
 N = 60
@@ -46,7 +49,7 @@ def single_rows(n):
 def test_given_hyper_parameters(cls, weighted):
     weight = np.exp(0.5 * RNG.standard_normal(N)) if weighted else None
     folds = list(KFold(5).split(X))
-    for method, splits in (("cv+", folds), ("split", folds[:1]), ("jackknife+", single_rows(N))):
+    for method, splits in (("cv+", folds), ("jackknife+", single_rows(N))):
         model = cls(gamma=0.5, alpha=0.1, intervals=method).fit(X, y, weight)
         for coverage in (0.5, 0.8, 0.9):
             expected, signed = literal(splits, y, NEW, coverage, 0.5, 0.1, cls, weight)
@@ -58,10 +61,16 @@ def test_given_hyper_parameters(cls, weighted):
         np.testing.assert_allclose(found, signed[:, [rank - 1 for rank in ranks]], rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("cv", [5, KFold(4, shuffle=True, random_state=2), RepeatedKFold(n_splits=3)])
+@pytest.mark.parametrize(
+    "cv",
+    [
+        5,
+        KFold(4, shuffle=True, random_state=2),
+        RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+        ShuffleSplit(1, test_size=0.4, random_state=1),  # split conformal
+    ],
+)
 def test_a_search(cv):
-    if isinstance(cv, RepeatedKFold):
-        cv = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
     splits = list((KFold(cv) if isinstance(cv, int) else cv).split(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -71,10 +80,10 @@ def test_a_search(cv):
 
 
 def test_searches_that_hold_out_no_folds_take_five():
-    for settings in ({"cv": "loo"}, {"cv": LeaveOneOut()}, {"criterion": "gcv"}, {"criterion": "press"}):
+    for options in ({"cv": "loo"}, {"cv": LeaveOneOut()}, {"criterion": "gcv"}, {"criterion": "press"}):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = LSSVRCV(gammas=[0.1, 0.5], alphas=[0.01, 0.1], **settings).fit(X, y)
+            model = LSSVRCV(gammas=[0.1, 0.5], alphas=[0.01, 0.1], **options).fit(X, y)
         expected, _ = literal(list(KFold(5).split(X)), y, NEW, 0.9, model.gamma_, model.alpha_)
         np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
         model.set_params(intervals="jackknife+")
@@ -83,6 +92,14 @@ def test_searches_that_hold_out_no_folds_take_five():
             model.fit(X, y)
         expected, _ = literal(single_rows(N), y, NEW, 0.9, model.gamma_, model.alpha_)
         np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
+
+
+def test_a_row_that_a_split_tests_twice_counts_once():
+    twice = [(train, np.concatenate([test, test[:3]])) for train, test in KFold(5).split(X)]
+    once = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=5).fit(X, y)
+    model = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=twice).fit(X, y)
+    assert model.intervals_.n_residuals == N
+    np.testing.assert_allclose(model.predict_interval(NEW), once.predict_interval(NEW), atol=1e-12)
 
 
 def test_every_target_by_itself():
@@ -100,7 +117,7 @@ def test_every_target_by_itself():
     assert column.conformity_scores_.shape == (N, 1)
 
 
-@pytest.mark.parametrize("method", ["cv+", "jackknife+", "split", "normalised"])
+@pytest.mark.parametrize("method", ["cv+", "jackknife+", "normalised"])
 def test_quantiles_rise_and_intervals_widen(method):
     model = LSSVR(gamma=0.5, alpha=0.1, intervals=method).fit(X, y)
     shares = [0.1, 0.2, 0.3, 0.5, 0.7, 0.85, 0.9]
@@ -132,7 +149,7 @@ def test_two_rows_and_equal_targets():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for rows in (2, 3, 6):
-            for method in ("cv+", "jackknife+", "split", "normalised"):
+            for method in ("cv+", "jackknife+", "normalised"):
                 model = LSSVR(intervals=method).fit(X[:rows], y[:rows])
                 assert model.predict_interval(NEW, 0.5).shape == (13, 2)
                 flat = LSSVR(intervals=method).fit(X[:rows], np.full(rows, 3.0))
@@ -168,7 +185,7 @@ def test_the_object_refuses_what_does_not_fit():
     good = {"method": "cv+", "residuals": np.zeros((4, 1)), "fold": np.array([0, 0, 1, 1]), "count": 2}
     ConformalIntervals(**good)
     for change, message in (
-        ({"method": "cv"}, "method"),
+        ({"method": "split"}, "method"),
         ({"residuals": np.zeros(4)}, "residuals must be"),
         ({"residuals": np.full((4, 1), np.nan)}, "finite"),
         ({"residuals": np.zeros((4, 1), dtype=int)}, "finite float64"),
@@ -195,3 +212,64 @@ def test_small_coverages_have_bounds_in_order(coverage):
         assert np.all(bounds[:, 0] <= bounds[:, 1])
         wider = model.predict_interval(NEW, 2 * coverage)
         assert np.all((wider[:, 0] <= bounds[:, 0]) & (bounds[:, 1] <= wider[:, 1]))
+
+
+def brute_force(values, list_of, shift, stretch, rank):
+    elements = values[None, :] if stretch is None else stretch[:, list_of] * values
+    return np.sort(shift[:, list_of] + elements, axis=1)[:, rank - 1]
+
+
+def element(values, list_of, rank, shift, stretch=None):
+    starts = np.concatenate([[0], np.cumsum(np.bincount(list_of, minlength=shift.shape[1]))])
+    return smallest(values[np.lexsort((values, list_of))], starts, rank, shift, stretch)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    count=st.integers(1, 7),
+    size=st.integers(1, 60),
+    ties=st.booleans(),
+    stretched=st.booleans(),
+    shift_scale=st.sampled_from([0.0, 1e-12, 1.0, 1e12]),
+    value_scale=st.sampled_from([0.0, 1e-12, 1.0, 1e12]),
+)
+def test_the_element_of_a_rank_itself(seed, count, size, ties, stretched, shift_scale, value_scale):
+    generator = np.random.default_rng(seed)
+    values = generator.integers(-3, 4, size) * 1.0 if ties else generator.standard_normal(size)
+    values = value_scale * values
+    list_of = generator.integers(0, count, size)  # some lists may be empty
+    shift = shift_scale * (
+        generator.integers(-2, 3, (9, count)) if ties else generator.standard_normal((9, count))
+    )
+    stretch = np.exp(3 * generator.standard_normal((9, count))) if stretched else None
+    for rank in {1, size, int(generator.integers(1, size + 1)), max(1, size // 2)}:
+        expected = brute_force(values, list_of, shift, stretch, rank)
+        np.testing.assert_array_equal(element(values, list_of, rank, shift, stretch), expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "at_once"), [(300, 5, 2**20), (4000, 5, 2**20), (4000, 5, 35), (500, 500, 4000)]
+)
+def test_long_lists_many_rows_and_blocks_of_them(size, count, at_once, monkeypatch):
+    monkeypatch.setattr("onefold.calibration.intervals._AT_ONCE", at_once)
+    generator = np.random.default_rng(size)
+    values, list_of = np.round(generator.standard_normal(size), 2), np.arange(size) % count
+    shift = np.round(generator.standard_normal((100, count)), 1)
+    for rank in (1, 17, size // 2, size):
+        expected = brute_force(values, list_of, shift, None, rank)
+        np.testing.assert_array_equal(element(values, list_of, rank, shift), expected)
+
+
+def test_ranks_are_those_of_exact_arithmetic():
+    assert upper_rank(0.9, 99) == 90
+    assert upper_rank(0.95, 19) == 19
+    assert upper_rank(0.9, 8) == 9
+    assert upper_rank(0.9, 9) == 9
+    assert quantile_ranks([0.05, 0.1, 0.5, 0.9, 0.95], 19) == [1, 2, 10, 18, 19]
+    assert quantile_ranks([0.01, 0.99], 19) == [0, 20]
+    for count in range(1, 60):
+        shares = np.linspace(0.01, 0.99, 99)
+        ranks = quantile_ranks(shares.tolist(), count)
+        assert np.all(np.diff(ranks) >= 0)
+        assert [count + 1 - rank for rank in ranks[:49]] == ranks[:49:-1]

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem
+from onefold.smoothers.base import UnsolvableError
 
 RNG = np.random.default_rng(4)
 N = 60
@@ -36,7 +37,7 @@ def test_defaults_and_who_has_them():
     for cls, default in ((LSSVRCV, "cv+"), (KernelRidgeCV, "cv+"), (LSSVR, None), (KernelRidge, None)):
         assert cls().intervals == default
         assert hasattr(cls(), "predict_interval") is (default is not None)
-        assert clone(cls(intervals="split")).intervals == "split"
+        assert clone(cls(intervals="normalised")).intervals == "normalised"
     for cls in (LSSVC, LSSVCCV):
         assert "intervals" not in cls().get_params()
         assert not hasattr(cls(), "predict_interval")
@@ -58,7 +59,7 @@ def test_errors_name_the_remedy():
         with pytest.raises(ValueError, match=r"between 0 and 1"):
             model.predict_quantiles(NEW, quantiles)
     with pytest.raises(ValueError, match=r'intervals must be None or one of "cv\+"'):
-        LSSVRCV(intervals="cv").fit(X, y)
+        LSSVRCV(intervals="split").fit(X, y)
     with pytest.raises(ValueError, match=r"intervals must be None"):
         LSSVR(intervals=True).fit(X, y)
     for settings in (
@@ -126,7 +127,7 @@ def test_torch_rows_and_a_device():
     np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-8)
     np.testing.assert_allclose(model.predict_interval(NEW), expected, rtol=0, atol=1e-8)
     assert isinstance(model.conformity_scores_, torch.Tensor)  # as all that is fitted
-    for method in ("cv+", "jackknife+", "normalised", "split"):
+    for method in ("cv+", "jackknife+", "normalised"):
         there = LSSVR(gamma=0.1, device="cpu", intervals=method).fit(X, Y)
         here = LSSVR(gamma=0.1, intervals=method).fit(X, Y)
         found, expected = there.predict_interval(NEW, 0.7), here.predict_interval(NEW, 0.7)
@@ -171,8 +172,8 @@ def test_an_objective_a_checkpoint_and_a_stop(tmp_path):
     expected = model.predict_interval(NEW)
     again = LSSVRCV(**GRID, checkpoint=tmp_path / "journal").fit(X, y)
     np.testing.assert_array_equal(again.predict_interval(NEW), expected)
-    other = LSSVRCV(**GRID, checkpoint=tmp_path / "journal", intervals="split").fit(X, y)
-    assert other.intervals_.method == "split"
+    other = LSSVRCV(**GRID, checkpoint=tmp_path / "journal", intervals="normalised").fit(X, y)
+    assert other.intervals_.method == "normalised"
     objective = LSSVRCV().objective(X, y)
     objective(gamma=model.gamma_, alpha=model.alpha_)
     np.testing.assert_allclose(objective.fit().predict_interval(NEW), expected, rtol=0, atol=1e-8)
@@ -183,7 +184,7 @@ def test_an_objective_a_checkpoint_and_a_stop(tmp_path):
 
 def test_a_given_kernel_matrix():
     K, new = X @ X.T + 1.0, NEW @ X.T + 1.0
-    for method in ("cv+", "jackknife+", "split", "normalised"):
+    for method in ("cv+", "jackknife+", "normalised"):
         model = KernelRidge("precomputed", alpha=0.1, intervals=method).fit(K, y)
         rows = KernelRidge("polynomial", degree=1, gamma=1.0, alpha=0.1, intervals=method).fit(X, y)
         found = model.predict_interval(new, 0.8)
@@ -210,7 +211,8 @@ def test_splits_that_cannot_teach_the_spread_say_so():
 def test_many_folds_need_no_models_of_their_own(monkeypatch):
     monkeypatch.setattr("onefold.estimators.intervals._LARGEST_MODELS", 10**4)
     rows = np.vstack([X, X + 0.1])
-    model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
+    with pytest.warns(UserWarning, match="100 folds have too many coefficients.*use 64 folds"):
+        model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
     assert model.fold_models_ is None
     assert "final model itself" in model.approximation_["intervals"]["predictions"]
     assert model.intervals_.n_residuals == 120
@@ -223,3 +225,26 @@ def test_threads_change_nothing():
     one = LSSVRCV(n_jobs=1, cv=cv, **GRID).fit(X, y)
     two = LSSVRCV(n_jobs=2, cv=cv, **GRID).fit(X, y)
     np.testing.assert_array_equal(one.predict_interval(NEW), two.predict_interval(NEW))
+
+
+def test_a_fold_that_cannot_be_solved_is_told(monkeypatch):
+    def refuse(*_):
+        raise UnsolvableError("no solution; use a larger alpha.")
+
+    monkeypatch.setattr("onefold.approximations.exact.model.ExactModel.fold_models", refuse)
+    with pytest.warns(UserWarning, match="no model without each fold for intervals: no solution"):
+        model = LSSVRCV(approximation="exact", **GRID).fit(X, y)
+    assert "final model itself" in model.approximation_["intervals"]["predictions"]
+
+
+def test_the_rows_that_sizes_are_learned_from_follow_random_state(monkeypatch):
+    monkeypatch.setattr("onefold.estimators.intervals._SPREAD_ROWS", 30)
+    for machine in (LSSVR(gamma=0.5, alpha=0.1), KernelRidgeCV(gammas=[0.5], alphas=[0.1])):
+        bounds = [
+            clone(machine).set_params(intervals="normalised", random_state=seed).fit(X, y)
+            for seed in (None, 0, 1, 1)
+        ]
+        none, zero, one, again = (model.predict_interval(NEW) for model in bounds)
+        np.testing.assert_array_equal(none, zero)
+        np.testing.assert_array_equal(one, again)
+        assert np.abs(one - zero).max() > 1e-6

@@ -26,7 +26,11 @@ def test_other_targets_and_rows_that_are_not_new_are_told():
     X, y, model = numbers()
     with pytest.raises(ValueError, match="y is not the y that the model was fitted on"):
         model.report(X=X, y=np.roll(y, 1))
-    for changed in ({"cv": "loo"}, {"cv": "loo", "intervals": "jackknife+"}, {"intervals": "split"}):
+    for changed in (
+        {"cv": "loo"},
+        {"cv": "loo", "intervals": "jackknife+"},
+        {"intervals": "normalised"},
+    ):
         LSSVRCV(**FEW, **changed).fit(X, y).report(X=X, y=y)
     found = facts(onefold.write_report(model, X=X[:60], y=y[:60], new_rows=True))
     assert "60 of them equal rows it was fitted on" in found["answer"][2]

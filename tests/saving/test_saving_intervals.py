@@ -35,7 +35,7 @@ MODELS = {
     "cv+": (LSSVRCV(**GRID), X, Y[:, 0], NEW),
     "two targets": (LSSVRCV(**GRID), X, Y, NEW),
     "jackknife+": (LSSVR(intervals="jackknife+"), X, Y[:, 0], NEW),
-    "split": (KernelRidge(intervals="split"), X, Y[:, 0], NEW),
+    "no intercept": (KernelRidge(intervals="cv+"), X, Y[:, 0], NEW),
     "normalised": (LSSVR(intervals="normalised"), X, Y, NEW),
     "landmarks": (LSSVRCV(approximation=Nystroem(9), refit="same", **GRID), X, Y[:, 0], NEW),
     "grid": (LSSVRCV(approximation="grid", refit="same", **GRID), X, Y[:, 0], NEW),

@@ -7,7 +7,6 @@ expansion, report = run.final(kernel, alpha)        # the true kernel, or the sa
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ import numpy as np
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
+from onefold.machine.warning import warn_user
 from onefold.smoothers.base import UnsolvableError
 
 if TYPE_CHECKING:
@@ -153,12 +153,17 @@ class Run:
         try:
             found = model.fold_models(parts, ridges)
             if found is None and self.approximation.fold_models == "refitted":
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the model of all rows has said it
-                    found = FoldModels.each([self._without(rows, kernel, ridges) for rows in parts])
-        except UnsolvableError:  # some fold's matrix, unlike that of all rows
+                found = FoldModels.each([self._without(rows, kernel, ridges) for rows in parts])
+        except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
+            warn_user(f"there is no model without each fold for intervals: {error}")
             return None
-        return None if found is None or not found.finite else found.plus(self.problem.offset)
+        if found is not None and not found.finite:
+            warn_user(
+                "there is no model without each fold for intervals: the coefficients of some are not "
+                "finite; use a larger alpha."
+            )
+            return None
+        return None if found is None else found.plus(self.problem.offset)
 
     def _without(self, rows: Any, kernel: Kernel, ridges: Any) -> Expansion:
         """The expansion of all other rows, in the problem's units."""

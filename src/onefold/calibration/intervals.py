@@ -1,4 +1,4 @@
-r"""Conformal intervals from held-out residuals: CV+, jackknife+, split, plain or normalised.
+r"""Conformal intervals from held-out residuals: CV+, plain or normalised.
 
 With f_s the model of split s, r_i = y_i − f_{s(i)}(x_i) the residual of a row that it was not trained
 on, R_i = |r_i|, and N residuals in all, the bounds at x for coverage 1 − a are
@@ -6,8 +6,16 @@ on, R_i = |r_i|, and N residuals in all, the bounds at x for coverage 1 − a ar
     lower = the ⌊a(N+1)⌋-th smallest of f_{s(i)}(x) − R_i
     upper = the ⌈(1−a)(N+1)⌉-th smallest of f_{s(i)}(x) + R_i
 
-and infinite where there is no such rank. Normalised, R_i becomes σ_{s(i)}(x) · R_i / σ_{s(i)}(x_i).
-Several splits: CV+; one row each: jackknife+; one split alone: split conformal.
+and infinite where there is no such rank. The two ranks add up to N + 1, so that the lower bound is minus
+the upper one of −f. Splits of one row each make this jackknife+, a single split split conformal.
+Normalised, R_i becomes σ_{s(i)}(x) · R_i / σ_{s(i)}(x_i).
+
+*Order statistics.* The elements at a row are k sorted lists, list j shifted by p_j = f_j(x) and
+stretched by σ_j(x) > 0, which leaves it sorted, in floating point too. Let v be the element of the
+wanted rank before that. In every list as many elements lie below p_j + σ_j v now as lay below v: so the
+element of this rank lies between the least and the largest of the k numbers p_j + σ_j v. Only elements
+between these are computed and partitioned: few where the fold models agree, N at most, for one row at a
+time. The result is one of the elements, to the last bit.
 """
 
 from __future__ import annotations
@@ -15,39 +23,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from onefold.calibration.order_statistics import SortedLists, quantile_ranks, upper_rank
+from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 
-METHODS = ("cv+", "jackknife+", "split", "normalised")
+METHODS = ("cv+", "jackknife+", "normalised")
 _LARGEST = 1e300
+_FEW = 2  # elements a list on average, up to which all are partitioned
+_AT_ONCE = 2**20  # rows × lists whose elements are counted together
+_ROUNDINGS = 16 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
 class ConformalIntervals:
-    r"""What turns the fold models' predictions at new rows into bounds and quantiles.
+    """What turns the fold models' predictions at new rows into bounds and quantiles."""
 
-    Attributes
-    ----------
-    method : {"cv+", "jackknife+", "split", "normalised"}
-    residuals : array (N, targets)
-        r_i, one for every row and split that tested it.
-    fold : int array (N,)
-        The fold model that each comes from.
-    count : int
-        Number of fold models.
-    spread : array (N, targets) or None
-        σ_{s(i)}(x_i), greater than 0, of normalised ones; None stands for 1 everywhere.
-    """
-
-    method: str
-    residuals: Any
-    fold: Any
-    count: int
-    spread: Any = None
+    method: str  # one of METHODS
+    residuals: Any  # r_i (N, targets), one for every row and split that tested it
+    fold: Any  # int (N,): the fold model that each comes from
+    count: int  # of fold models
+    spread: Any = None  # σ_{s(i)}(x_i) > 0 (N, targets) of normalised ones; None stands for 1 everywhere
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -83,14 +82,15 @@ class ConformalIntervals:
         return int(self.residuals.shape[0])
 
     @cached_property
-    def _lists(self) -> dict[str, list[SortedLists]]:
-        """Sorted scores of every fold, for each target: −R, R and r, over σ where there is one."""
+    def _lists(self) -> dict[str, Any]:
+        """Scores r / σ and their sizes (N, targets), sorted within each fold, and where folds start."""
         scores = self.residuals if self.spread is None else self.residuals / self.spread
-        sizes = {"lower": -np.abs(scores), "upper": np.abs(scores), "signed": scores}
-        return {
-            name: [SortedLists.of(column, self.fold, self.count) for column in values.T]
-            for name, values in sizes.items()
-        }
+        signed, sizes = np.empty_like(scores), np.empty_like(scores)
+        for t, column in enumerate(scores.T):
+            signed[:, t] = column[np.lexsort((column, self.fold))]
+            sizes[:, t] = np.abs(column[np.lexsort((np.abs(column), self.fold))])
+        starts = np.concatenate([[0], np.cumsum(np.bincount(self.fold, minlength=self.count))])
+        return {"signed": signed, "sizes": sizes, "starts": starts}
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
         """Lower and upper bounds (rows, targets, 2), wider for a larger coverage.
@@ -107,12 +107,9 @@ class ConformalIntervals:
         spread : array (rows, count, targets), optional
             σ of normalised intervals at the rows.
         """
-        high = upper_rank(coverage, self.n_residuals)
-        low = self.n_residuals + 1 - high
-        found = np.empty((len(predictions), self.n_targets, 2))
-        for t in range(self.n_targets):
-            found[:, t, 0] = self._element("lower", low, predictions, spread, t)
-            found[:, t, 1] = self._element("upper", high, predictions, spread, t)
+        rank = upper_rank(coverage, self.n_residuals)
+        lower = -self._elements("sizes", rank, -predictions, spread)
+        found = np.stack([lower, self._elements("sizes", rank, predictions, spread)], axis=2)
         if coverage < 0.5:
             middle = self.bounds(predictions, 0.5, spread).mean(axis=2)
             found[:, :, 0] = np.minimum(found[:, :, 0], middle)
@@ -122,18 +119,17 @@ class ConformalIntervals:
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:
         """Order statistics of f_{s(i)}(x) + r_i, (rows, targets, quantiles); they rise with q."""
         ranks = quantile_ranks(quantiles, self.n_residuals)
-        found = np.empty((len(predictions), self.n_targets, len(ranks)))
-        for t in range(self.n_targets):
-            for place, rank in enumerate(ranks):
-                found[:, t, place] = self._element("signed", rank, predictions, spread, t)
-        return found
+        return np.stack([self._elements("signed", r, predictions, spread) for r in ranks], axis=2)
 
-    def _element(self, name: str, rank: int, predictions: Any, spread: Any | None, t: int) -> Any:
-        """The element of a rank at every row, infinite where there is no such rank."""
-        if not 1 <= rank <= self.n_residuals:
-            return np.full(len(predictions), np.inf if rank > self.n_residuals else -np.inf)
-        stretch = None if spread is None else spread[:, :, t]
-        return self._lists[name][t].smallest(rank, predictions[:, :, t], stretch)
+    def _elements(self, name: str, rank: int, predictions: Any, spread: Any | None) -> Any:
+        """The element of a rank (rows, targets), infinite where there is no such rank."""
+        found = np.full((len(predictions), self.n_targets), np.inf if rank > 0 else -np.inf)
+        if 1 <= rank <= self.n_residuals:
+            values, starts = self._lists[name], self._lists["starts"]
+            for t in range(self.n_targets):
+                stretch = None if spread is None else spread[:, :, t]
+                found[:, t] = smallest(values[:, t], starts, rank, predictions[:, :, t], stretch)
+        return found
 
     def warn_if_too_few(self, shares: Sequence[float]) -> None:
         """Warn once where some of these shares of the distribution have no rank."""
@@ -145,3 +141,61 @@ class ConformalIntervals:
             f"{self.n_residuals} held-out residuals are too few for such bounds, which are infinite; "
             f"use {int(np.ceil(1.0 / farthest - 1e-9)) - 1} rows or more, or a smaller coverage."
         )
+
+
+def smallest(values: Any, starts: Any, rank: int, shift: Any, stretch: Any | None = None) -> Any:
+    """The element of a rank, 1 … N, of {shift_j + stretch_j s : s in list j} at every row.
+
+    Parameters
+    ----------
+    values : array (N,)
+        List j is ``values[starts[j] : starts[j + 1]]``, sorted; it may be empty.
+    shift, stretch : arrays (rows, k)
+        No stretch stands for 1.
+    """
+    values, lists = np.ascontiguousarray(values), np.arange(shift.shape[1])
+    stretch = np.broadcast_to(1.0, shift.shape) if stretch is None else stretch
+    pivot = np.partition(values, rank - 1)[rank - 1]
+    found = []
+    for part in spans(len(shift), max(1, _AT_ONCE // lists.size)):
+        p, scale = shift[part], stretch[part]
+        low, high = np.broadcast_to(starts[:-1], p.shape), np.broadcast_to(starts[1:], p.shape)
+        if values.size > _FEW * lists.size:
+            low, high = _between(values, starts, pivot, p, scale)
+        sizes, place = high - low, rank - 1 - (low - starts[:-1]).sum(axis=1)
+        first = low - (np.cumsum(sizes, axis=1) - sizes)
+        for row in range(len(p)):
+            own = np.repeat(lists, sizes[row])
+            here = values[np.arange(own.size) + first[row][own]]
+            elements = p[row][own] + scale[row][own] * here
+            found.append(np.partition(elements, place[row])[place[row]])
+    return np.array(found)
+
+
+def _between(values: Any, starts: Any, pivot: float, shift: Any, stretch: Any) -> tuple[Any, Any]:
+    """Places (rows, k) in every list between which the pivot's rank is found after the shift."""
+    moved = shift + stretch * pivot
+    # Wide enough for the rounding of every element and of its way back to the list.
+    margin = _ROUNDINGS * (np.abs(shift) + np.abs(moved)).max(axis=1)
+    with np.errstate(over="ignore"):
+        least = ((moved.min(axis=1) - margin)[:, None] - shift) / stretch
+        most = ((moved.max(axis=1) + margin)[:, None] - shift) / stretch
+    low, high = np.empty(shift.shape, np.intp), np.empty(shift.shape, np.intp)
+    for j, (start, stop) in enumerate(pairwise(starts)):
+        low[:, j] = start + np.searchsorted(values[start:stop], least[:, j], "left")
+        high[:, j] = start + np.searchsorted(values[start:stop], most[:, j], "right")
+    return low, high
+
+
+def upper_rank(share: float, count: int) -> int:
+    """⌈share · (count + 1)⌉, 1 at least; a product that is whole but for rounding counts as whole."""
+    product = share * (count + 1)
+    nearest = max(1, round(product))
+    return int(nearest) if abs(product - nearest) <= 1e-9 * max(1.0, product) else int(np.ceil(product))
+
+
+def quantile_ranks(quantiles: Sequence[float], count: int) -> list[int]:
+    """⌈q(N + 1)⌉ from the median upwards, ⌊q(N + 1)⌋ below; 0 and N + 1 where there is no such rank."""
+    return [
+        upper_rank(q, count) if q >= 0.5 else count + 1 - upper_rank(1.0 - q, count) for q in quantiles
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from sklearn.utils import get_tags
@@ -14,6 +13,7 @@ from onefold.estimators.base import KernelMachine
 from onefold.estimators.families import families_of, names_families
 from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.following import follow
+from onefold.estimators.intervals import fit_searched_intervals, searched_parts
 from onefold.estimators.objective import Objective
 from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
@@ -205,7 +205,7 @@ class Chosen(AsksForItsSplitter, KernelMachine):
 
     def _finish(self, searched: Outcome, setup: Setup) -> None:
         """Fit what was chosen on all rows, and record everything."""
-        parts = self._parts(searched)
+        parts = searched_parts(getattr(self, "intervals", None), searched)
         final = finish(searched, setup, blend=self.blend, parts=parts)
         self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
         self._record(searched.found, final)
@@ -216,17 +216,8 @@ class Chosen(AsksForItsSplitter, KernelMachine):
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
         self._calibrate_heldout(searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
-        self._after_search(searched, final, setup, parts)
-
-    def _check_setup(self, setup: Setup) -> None:
-        """Raise before a search for what could not be made of it."""
-
-    def _parts(self, searched: Outcome) -> Sequence[Any] | None:
-        """The rows that models are also to be fitted without, in turn; None for no such models."""
-        return None
-
-    def _after_search(self, searched: Outcome, final: Final, setup: Setup, parts: Any) -> None:
-        """What else follows from the held-out predictions of what was chosen."""
+        if hasattr(self, "intervals"):
+            fit_searched_intervals(self, searched, final, setup)
 
     def as_chooser(self, X: ArrayLike) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""

@@ -7,7 +7,7 @@ from typing import Any
 from onefold.approximations import Approximation
 from onefold.estimators.base import KernelClassifier
 from onefold.estimators.given import Given
-from onefold.estimators.interval_parameters import GivenRegressor
+from onefold.estimators.intervals import IntervalRegressor
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
@@ -109,6 +109,39 @@ class LSSVC(KernelClassifier, Given):
         self.calibration = calibration
 
 
+class GivenRegressor(IntervalRegressor):
+    """Hyper-parameters are given; no intervals unless asked for."""
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: MaybeArray = 1.0,
+        alpha: ArrayLike = 1.0,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: str | Approximation = "exact",
+        intervals: str | None = None,
+        device: Any = None,
+        client: Any = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            alpha=alpha,
+            degree=degree,
+            coef0=coef0,
+            approximation=approximation,
+            device=device,
+            client=client,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.intervals = intervals
+
+
 class LSSVR(GivenRegressor, Given):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
@@ -120,7 +153,7 @@ class LSSVR(GivenRegressor, Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
-    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+    intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
         How `predict_interval` makes bounds, as in :class:`LSSVRCV`; from five folds of consecutive rows
         in closed form, or from single rows.
 
@@ -146,7 +179,7 @@ class KernelRidge(GivenRegressor, Given):
         As in :class:`LSSVC`.
     alpha : float or array (targets,), default=1.0
         Ridge μ; an array holds one per target.
-    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default=None
+    intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
         As in :class:`LSSVR`.
 
     Attributes

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Approximation, Model, Run, Workload, resolve_approximation
+from onefold.approximations import Approximation, Workload, resolve_approximation
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.families import names_families
 from onefold.estimators.final import metric_of
 from onefold.estimators.following import follow
+from onefold.estimators.intervals import check_given_intervals, fit_given_intervals
 from onefold.estimators.lazy import refuse_approximation
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import (
@@ -22,7 +23,7 @@ from onefold.estimators.validation import (
     check_kernel_matrix,
     check_rows,
 )
-from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
+from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import opened
 from onefold.typing import ArrayLike, MaybeArray, RandomState
 
@@ -91,7 +92,8 @@ class Given(KernelMachine):
         check_alpha_count(alpha, problem.Y.shape[1], get_tags(self).estimator_type)
         with self._threads(problem):
             run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
-            self._check_given(run)
+            if hasattr(self, "intervals"):
+                check_given_intervals(self.intervals, run, type(self).__name__)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             report |= run.diagnose(kernel)
@@ -100,15 +102,10 @@ class Given(KernelMachine):
         self.approximation_ = report
         self.metric_ = metric_of(kernel)
         with self._threads(problem):
-            self._after_fit(run, model, kernel, alpha, _num_samples(X))
+            if hasattr(self, "intervals"):
+                fit_given_intervals(self, run, model, kernel, alpha, _num_samples(X), seed or 0)
         follow(self, X)
         return self
-
-    def _check_given(self, run: Run) -> None:
-        """Raise before a fit for what could not be made of it."""
-
-    def _after_fit(self, run: Run, model: Model, kernel: Kernel, alpha: Any, rows: int) -> None:
-        """What else is made of the model of a table of so many rows."""
 
     def as_chooser(self, X: ArrayLike) -> Chosen:
         """An estimator that chooses from a grid around what is given, for the trust check."""

@@ -1,45 +1,53 @@
-"""`predict_interval` and `predict_quantiles`: bounds from the residuals of held-out rows."""
+r"""Intervals of regressors: residuals of held-out rows, fold by fold, and the bounds made from them.
+
+*Normalised* ones need σ(x), how large residuals are at x, from a second machine on the logarithms of
+their sizes: log σ_s(x) is a kernel expansion fitted to log max(R_i, floor) over rows i outside fold s,
+so that no residual has a say in the σ it is divided by. One search on 2000 rows at most chooses its
+width and ridge, and its own fold models are the σ_s.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from onefold.approximations import Model, Run
+from onefold.approximations import Model, Problem, Run
 from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import METHODS
 from onefold.estimators.base import KernelRegressor
-from onefold.estimators.conformal import (
-    Conformed,
-    HeldOut,
-    conform,
-    heldout_of,
-    parts_for,
-    rows_at_once,
-    unshuffled_folds,
-)
-from onefold.estimators.final import Final
+from onefold.estimators.final import Final, finish
 from onefold.estimators.frames import framed
 from onefold.estimators.lazy import lazy_predictions
-from onefold.estimators.spread import spread_at
 from onefold.estimators.validation import check_rows
-from onefold.expansions import FoldModels
+from onefold.expansions import FoldModels, mixed
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import all_finite, like, to_numpy
+from onefold.linalg import all_finite, is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
+from onefold.machine.warning import warn_user
 from onefold.rows import is_dask
-from onefold.search import Outcome
+from onefold.search import Conduct, Outcome
 from onefold.search.setup import Setup
 
+_FOLDS = 5  # where a search has held out none
 _MANY_FOLDS = 64
-_LARGEST_MODELS = 2**24  # coefficients of many folds that are kept unasked; beyond, f itself serves
+_LARGEST_MODELS = 2**24  # coefficients of many folds that are kept; beyond, f itself serves
 _JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
+_BY_FOLDS = "the models without each fold"
+_BY_FINAL = "the final model itself, with the residuals of held-out rows"
+
+_SPREAD_ROWS = 2000
+_FEWEST = 10  # rows that a fold's σ is learned from
+_FLOOR = 1e-3  # of the mean size of residuals
+_WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
+_RIDGES = tuple(4.0**power for power in range(-2, 6))  # the logarithm of a size is mostly noise
 
 
 def _wanted(estimator: Any) -> bool:
@@ -66,16 +74,14 @@ class IntervalRegressor(KernelRegressor):
 
         For y of two dimensions (rows, targets, 2), each target by itself. A data frame gives a frame
         with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
-        Infinite, with a warning, where there are too few held-out residuals. O(rows · (m k + k log² N))
-        time for k fold models of m centres and N residuals; see docs/intervals.md.
+        Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
         """
         share = _check_share(coverage, "coverage")
         if is_dask(X):
             return self._lazily("predict_interval", X, ["lower", "upper"], coverage=share)
         intervals = self._fitted_intervals()
         intervals.warn_if_too_few([max(share, 0.5)])
-        values = self._by_blocks(X, lambda f, s: intervals.bounds(f, share, s), 2)
-        return self._shaped(values, X, ["lower", "upper"])
+        return self._by_blocks(X, lambda f, s: intervals.bounds(f, share, s), ["lower", "upper"])
 
     @available_if(_wanted)
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
@@ -92,8 +98,7 @@ class IntervalRegressor(KernelRegressor):
             return self._lazily("predict_quantiles", X, names, quantiles=asked)
         intervals = self._fitted_intervals()
         intervals.warn_if_too_few(asked)
-        values = self._by_blocks(X, lambda f, s: intervals.quantiles(f, asked, s), len(asked))
-        return self._shaped(values, X, names)
+        return self._by_blocks(X, lambda f, s: intervals.quantiles(f, asked, s), names)
 
     def _fitted_intervals(self) -> ConformalIntervals:
         check_is_fitted(self, "expansion_")
@@ -102,16 +107,16 @@ class IntervalRegressor(KernelRegressor):
             raise ValueError(
                 f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
                 "fitted with intervals=None, to a single row, by an earlier version, or without "
-                " finite held-out predictions; use fit, on more rows."
+                "finite held-out predictions; use fit, on more rows."
             )
         return found
 
-    def _by_blocks(self, X: Any, bounds: Any, width: int) -> Any:
-        """Bounds (rows, targets, width) in X's library; the fold models' predictions by blocks."""
+    def _by_blocks(self, X: Any, bounds: Callable[[Any, Any], Any], names: list[str]) -> Any:
+        """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
         rows = check_rows(self, X, sparse=self.expansion_.accepts_sparse, fitting=False)
-        found = np.empty((rows.shape[0], self.expansion_.n_targets, width))
+        found = np.empty((rows.shape[0], self.expansion_.n_targets, len(names)))
         models, spread = self.fold_models_, self.spread_models_
-        for part in spans(rows.shape[0], rows_at_once(models)):
+        for part in spans(rows.shape[0], _rows_at_once(models)):
             if models is None:
                 values = to_numpy(self.expansion_.predict(rows[part], self.n_jobs))[:, None, :]
             else:
@@ -123,11 +128,9 @@ class IntervalRegressor(KernelRegressor):
             stretch = None
             if spread is not None:
                 sizes = self._fitted_intervals().residuals
-                stretch = spread_at(spread.predict(rows[part], self.n_jobs), sizes)
+                stretch = _spread_from(spread.predict(rows[part], self.n_jobs), sizes)
             found[part] = bounds(values, stretch)
-        return like(found, rows)
-
-    def _shaped(self, values: Any, X: Any, names: list[str]) -> Any:
+        values = like(found, rows)
         if self.single_target_:
             return framed(values[:, 0, :], X, names)
         several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
@@ -142,88 +145,168 @@ class IntervalRegressor(KernelRegressor):
             )
         return lazy_predictions(self, method, X, np.float64, columns, **options)
 
-    # -- fitting ---------------------------------------------------------------------------------
 
-    def _check_setup(self, setup: Setup) -> None:
-        """Raise before a search for intervals that cannot be made after it."""
-        run = setup.run if setup.run.refit is None else setup.run.refit
-        self._check_intervals(run, learned=setup.learning is not None or setup.blend)
+def _check_share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must lie between 0 and 1; got {value!r:.60}.")
+    return float(value)
 
-    def _check_intervals(self, run: Run, *, learned: bool) -> None:
-        if self.intervals is not None and self.intervals not in METHODS:
-            names = ", ".join(f'"{name}"' for name in METHODS)
-            raise ValueError(f"intervals must be None or one of {names}; got {self.intervals!r:.60}.")
-        if self.intervals == "normalised" and run.problem.remote:
-            raise ValueError(
-                "normalised intervals need the rows in one place, and those of Dask stay on its workers;"
-                ' use intervals="cv+".'
-            )
-        if self.intervals != "jackknife+":
-            return
-        if run.approximation.name != "exact" or learned:
-            raise ValueError(
-                "jackknife+ needs the exact machine in closed form, without a learned metric or a blend;"
-                ' use approximation="exact", metric=None and blend=False, or intervals="cv+".'
-            )
-        n, _, t = run.problem.shape
-        require_memory(
-            8 * _JACKKNIFE_ARRAYS * n * n * t, f"jackknife+ with {n} models", 'use intervals="cv+"'
+
+# -- what fits ask for ---------------------------------------------------------------------------------
+
+
+def check_intervals(method: Any, run: Run, *, learned: bool = False) -> None:
+    """Raise before a fit for intervals that could not be made after it."""
+    if method is not None and method not in METHODS:
+        names = ", ".join(f'"{name}"' for name in METHODS)
+        raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
+    if method == "normalised" and run.problem.remote:
+        raise ValueError(
+            "normalised intervals need the rows in one place, and those of Dask stay on its workers;"
+            ' use intervals="cv+".'
         )
+    if method != "jackknife+":
+        return
+    if run.approximation.name != "exact" or learned:
+        raise ValueError(
+            "jackknife+ needs the exact machine in closed form, without a learned metric or a blend;"
+            ' use approximation="exact", metric=None and blend=False, or intervals="cv+".'
+        )
+    n, _, t = run.problem.shape
+    require_memory(
+        8 * _JACKKNIFE_ARRAYS * n * n * t, f"jackknife+ with {n} models", 'use intervals="cv+"'
+    )
 
-    def _parts(self, searched: Outcome) -> Sequence[Any] | None:
-        """The rows that fold models are made without; None for no intervals."""
-        if self.intervals is None:
+
+def check_given_intervals(method: Any, run: Run, name: str) -> None:
+    """The same for a single fit, of the estimator of that name, which must have models without folds."""
+    check_intervals(method, run)
+    if method is None or (run.approximation.has_folds(run.problem.n) and not run.problem.remote):
+        return
+    what = f"{run.approximation!r:.60} and {run.problem.n} rows"
+    what = "rows of Dask" if run.problem.remote else what
+    raise ValueError(
+        f"intervals need models without each fold, which a single fit does not make for {what}; "
+        f'use approximation="exact" or "nystroem", or {name}CV.'
+    )
+
+
+def _parts_of(method: str, n: int) -> list[Any]:
+    """Rows that are each left out alone, or five folds of consecutive rows."""
+    folds = n if method == "jackknife+" else min(n, _FOLDS)
+    return np.array_split(np.arange(n), folds)
+
+
+def searched_parts(method: str | None, searched: Outcome) -> Sequence[Any] | None:
+    """The rows that fold models are made without, in the order of the search; None for no models."""
+    if method is None:
+        return None
+    splits, (n, _, t) = searched.scoring.splits, searched.scoring.problem.shape
+    if method == "jackknife+" or splits is None or splits.leave_one_out:
+        return _parts_of(method, n)
+    count = len(splits.left_out)
+    if count > _MANY_FOLDS and count * n * t > _LARGEST_MODELS:
+        warn_user(
+            f"the models without each of {count} folds have too many coefficients to keep, and "
+            f"intervals come from {_BY_FINAL}; use {_MANY_FOLDS} folds or fewer."
+        )
+        return None
+    return list(splits.left_out)
+
+
+def fit_searched_intervals(estimator: Any, searched: Outcome, final: Final, setup: Setup) -> None:
+    """Intervals from the held-out predictions of what a search chose."""
+    held = None if estimator.intervals is None else _heldout_of(estimator.intervals, searched, final)
+    order = np.arange(setup.problem.n) if searched.order is None else searched.order
+    places = order if setup.problem.kept is None else setup.problem.kept[order]
+    fit_intervals(estimator, held, searched.found.chosen.kernel, setup.seed or 0, setup.rows, places)
+
+
+def fit_given_intervals(
+    estimator: Any, run: Run, model: Model, kernel: Kernel, alpha: Any, rows: int, seed: int
+) -> None:
+    """Intervals of given hyper-parameters, from five folds or single rows in closed form."""
+    problem, held = run.problem, None
+    if estimator.intervals is not None and problem.n > 1:
+        parts = _parts_of(estimator.intervals, problem.n)
+        models = run.fold_models(model, kernel, alpha, parts)
+        held = None if models is None else HeldOut(problem, models, parts, parts)
+    places = np.arange(problem.n) if problem.kept is None else problem.kept
+    fit_intervals(estimator, held, kernel, seed, rows, places)
+
+
+# -- from held-out predictions to intervals ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that models without them predict."""
+
+    problem: Problem
+    models: FoldModels | None  # None where f itself stands in: its residuals are those of one fold
+    tests: Sequence[Any]  # the rows that each model predicts
+    left_out: Sequence[Any]  # and those that it was not trained on
+    predictions: list[Any] | None = None  # (rows, targets) of the tests in the user's units, where known
+
+
+def _heldout_of(method: str, searched: Outcome, final: Final) -> HeldOut | None:
+    """What the final models of a search predict for rows that they have not seen; None for nothing."""
+    problem, splits, folds = searched.scoring.problem, searched.scoring.splits, final.folds
+    if folds is None or folds.models is None:
+        if final.heldout is None:
             return None
-        parts, (n, _, t) = parts_for(self.intervals, searched), searched.scoring.problem.shape
-        many = len(parts) > _MANY_FOLDS and len(parts) * n * t > _LARGEST_MODELS
-        return None if many and self.intervals != "jackknife+" else parts
+        tested = np.flatnonzero(np.isfinite(final.heldout).all(axis=1))
+        return HeldOut(problem, None, [tested], [tested], [final.heldout[tested]])
+    if method == "jackknife+" or splits is None or splits.leave_one_out:
+        parts = _parts_of(method, problem.n)
+        return HeldOut(problem, folds.models, parts, parts)
+    tests, left_out = splits.tests, splits.left_out
+    if final.crossfit is not None:
+        tests = final.crossfit.folds
+        left_out = list(left_out) * len(tests) if len(left_out) == 1 else left_out
+    known = None
+    if folds.own and not (splits.repeated and final.crossfit is not None):
+        known = final.leaders[0].of_splits or [final.heldout[rows] for rows in tests]
+    return HeldOut(problem, folds.models, tests, left_out, known)
 
-    def _after_search(self, searched: Outcome, final: Final, setup: Setup, parts: Any) -> None:
-        """Intervals from the held-out predictions of what was chosen."""
-        found = None
-        if self.intervals is not None:
-            held = heldout_of(self.intervals, searched, final, parts)
-            if held is not None:
-                found = conform(self.intervals, held, searched.found.chosen.kernel, setup.seed or 0)
-        order = np.arange(setup.problem.n) if searched.order is None else searched.order
-        self._keep(found, setup.rows, order if setup.problem.kept is None else setup.problem.kept[order])
 
-    def _after_fit(self, run: Run, model: Model, kernel: Kernel, alpha: Any, rows: int) -> None:
-        """Intervals of given hyper-parameters, from five folds or single rows in closed form."""
-        problem, found = run.problem, None
-        if self.intervals is not None and problem.n > 1:
-            alone = self.intervals == "jackknife+"
-            parts = list(np.arange(problem.n)[:, None]) if alone else unshuffled_folds(problem.n)
-            models = run.fold_models(model, kernel, alpha, parts)
-            if models is not None:
-                found = conform(self.intervals, HeldOut(problem, models, parts, parts), kernel, 0)
-        self._keep(found, rows, np.arange(problem.n) if problem.kept is None else problem.kept)
-
-    def _check_given(self, run: Run) -> None:
-        """Raise before a fit with given hyper-parameters for intervals that it could not make."""
-        self._check_intervals(run, learned=False)
-        if self.intervals is None:
-            return
-        if not run.approximation.has_folds(run.problem.n) or run.problem.remote:
-            what = f"{run.approximation!r:.60} and {run.problem.n} rows"
-            what = "rows of Dask" if run.problem.remote else what
-            raise ValueError(
-                f"intervals need models without each fold, which a single fit does not make for {what}; "
-                f'use approximation="exact" or "nystroem", or {type(self).__name__}CV.'
+def fit_intervals(
+    estimator: Any, held: HeldOut | None, kernel: Kernel, seed: int, n: int, places: Any
+) -> None:
+    """Set the fitted attributes; `places` are the numbers of the problem's rows among the table's n."""
+    estimator.intervals_ = estimator.fold_models_ = estimator.spread_models_ = None
+    estimator.conformity_scores_ = None
+    if held is None:
+        return
+    rows, fold, residuals = _residuals(held)
+    if not len(residuals):
+        return
+    method, report = estimator.intervals, {"method": estimator.intervals, "residuals": len(residuals)}
+    spread = values = None
+    if method == "normalised":
+        report["why"] = "the approximation has no models without each fold"
+        if held.models is not None:
+            report["why"] = "too few residuals outside each fold to learn their size from"
+            held, fold = _several(held, rows, fold)
+            spread = _learn_spread(held, rows, fold, residuals, isinstance(kernel, Precomputed), seed)
+        if spread is None:
+            method = report["method"] = "cv+"
+            warn_user(
+                f"the intervals are not normalised: {report['why']}; use more rows, folds that test "
+                'every row (cv=5, say), or approximation="exact" or "nystroem".'
             )
-
-    def _keep(self, found: Conformed | None, n: int, places: Any) -> None:
-        """Set the fitted attributes; `places` are the numbers of the problem's rows among the n."""
-        self.intervals_ = self.fold_models_ = self.spread_models_ = self.conformity_scores_ = None
-        if found is None:
-            return
-        scores = np.full((n, found.scores.shape[1]), np.nan)
-        scores[places] = found.scores
-        self.intervals_ = found.intervals
-        self.fold_models_ = _for_all_columns(found.models, n, places)
-        self.spread_models_ = _for_all_columns(found.spread, n, places)
-        self.conformity_scores_ = scores[:, 0] if self.single_target_ else scores
-        self.approximation_["intervals"] = found.report
+        else:
+            del report["why"]
+            values = _spread_from(_predicted(spread, held.problem, rows, fold), residuals)
+    count = 1 if held.models is None else held.models.count
+    report |= {"folds": count, "predictions": _BY_FINAL if held.models is None else _BY_FOLDS}
+    estimator.intervals_ = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
+    estimator.fold_models_ = _for_all_columns(held.models, n, places)
+    estimator.spread_models_ = _for_all_columns(spread, n, places)
+    scores = np.full((n, residuals.shape[1]), np.nan)
+    scores[places] = _mean_by_row(rows, np.abs(residuals), held.problem.n)
+    estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
+    estimator.approximation_["intervals"] = report
 
 
 def _for_all_columns(models: FoldModels | None, n: int, places: Any) -> FoldModels | None:
@@ -233,7 +316,122 @@ def _for_all_columns(models: FoldModels | None, n: int, places: Any) -> FoldMode
     return models.with_columns(n, places)
 
 
-def _check_share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{name} must lie between 0 and 1; got {value!r:.60}.")
-    return float(value)
+def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
+    """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
+    problem, place = held.problem, np.empty(held.problem.n, np.intp)
+    tested, single = [], []
+    for test in held.tests:
+        numbers = np.arange(len(test))
+        place[test] = numbers
+        single.append(place[test] == numbers)
+        tested.append(np.asarray(test)[single[-1]])
+    rows = np.concatenate(tested)
+    fold = np.repeat(np.arange(len(tested)), [own.size for own in tested])
+    if held.predictions is not None:
+        values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
+    elif held.models is not None:
+        values = _predicted(held.models, problem, rows, fold)
+    offset = 0.0 if problem.offset is None else problem.offset
+    residuals = to_numpy(problem.Y)[rows] - (values - offset)
+    finite = np.isfinite(residuals).all(axis=1)
+    return rows[finite], fold[finite], residuals[finite]
+
+
+def _predicted(models: FoldModels, problem: Problem, rows: Any, fold: Any) -> Any:
+    """The rows (rows, targets), each by the model of its fold; no more than some rows by all at once."""
+    values = np.empty((rows.size, models.n_targets))
+    for part in spans(rows.size, _rows_at_once(models)):
+        every = models.predict(take_rows(problem.X, rows[part]))
+        values[part] = every[np.arange(len(every)), fold[part]]
+    return values
+
+
+def _rows_at_once(models: FoldModels | None) -> int:
+    """Rows whose predictions by all folds, some four times over, fit the working memory."""
+    width = 1 if models is None else models.count * models.n_targets
+    return max(1, int(get_config()["working_memory"] * 2**20 / (32 * width)))
+
+
+def _mean_by_row(rows: Any, values: Any, n: int) -> Any:
+    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
+    with np.errstate(invalid="ignore"):
+        sums = [np.bincount(rows, column, n) for column in values.T]
+        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
+
+
+# -- the size of residuals -----------------------------------------------------------------------------
+
+
+def _several(held: HeldOut, rows: Any, fold: Any) -> tuple[HeldOut, Any]:
+    """The rows of a single split in five folds of the same model: sizes are learned across them."""
+    if len(held.tests) > 1 or held.models is None:
+        return held, fold
+    place, count = np.empty(rows.size, np.intp), min(_FOLDS, rows.size)
+    place[np.argsort(rows)] = np.arange(rows.size) % _FOLDS
+    tests, none = [rows[place == i] for i in range(count)], np.zeros((count, held.models.n_targets))
+    same = mixed([held.models], np.ones((count, 1)), none, [0] * count)
+    return HeldOut(held.problem, same, tests, tests), place
+
+
+def _learn_spread(
+    held: HeldOut, rows: Any, fold: Any, residuals: Any, precomputed: bool, seed: int
+) -> FoldModels | None:
+    """Log σ of every fold from the residuals (N, targets) of some rows; None for too few of them."""
+    from onefold.estimators.selected import LSSVRCV  # which is a regressor with intervals itself
+
+    problem, parts = held.problem, [rows[fold == number] for number in range(len(held.left_out))]
+    few = _some(rows, parts, problem.n, np.random.default_rng([seed, 2]))
+    splits = []
+    for own, out in zip(parts, held.left_out):
+        tested, outside = np.isin(few, own), ~np.isin(few, out)
+        if outside.sum() < _FEWEST:  # windows of a series: no earlier row was tested
+            outside = ~tested
+        if outside.sum() < _FEWEST or not tested.any():
+            return None
+        splits.append((np.flatnonzero(outside), np.flatnonzero(tested)))
+    X = take_rows(problem.X, few)
+    X = X if is_sparse(X) else to_numpy(X)
+    floor, _ = _range_of(residuals)
+    sizes = _mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
+    machine = LSSVRCV(
+        "precomputed" if precomputed else ["rbf"],
+        gammas=None if precomputed else _WIDTHS,
+        alphas=_RIDGES,
+        approximation="exact",
+        cv=splits,
+        intervals=None,
+    )
+    # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
+    setup = machine.set_up(X[:, few] if precomputed else X, sizes)
+    searched = setup.method.run(setup, Conduct())
+    folds = finish(searched, setup, blend=False, parts=searched_parts("cv+", searched)).folds
+    if folds is None or folds.models is None:
+        return None
+    return folds.models.with_columns(problem.n, few) if precomputed else folds.models
+
+
+def _some(rows: Any, parts: list[Any], n: int, generator: np.random.Generator) -> Any:
+    """At most 2000 of the rows, sorted, of every fold its share and one at least."""
+    tested = np.flatnonzero(np.bincount(rows, minlength=n))
+    if tested.size <= _SPREAD_ROWS:
+        return tested
+    picked = []
+    for own in parts:
+        wanted = min(own.size, max(1, round(_SPREAD_ROWS * own.size / rows.size)))
+        picked.append(generator.choice(np.sort(own), wanted, replace=False))
+    return np.unique(np.concatenate(picked))
+
+
+def _spread_from(log_spread: Any, residuals: Any) -> Any:
+    """Σ from its logarithm (…, targets), held within the sizes of the residuals (N, targets)."""
+    floor, largest = _range_of(residuals)
+    return np.exp(np.clip(log_spread, np.log(floor), np.log(largest)))
+
+
+def _range_of(residuals: Any) -> tuple[Any, Any]:
+    """The least and the largest size that counts, for each target."""
+    sizes = np.abs(residuals)
+    largest = sizes.max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    mean = (sizes / largest).mean(axis=0) * largest
+    return np.maximum(_FLOOR * np.where(mean > 0, mean, 1.0), np.finfo(float).tiny), largest

@@ -8,7 +8,7 @@ from typing import Any
 from onefold.approximations import Approximation
 from onefold.estimators.base import KernelClassifier
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.interval_parameters import ChosenRegressor
+from onefold.estimators.intervals import IntervalRegressor
 from onefold.search import Callback
 from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
 
@@ -222,6 +222,67 @@ class LSSVCCV(KernelClassifier, Chosen):
         self.calibration = calibration
 
 
+class ChosenRegressor(IntervalRegressor, Chosen):
+    """Hyper-parameters are chosen by held-out predictions, which give intervals too."""
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: str | Approximation = "auto",
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
+        select: str = "min",
+        search: Any = "grid",
+        refit: str = "auto",
+        metric: str | None = None,
+        max_rounds: int = 5,
+        metric_rows: int | None = None,
+        blend: bool = False,
+        intervals: str | None = "cv+",
+        check: bool = False,
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        client: Any = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            gammas=gammas,
+            alphas=alphas,
+            degree=degree,
+            coef0=coef0,
+            approximation=approximation,
+            cv=cv,
+            criterion=criterion,
+            select=select,
+            search=search,
+            refit=refit,
+            metric=metric,
+            max_rounds=max_rounds,
+            metric_rows=metric_rows,
+            blend=blend,
+            check=check,
+            time_budget=time_budget,
+            checkpoint=checkpoint,
+            device=device,
+            client=client,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.intervals = intervals
+
+
 class LSSVRCV(ChosenRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
@@ -235,11 +296,11 @@ class LSSVRCV(ChosenRegressor):
         "mse", "cov" (root mean square error over the mean of y) or "mape" (their negatives are the
         scores), the name of a scikit-learn scorer, or a scorer; without splits, and as
         lists, those of :class:`LSSVCCV`.
-    intervals : {"cv+", "jackknife+", "split", "normalised"} or None, default="cv+"
+    intervals : {"cv+", "jackknife+", "normalised"} or None, default="cv+"
         How `predict_interval` and `predict_quantiles` make bounds from held-out residuals: with the
-        models without each fold, without each row (the exact machine alone, n² memory), without the
-        first fold, or without each fold and with residuals in units of their local size, which a second
-        machine learns. A search that holds out no folds takes five of consecutive rows.
+        models without each fold, without each row (the exact machine alone, n² memory), or without each
+        fold and with residuals in units of their local size, which a second machine learns. A search
+        that holds out no folds takes five of consecutive rows.
 
     Attributes
     ----------

@@ -20,6 +20,7 @@ from onefold.estimators.families import (
     names_families,
     relative_widths,
 )
+from onefold.estimators.intervals import check_intervals
 from onefold.estimators.lazy import refuse_approximation, refuse_search
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
@@ -96,7 +97,9 @@ def set_up(
     grid, wanted = (kernels, names, alphas), (estimator.select, bool(estimator.blend))
     setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, *wanted)
     method.check(setup)
-    estimator._check_setup(setup)
+    refitted = run if run.refit is None else run.refit
+    learned = learning is not None or setup.blend
+    check_intervals(getattr(estimator, "intervals", None), refitted, learned=learned)
     return setup
 
 
