@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import GroupKFold, KFold
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV, load
@@ -163,14 +162,6 @@ def test_a_larger_grid_of_a_metric_search_takes_no_metric_of_another_path(
     np.testing.assert_allclose(again.predict(X), whole.predict(X), rtol=1e-9, atol=1e-12)
 
 
-def absolute(y: Any, predicted: Any) -> float:
-    return float(mean_absolute_error(y, predicted))
-
-
-def other_absolute(y: Any, predicted: Any) -> float:
-    return 2.0 * float(mean_absolute_error(y, predicted))
-
-
 @pytest.mark.parametrize(
     ("settings", "difference"),
     [
@@ -195,14 +186,6 @@ def test_another_search_is_refused_before_any_work(
         fitted(LSSVRCV(**SMALL), checkpoint=path, callback=events.append, **settings)
     assert not events
     assert Path(path).read_bytes() == before
-
-
-def test_a_scorer_that_was_edited_is_another(tmp_path: Path) -> None:
-    path, scorer = str(tmp_path / "search"), make_scorer(absolute, greater_is_better=False)
-    fitted(LSSVRCV(**SMALL, criterion=scorer), checkpoint=path)
-    fitted(LSSVRCV(**SMALL, criterion=make_scorer(absolute, greater_is_better=False)), checkpoint=path)
-    with pytest.raises(ValueError, match="differs in criterion"):
-        fitted(LSSVRCV(**SMALL, criterion=make_scorer(other_absolute)), checkpoint=path)
 
 
 @pytest.mark.parametrize("change", ["rows", "targets", "weights", "splits", "shape"])

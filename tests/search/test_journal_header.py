@@ -15,19 +15,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
-from sklearn.metrics import make_scorer, mean_absolute_error, mean_squared_error
+from sklearn.metrics import make_scorer
 
 from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.rows import rows_of
-from onefold.search.describing import described
 from onefold.search.fingerprint import rows_checksum
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.standard_normal(60)
 SMALL = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
-FACTOR = 1.0
 
 
 def fitted(path: Path, **settings: Any) -> Any:
@@ -36,23 +34,24 @@ def fitted(path: Path, **settings: Any) -> Any:
         return LSSVRCV(**SMALL | settings, checkpoint=path).fit(X, Y)
 
 
-def scaled(factor: float) -> Callable[..., float]:
-    def error(y: Any, predicted: Any) -> float:
-        return -factor * float(np.abs(y - predicted).mean())
-
-    return error
+def absolute(y: Any, predicted: Any) -> float:
+    return -float(np.abs(y - predicted).mean())
 
 
-def by_global(y: Any, predicted: Any) -> float:
-    return -FACTOR * float(np.abs(y - predicted).mean())
+def largest(y: Any, predicted: Any) -> float:
+    return -float(np.abs(y - predicted).max())
 
 
 def with_factor(factor: float, estimator: Any, X: Any, y: Any) -> float:
-    return -factor * float(np.abs(y - estimator.predict(X)).mean())
+    return factor * absolute(y, estimator.predict(X))
 
 
-def gaussian(width: float) -> Callable[[Any, Any], Any]:
-    return lambda A, B: np.exp(-width * ((A[:, None] - B[None]) ** 2).sum(axis=-1))
+def gaussian(A: Any, B: Any) -> Any:
+    return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=-1))
+
+
+def wider(A: Any, B: Any) -> Any:
+    return gaussian(A / 2, B / 2)
 
 
 class Error:
@@ -65,64 +64,63 @@ class Error:
         return with_factor(self.factor, estimator, X, y)
 
 
-PAIRS: dict[str, tuple[Any, Any]] = {
-    "steps": (
-        lambda e, X, y: -abs(e.predict(X) - y).mean(),
-        lambda e, X, y: -abs(e.predict(X) - y).max(),
-    ),
-    "names": (
-        lambda e, X, y: -mean_absolute_error(y, e.predict(X)),
-        lambda e, X, y: -mean_squared_error(y, e.predict(X)),
-    ),
-    "names within": (
-        lambda e, X, y: (lambda p: -mean_absolute_error(y, p))(e.predict(X)),
-        lambda e, X, y: (lambda p: -mean_squared_error(y, p))(e.predict(X)),
-    ),
-    "defaults": (lambda e, X, y, k=1: k * e.predict(X)[0], lambda e, X, y, k=2: k * e.predict(X)[0]),
-    "closed over": (make_scorer(scaled(1.0)), make_scorer(scaled(2.0))),
-    "lambdas of scorers": (
-        make_scorer(lambda y, p: -abs(y - p).mean()),
-        make_scorer(lambda y, p: -((y - p) ** 2).mean()),
-    ),
-    "held": (Error(1.0), Error(2.0)),
-    "partial": (partial(with_factor, 1.0), partial(with_factor, 2.0)),
+OTHERS: dict[str, tuple[str, Any, Any]] = {
+    "scorers": ("criterion", make_scorer(absolute), make_scorer(largest)),
+    "signs": ("criterion", make_scorer(largest), make_scorer(largest, greater_is_better=False)),
+    "partial": ("criterion", partial(with_factor, 1.0), partial(with_factor, 2.0)),
+    "kernels": ("kernel", gaussian, wider),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_scorers_that_compute_something_else_are_others(name: str, tmp_path: Path) -> None:
-    one, other = PAIRS[name]
-    first = fitted(tmp_path / "search", criterion=one)
-    assert fitted(tmp_path / "search", criterion=one).best_score_ == first.best_score_
-    with pytest.raises(ValueError, match="differs in criterion"):
-        fitted(tmp_path / "search", criterion=other)
+@pytest.mark.parametrize("name", OTHERS)
+def test_functions_are_compared_by_name_and_settings(name: str, tmp_path: Path) -> None:
+    setting, one, other = OTHERS[name]
+    first = fitted(tmp_path / "search", **{setting: one, "gammas": None})
+    assert fitted(tmp_path / "search", **{setting: one, "gammas": None}).best_score_ == first.best_score_
+    with pytest.raises(ValueError, match=f"differs in {setting}"):
+        fitted(tmp_path / "search", **{setting: other, "gammas": None})
 
 
-def test_a_constant_of_the_module_is_part_of_a_function(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted(tmp_path / "search", criterion=make_scorer(by_global))
-    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 2.0)
-    with pytest.raises(ValueError, match="differs in criterion"):
-        fitted(tmp_path / "search", criterion=make_scorer(by_global))
+def nested() -> Callable[..., float]:
+    def error(estimator: Any, X: Any, y: Any) -> float:
+        return absolute(y, estimator.predict(X))
+
+    return error
 
 
-def test_kernels_that_close_over_other_widths_are_others(tmp_path: Path) -> None:
-    fitted(tmp_path / "search", kernel=gaussian(1.0), gammas=None)
-    fitted(tmp_path / "search", kernel=gaussian(1.0), gammas=None)
-    with pytest.raises(ValueError, match="differs in kernel"):
-        fitted(tmp_path / "search", kernel=gaussian(2.0), gammas=None)
+REFUSED: dict[str, tuple[str, Any]] = {
+    "lambda": ("criterion", lambda e, X, y: absolute(y, e.predict(X))),
+    "lambda of a scorer": ("criterion", make_scorer(lambda y, p: absolute(y, p))),
+    "lambda of a partial": ("criterion", partial(lambda k, e, X, y: k, 1.0)),
+    "nested": ("criterion", nested()),
+    "callable object": ("criterion", Error(1.0)),
+    "bound method": ("criterion", Error(1.0).__call__),
+    "one of several": ("criterion", ["mse", nested()]),
+    "kernel": ("kernel", lambda A, B: A @ B.T),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_functions_without_a_name_are_refused_before_any_work(name: str, tmp_path: Path) -> None:
+    setting, value = REFUSED[name]
+    events: list[Any] = []
+    with pytest.raises(
+        ValueError, match=r"compares functions by the name.* define it with def at the top"
+    ):
+        fitted(tmp_path / "search", callback=events.append, **{setting: value, "gammas": None})
+    assert not events
 
 
 PROCESS = """
 from sklearn.metrics import make_scorer, mean_absolute_error, get_scorer
-from onefold.search.describing import described
+from onefold.kernels import RBF
+from onefold.search.fingerprint import described
 
-def score(estimator, X, y, *, kinds=frozenset("abc")):
-    return max(len(label) for label in y if label in {"one", "two", "three"} | {*"xyz"})
+def score(estimator, X, y):
+    return 0.0
 
-found = [score, make_scorer(mean_absolute_error), get_scorer("roc_auc"), {"b", "a"}, object()]
-print(described([*found, {"of": lambda x: (lambda z: z)(x)}]))
+found = [score, make_scorer(mean_absolute_error), get_scorer("roc_auc"), {"b", "a"}, object(), RBF(2.0)]
+print(described(found))
 """
 
 
@@ -134,10 +132,31 @@ def test_a_description_is_the_same_in_another_process() -> None:
     assert run("1") == run("2") != ""
 
 
-def test_what_holds_itself_is_described() -> None:
-    held: list[Any] = [1]
-    held.append(held)
-    assert described(held) == [1, "list again"]
+@pytest.mark.parametrize("lines", [slice(1, None), slice(2, 3)], ids=["all", "an evaluation"])
+def test_records_of_another_search_are_not_taken(lines: slice, tmp_path: Path) -> None:
+    """Of the same grid on other targets, whose evaluations have the same keys."""
+    fitted(tmp_path / "search")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        LSSVRCV(**SMALL, checkpoint=tmp_path / "other").fit(X, Y[::-1])
+    foreign = (tmp_path / "other").read_bytes().splitlines(keepends=True)[lines]
+    count = len((tmp_path / "search").read_bytes().splitlines())
+    with (tmp_path / "search").open("ab") as file:
+        file.writelines(foreign)
+    with pytest.raises(ValueError, match=rf"^line {count + 1} of .*search is of another search; delete"):
+        fitted(tmp_path / "search")
+
+
+def test_without_a_journal_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import onefold.search.keeping as keeping
+
+    def never(*arguments: Any) -> None:
+        raise AssertionError("there is no journal")
+
+    monkeypatch.setattr(keeping, "_packed", never)
+    monkeypatch.setattr(keeping, "_sorted", never)
+    for settings in ({}, {"metric": "diagonal", "max_rounds": 1}):
+        LSSVRCV(**SMALL | settings).fit(X, Y)
 
 
 def test_the_checksum_tells_columns_of_zeros_and_ones_apart() -> None:

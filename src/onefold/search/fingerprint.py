@@ -6,25 +6,37 @@ Rows are summed up as whole numbers, modulo 2⁶⁴,
 
 which add over blocks, whatever they are: it does not matter where rows live. O(n d). The bits of small
 whole numbers are all at the upper end, where a product keeps little of c_j: fold(b) = b xor (b >> 32).
+
+Settings are compared as plain values: numbers and words as they are, arrays by a checksum, objects by
+their class and what they hold. A function is compared by its module and name alone, so that it must be
+one that an import finds there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+import sys
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from onefold._version import __version__
+from onefold.approximations import Approximation
 from onefold.heldout import Splits
+from onefold.kernels import Kernel
 from onefold.linalg import double, is_sparse, to_numpy
+from onefold.machine.journal import plain
 from onefold.rows import Block, Rows
-from onefold.search.describing import described, digest
 from onefold.search.setup import Setup
 
 # Of the generator splitmix64, whose steps take near numbers far apart.
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,9 +44,10 @@ def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     `settings` are those of the estimator that an evaluation may depend on.
     """
+    compared = {name: described(value) for name, value in settings.items()}
     problem, task = setup.problem, setup.task
     n, d, targets = problem.shape
-    found = {
+    return {
         "version": __version__,
         "shape": [n, d, targets],
         "rows": rows_checksum(problem.source, d),
@@ -43,8 +56,60 @@ def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
         "splits": _of_splits(setup.scoring.splits),
         "approximation": described(setup.run.approximation),
         "random_state": setup.seed,
+        **compared,
     }
-    return found | {name: described(value) for name, value in settings.items()}
+
+
+def described(value: Any) -> Any:
+    """A setting in plain values, the same in another process; raise for a function without a name."""
+    if value is None or isinstance(value, str | int | float | np.generic):
+        return plain(value)
+    if isinstance(value, np.ndarray) or hasattr(type(value), "__array__"):
+        return digest(value) if np.ndim(value) else plain(np.asarray(value))
+    if isinstance(value, list | tuple):
+        return [described(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(str(described(item)) for item in value)
+    if isinstance(value, Mapping):
+        return {str(key): described(item) for key, item in value.items()}
+    if isinstance(value, partial):
+        return [described(part) for part in (value.func, value.args, value.keywords)]
+    library = type(value).__module__.partition(".")[0] in ("onefold", "sklearn")
+    if isinstance(value, type) or (callable(value) and not (library or isinstance(value, Kernel))):
+        return _imported(value)
+    if is_dataclass(value):
+        held = {item.name: described(getattr(value, item.name)) for item in fields(value)}
+    else:
+        held = {name: described(item) for name, item in getattr(value, "__dict__", {}).items()}
+    if isinstance(value, Approximation):
+        return {"name": value.name, "settings": held}
+    own = held or isinstance(value, Kernel)
+    return {_imported(type(value)): held} if own else _ADDRESS.sub("", repr(value))
+
+
+def _imported(value: Any) -> str:
+    """The module and the name under which a function or a class is found; raise where it is not."""
+    module, name = str(getattr(value, "__module__", "")), getattr(value, "__qualname__", "")
+    try:
+        found = reduce(getattr, name.split("."), sys.modules[module])
+    except (AttributeError, KeyError):
+        found = None
+    if found is not value:
+        raise ValueError(
+            f"a checkpoint compares functions by the names they are imported by, and {value!r:.80} "
+            "has none; define it with def at the top of a module, or leave checkpoint out."
+        )
+    return f"{module}.{name}"
+
+
+def digest(*values: Any) -> str:
+    """A checksum of arrays and other values."""
+    found = hashlib.blake2b(digest_size=16)
+    for value in values:
+        array = np.ascontiguousarray(to_numpy(value) if value is not None else "none")
+        found.update(f"{array.dtype.kind}{array.shape}".encode())
+        found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
+    return found.hexdigest()
 
 
 def rows_checksum(source: Rows, d: int) -> str:

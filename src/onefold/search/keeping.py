@@ -2,12 +2,14 @@
 
 Evaluations are found by the part of the search, what names the candidate, the cells that its metric was
 learned from, and the ridge: a larger grid finds what a smaller one has left. So are learned metrics, by
-the cells they were learned from.
+the cells they were learned from. The first record says whose search it is; every other one has a mark
+made from it, so that the records of one search are never taken for those of another.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -32,10 +34,14 @@ class Keeping:
     """A search's view of its journal; without one, nothing is kept and nothing is found."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        self._journal = journal
+        self._journal, self._mark = journal, ""
         self._found: dict[str, list[dict[str, Any]]] = {}
         for record in [] if journal is None else journal.records[1:]:
             self._found.setdefault(str(record.get("key")), []).append(record)
+
+    def __bool__(self) -> bool:
+        """Whether there is a journal."""
+        return self._journal is not None
 
     @property
     def decided(self) -> tuple[Approximation, str] | None:
@@ -59,6 +65,7 @@ class Keeping:
         if self._journal is None:
             return
         own = {name: plain(value) for name, value in fingerprint().items()}
+        self._mark = hashlib.blake2b(_sorted(own).encode(), digest_size=8).hexdigest()
         if not self._journal.records:
             self._journal.append(own | {_WHY: reason})
             return
@@ -69,6 +76,12 @@ class Keeping:
                 f"{self._journal.path} is the journal of another search, which differs in "
                 f"{', '.join(differ)}; delete it, or use another name."
             )
+        for number, record in enumerate(self._journal.records[1:], start=3):
+            if record.get("search") != self._mark:
+                raise ValueError(
+                    f"line {number} of {self._journal.path} is of another search; delete the file, or "
+                    "use another name."
+                )
 
     def find(self, key: str) -> list[dict[str, Any]]:
         """The records of a key, the last one first."""
@@ -77,7 +90,7 @@ class Keeping:
     def append(self, record: dict[str, Any]) -> None:
         """Keep a record, if there is a journal."""
         if self._journal is not None:
-            self._journal.append(record)
+            self._journal.append({"search": self._mark} | record)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -127,6 +140,8 @@ class KeptPart:
 
     def recall(self, candidate: Candidate, number: int, ridges: Any) -> list[Entry]:
         """The evaluations of a candidate, by its number, with some of the ridges, as far as known."""
+        if not self._keeping:
+            return []
         entries, missing = [], set(np.asarray(ridges).tolist())
         for record in self._keeping.find(self._key(candidate)):
             with self._keeping.reading():
@@ -143,6 +158,8 @@ class KeptPart:
 
         Not where a model or an expansion comes with them: these are made anew, all together.
         """
+        if not self._keeping:
+            return
         fields = {
             name: value for name, value in vars(entry).items() if name not in ("candidate", "ridges")
         }
@@ -155,6 +172,8 @@ class KeptPart:
 
     def predictions(self, candidate: Candidate, ridge: int) -> Any | None:
         """The held-out predictions of a cell that led its group when it was evaluated."""
+        if not self._keeping:
+            return None
         for record in self._keeping.find(self._key(candidate)):
             if record.get("leads") == self._alphas[ridge]:
                 with self._keeping.reading():
@@ -173,7 +192,11 @@ def kept_in(path: str | os.PathLike[str] | None) -> Iterator[Keeping]:
 
 
 def _key(part: str, params: dict[str, Any], lineage: Sequence[Any]) -> str:
-    return json.dumps(plain([part, params, lineage]), sort_keys=True)
+    return _sorted([part, params, lineage])
+
+
+def _sorted(value: Any) -> str:
+    return json.dumps(plain(value), sort_keys=True)
 
 
 def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[int]) -> Entry:
