@@ -14,7 +14,7 @@ import onefold.approximations.nystroem.coordinates as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem, Workload
 from onefold.kernels import RBF, CallableKernel
-from onefold.linalg.gram import add_gram, add_lower, mirror
+from onefold.linalg.dense import add_gram, add_lower, mirror
 from onefold.rows import rows_of
 from onefold.statistics import Design, collect
 from onefold.statistics.whitening import spanning_landmarks
@@ -239,7 +239,7 @@ def test_squared_error_needs_no_prediction_pass(monkeypatch):
 @pytest.mark.parametrize("table", [True, False])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (3, 40, 8)])
 def test_subtract_product(monkeypatch, shape, table):
-    from onefold.linalg import gram as rank_update
+    from onefold.linalg import dense as rank_update
 
     if not table:
         monkeypatch.setattr(rank_update, "_routine", lambda name: None)
@@ -253,7 +253,7 @@ def test_subtract_product(monkeypatch, shape, table):
 
 
 def test_subtract_product_refuses_shapes_that_do_not_fit():
-    from onefold.linalg.gram import subtract_product
+    from onefold.linalg.dense import subtract_product
 
     tile, left = np.zeros((4, 6), np.float32), np.zeros((4, 2), np.float32)
     with pytest.raises(TypeError, match="subtract"):

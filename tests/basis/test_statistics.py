@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.kernels import RBF
-from onefold.linalg.gram import add_gram, mirror
+from onefold.linalg.dense import add_gram, mirror
 from onefold.rows import Groups, group_rows, rows_of
 from onefold.statistics import Design, RidgePath, Statistics, Whitening, collect
 from onefold.statistics.ridge import squared_error
@@ -112,7 +112,7 @@ def test_rank_update_adds_the_gram_matrix(m, rows, single, seed):
 
 
 def test_rank_update_without_the_blas_table(monkeypatch):
-    from onefold.linalg import gram as rank_update
+    from onefold.linalg import dense as rank_update
 
     monkeypatch.setattr(rank_update, "_routine", lambda name: None)
     tile, total = np.random.default_rng(0).standard_normal((9, 5)), np.zeros((5, 5))

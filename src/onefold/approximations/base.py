@@ -23,7 +23,7 @@ from onefold.approximations.true_kernel import true_kernel
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
-from onefold.linalg import Array, free_memory_beside
+from onefold.linalg import Array, free_memory_of
 from onefold.machine.memory import require_memory, require_of
 from onefold.machine.speed import Speed
 from onefold.rows import Rows
@@ -257,7 +257,7 @@ class Approximation(ABC):
         """Raise MemoryError if a fit of this size would not find what it needs."""
         what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
         if problem.on_device:  # one model at a time, in the memory of the device
-            there = free_memory_beside(problem.source.reference)
+            there = free_memory_of(problem.source.reference)
             needed = self.peak_bytes(*problem.shape, load, 1)
             require_of(there, needed or 0, f"{what}, on the device,", self.remedy)
             return

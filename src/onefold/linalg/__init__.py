@@ -2,6 +2,9 @@
 
 from onefold.linalg.arrays import (
     Array,
+    Device,
+    HostArray,
+    Index,
     Namespace,
     all_finite,
     device_of,
@@ -23,20 +26,23 @@ from onefold.linalg.arrays import (
     without_gradient,
     zeros,
 )
-from onefold.linalg.batched import solve_positive_batch
 from onefold.linalg.dense import (
+    add_gram,
+    add_lower,
     add_to_diagonal,
     cholesky,
     cholesky_solve,
     copied,
     inverse_column_squares,
     invert_lower,
+    mirror,
     solve_lower,
     solve_positive,
+    solve_positive_batch,
+    subtract_product,
     symmetric_eigh,
     triangle,
 )
-from onefold.linalg.fft import inverse_real_fft, real_fft
 from onefold.linalg.inplace import (
     clip_in_place,
     exp_in_place,
@@ -44,30 +50,41 @@ from onefold.linalg.inplace import (
     root_in_place,
     zero_diagonal,
 )
+from onefold.linalg.iterate import Map, Solution, conjugate_gradients
 from onefold.linalg.l1 import l1_exponentials, signed_sums
 from onefold.linalg.transfer import (
     Uploader,
     free_device_memory,
-    free_memory_beside,
+    free_memory_of,
+    inverse_real_fft,
     is_out_of_memory,
     on_device,
+    real_fft,
 )
 
 __all__ = [
     "Array",
+    "Device",
+    "HostArray",
+    "Index",
+    "Map",
     "Namespace",
+    "Solution",
     "Uploader",
+    "add_gram",
+    "add_lower",
     "add_to_diagonal",
     "all_finite",
     "cholesky",
     "cholesky_solve",
     "clip_in_place",
+    "conjugate_gradients",
     "copied",
     "device_of",
     "double",
     "exp_in_place",
     "free_device_memory",
-    "free_memory_beside",
+    "free_memory_of",
     "inverse_column_squares",
     "inverse_real_fft",
     "invert_lower",
@@ -80,6 +97,7 @@ __all__ = [
     "labels_like",
     "like",
     "like_index",
+    "mirror",
     "namespace",
     "on_accelerator",
     "on_device",
@@ -93,6 +111,7 @@ __all__ = [
     "solve_positive",
     "solve_positive_batch",
     "submatrix",
+    "subtract_product",
     "symmetric_eigh",
     "take_rows",
     "to_numpy",

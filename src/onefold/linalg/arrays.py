@@ -7,24 +7,33 @@ common part plus the functions of this folder, which take SciPy's and LAPACK's f
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse
 from array_api_compat import array_namespace as _array_namespace
 from array_api_compat import device as _device
 from array_api_compat import is_array_api_obj, is_numpy_array, is_torch_array
+from numpy.typing import NDArray
 
 Array: TypeAlias = Any
+
+HostArray: TypeAlias = NDArray[np.float64]
+"""Numbers in NumPy."""
+
+Index: TypeAlias = NDArray[np.intp]
+"""Row numbers, always in NumPy."""
+
 Namespace: TypeAlias = Any
+Device: TypeAlias = Any
 
 
-def is_numpy(x: Array) -> bool:
-    """True for a NumPy array (and for a SciPy sparse matrix, which lives beside NumPy)."""
+def is_numpy(x: Any) -> bool:
+    """True for a NumPy array (and for a SciPy sparse matrix, which lives in NumPy's memory)."""
     return bool(is_numpy_array(x)) or is_sparse(x)
 
 
-def is_foreign(x: Array) -> bool:
+def is_foreign(x: Any) -> bool:
     """True for an array of another array-API library: it stays in that library, on its device."""
     return bool(is_array_api_obj(x)) and not is_numpy(x)
 
@@ -35,36 +44,47 @@ def is_single(x: Array) -> bool:
     return not is_sparse(x) and bool(x.dtype == single)
 
 
-def is_sparse(x: Array) -> bool:
+def is_sparse(x: Any) -> TypeGuard[Any]:
     """True for a SciPy sparse matrix or array."""
     return bool(scipy.sparse.issparse(x))
 
 
 def namespace(x: Array) -> Namespace:
     """The array-API namespace of `x`."""
-    if is_sparse(x):
-        return namespace(np.empty(0))
-    return _array_namespace(x)
+    return _array_namespace(np.empty(0) if is_sparse(x) else x)
 
 
-def to_numpy(x: Array) -> Any:
+def device_of(x: Array) -> Device:
+    """The device that `x` lies on."""
+    return _device(x)
+
+
+def on_accelerator(x: Array) -> bool:
+    """True if `x` lies on a GPU, where the costs of LAPACK's routines stand differently."""
+    return is_foreign(x) and str(_device(x)).lower().startswith(("cuda", "<cuda", "gpu"))
+
+
+# From one library to another
+
+
+def to_numpy(x: Any) -> Any:
     """`x` as a NumPy array in host memory; NumPy and sparse arrays come back unchanged."""
     if not is_foreign(x):
         return x if is_sparse(x) else np.asarray(x)
     if is_torch_array(x):
         host = x.detach().cpu()
         return (host.float() if str(host.dtype) == "torch.bfloat16" else host).numpy()
-    if hasattr(x, "get"):  # CuPy copies to the host only when told to
+    if hasattr(x, "get"):  # CuPy copies to the host only when asked to
         return x.get()
     return np.from_dlpack(x)
 
 
-def without_gradient(x: Array) -> Array:
+def without_gradient(x: Any) -> Any:
     """`x` as plain numbers: torch records what is done with a tensor that requires a gradient."""
     return x.detach() if is_torch_array(x) else x
 
 
-def like(values: Any, reference: Array) -> Array:
+def like(values: Any, reference: Array) -> Any:
     """`values` as a float64 array in the library and on the device of `reference`."""
     if not is_foreign(reference):
         return np.asarray(to_numpy(values), dtype=np.float64)
@@ -74,31 +94,39 @@ def like(values: Any, reference: Array) -> Array:
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
 
-def device_of(x: Array) -> Any:
-    """The device that `x` lies on."""
-    return _device(x)
+def like_index(index: Any, reference: Array) -> Any:
+    """Row numbers as an integer array in the library and on the device of `reference`."""
+    if not is_foreign(reference):
+        return np.asarray(index)
+    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
 
 
-def ones(n: int, reference: Array) -> Array:
+def labels_like(values: Any, reference: Any) -> Any:
+    """Predicted labels in the library of `reference`: text labels have no place outside NumPy."""
+    if not is_foreign(reference) or np.asarray(values).dtype.kind not in "biuf":
+        return values
+    return namespace(reference).asarray(values, device=_device(reference))
+
+
+# New arrays
+
+
+def ones(n: int, reference: Array) -> Any:
     """Ones, n of them, in the dtype, library and device of `reference`."""
     if not is_foreign(reference):
         return np.ones(n, dtype=reference.dtype)
     return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))
 
 
-def on_accelerator(x: Array) -> bool:
-    """True if `x` lies on a GPU, where the costs of LAPACK's routines stand differently."""
-    return is_foreign(x) and str(_device(x)).lower().startswith(("cuda", "<cuda", "gpu"))
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Any:
+    """Zeros in float64, in the library and on the device of `reference`."""
+    if not is_foreign(reference):
+        return np.zeros(shape)
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.float64, device=_device(reference))
 
 
-def labels_like(values: Any, reference: Array) -> Array:
-    """Predicted labels beside `reference`: text labels have no place outside NumPy."""
-    if not is_foreign(reference) or np.asarray(values).dtype.kind not in "biuf":
-        return values
-    return namespace(reference).asarray(values, device=_device(reference))
-
-
-def double(x: Array) -> Array:
+def double(x: Array) -> Any:
     """`x` in float64, without a copy where it already is."""
     if is_sparse(x):
         return x.astype(np.float64, copy=False)
@@ -106,19 +134,26 @@ def double(x: Array) -> Array:
     return xp.astype(x, xp.float64, copy=False)
 
 
-def like_index(index: Any, reference: Array) -> Array:
-    """Row numbers as an integer array beside `reference`."""
-    if not is_foreign(reference):
-        return np.asarray(index)
-    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
+def outer(left: Array, right: Array) -> Any:
+    """The matrix of products left_i · right_j."""
+    return left[:, None] * right[None, :]
 
 
-def take_rows(x: Array, index: Any) -> Array:
+# Parts of arrays
+
+
+def take_rows(x: Array, index: Any) -> Any:
     """``x[index]`` for integer row numbers, in any library."""
     if not is_foreign(x):
         return x[index]
-    xp = namespace(x)
-    return xp.take(x, xp.asarray(np.asarray(index), device=_device(x)), axis=0)
+    return namespace(x).take(x, like_index(index, x), axis=0)
+
+
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Any:
+    """``matrix[rows][:, columns]`` for integer numbers, in any library."""
+    if is_numpy(matrix):
+        return matrix[np.ix_(rows, columns)]
+    return take_rows(take_rows(matrix, rows).T, columns).T
 
 
 def all_finite(x: Array) -> bool:
@@ -128,23 +163,3 @@ def all_finite(x: Array) -> bool:
     if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
         return True
     return bool(xp.all(xp.isfinite(values)))
-
-
-def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
-    """Zeros in float64, in the library and on the device of `reference`."""
-    if not is_foreign(reference):
-        return np.zeros(shape)
-    xp = namespace(reference)
-    return xp.zeros(shape, dtype=xp.float64, device=_device(reference))
-
-
-def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
-    """``matrix[rows][:, columns]`` for integer numbers, in any library."""
-    if is_numpy(matrix):
-        return matrix[np.ix_(rows, columns)]
-    return take_rows(take_rows(matrix, rows).T, columns).T
-
-
-def outer(left: Array, right: Array) -> Array:
-    """The matrix of products left_i · right_j."""
-    return left[:, None] * right[None, :]

@@ -1,15 +1,34 @@
-"""Factorisations and solves, with LAPACK's fast paths for NumPy."""
+r"""Factorisations, solves and rank updates, with LAPACK's and BLAS's fast paths for NumPy.
+
+C ← C + AᵀA on one triangle, and C ← C − A Bᵀ, are done in place and without the interpreter lock.
+NumPy's products release the lock but write a fresh matrix each time, and both of its triangles; SciPy's
+``blas`` functions update in place but hold the lock. SciPy also publishes the addresses of its BLAS
+routines for Cython (``scipy.linalg.cython_blas``); called through ctypes, which gives the lock up, they
+update in place on every core. Where that table is missing or has another form, NumPy's product serves.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from array_api_compat import is_torch_array
+from scipy.linalg import cython_blas
 
-from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, like, namespace, zeros
-from onefold.machine.threads import spans
+from onefold.linalg.arrays import (
+    Array,
+    all_finite,
+    device_of,
+    is_numpy,
+    like,
+    namespace,
+    zeros,
+)
+from onefold.machine.threads import check_stop, spans
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
@@ -101,9 +120,14 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
 
 
 def invert_lower(factor: Array) -> Array:
-    """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero."""
+    """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero.
+
+    Raises ``numpy.linalg.LinAlgError`` for a zero on the diagonal.
+    """
     if is_numpy(factor):
-        inverse, _ = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=True)
+        inverse, info = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=True)
+        if info:
+            raise np.linalg.LinAlgError(f"number {info} on the diagonal of the triangle is 0")
         _clear_upper(inverse)
         return inverse
     if is_torch_array(factor):
@@ -145,20 +169,49 @@ def _clear_upper(matrix: Array, block: int = 512) -> None:
         corner[:] = np.tril(corner)
 
 
-def solve_positive(matrix: Array, rhs: Array) -> Array:
-    """Solve a symmetric positive definite system, (…, j, j) and (…, j, t) → (…, j, t).
+def solve_positive(matrix: Array, rhs: Array) -> Any:
+    """X with A X = B by Cholesky factors, for positive definite A (…, j, j) and B (…, j, t).
 
-    torch factorises a whole stack without asking the host: NaN where one is not positive definite.
+    NaN where a matrix is not positive definite; torch factorises a stack without asking the host.
     """
-    if is_numpy(matrix):
-        return np.linalg.solve(matrix, rhs)  # releases the interpreter lock, as SciPy's does not
     if is_torch_array(matrix):
         import torch
 
         factor, info = torch.linalg.cholesky_ex(matrix)
         found = torch.cholesky_solve(rhs, factor)
         return torch.where((info > 0)[..., None, None], torch.full_like(found, torch.nan), found)
-    return namespace(matrix).linalg.solve(matrix, rhs)
+    if matrix.ndim > 2:
+        pairs = (solve_positive(matrix[i, ...], rhs[i, ...]) for i in range(matrix.shape[0]))
+        return namespace(matrix).stack(list(pairs))
+    try:
+        # NumPy's factorisation releases the interpreter lock, as SciPy's does not.
+        factor = np.linalg.cholesky(matrix) if is_numpy(matrix) else cholesky(matrix, overwrite=False)
+    except np.linalg.LinAlgError:
+        return rhs * np.nan
+    return cholesky_solve(factor, rhs)
+
+
+def solve_positive_batch(matrices: Array, rhs: Array) -> Any | None:
+    """X with A_b X_b = B_b for matrices (b, r, r) and right-hand sides (b, r, t), by Cholesky factors.
+
+    None where a matrix is not positive definite. O(b r³/3) multiply-adds; NumPy's matrices are
+    overwritten. On an accelerator fifty factorisations of 1000 × 1000 take a sixth of the time in one
+    call; LAPACK takes them one by one.
+    """
+    if is_torch_array(matrices):
+        import torch
+
+        factors, info = torch.linalg.cholesky_ex(matrices)
+        return None if bool((info != 0).any()) else torch.cholesky_solve(rhs, factors)
+    found = []
+    for number in range(matrices.shape[0]):
+        check_stop()
+        try:
+            factor = cholesky(matrices[number, ...], overwrite=True)
+        except np.linalg.LinAlgError:
+            return None
+        found.append(cholesky_solve(factor, rhs[number, ...]))
+    return namespace(matrices).stack(found)
 
 
 def solve_lower(factor: Array, rhs: Array) -> Array:
@@ -187,3 +240,108 @@ def inverse_column_squares(factor: Array, columns: Any) -> Array:
             squares[:begun] += namespace(squares).sum(solved[block, :begun] ** 2, axis=0)
         found.append(squares)
     return namespace(factor).concat(found)
+
+
+# Rank updates
+
+_POINTER = ctypes.c_void_p
+_SIGNATURES = {
+    "syrk": "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)",
+    "gemm": "void (char *, char *, int *, int *, int *, {t} *, {t} *, int *, {t} *, int *, {t} *, "
+    "{t} *, int *)",
+}
+
+
+@cache
+def _routine(name: str) -> Callable[..., None] | None:
+    """The BLAS routine of that name as a function of pointers; None if not to be had."""
+    capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
+    if capsule is None:
+        return None
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype = ctypes.c_char_p
+    api.PyCapsule_GetName.argtypes = [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    signature = api.PyCapsule_GetName(capsule)
+    kind = f"__pyx_t_5scipy_6linalg_11cython_blas_{name[0]}"
+    expected = _SIGNATURES[name[1:]].format(t=kind)
+    if signature is None or signature.decode() != expected:
+        return None
+    address = api.PyCapsule_GetPointer(capsule, signature)
+    return ctypes.CFUNCTYPE(None, *[_POINTER] * expected.count("*"))(address)
+
+
+def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
+    """Add tileᵀ tile to the lower triangle of `total` (m, m); both C-ordered and of one dtype.
+
+    O(rows · m²) multiply-adds, half of a general product. With `fresh` what was in `total` does not
+    count. The strict upper triangle is left in an undefined state; :func:`mirror` fills it at the end.
+    """
+    rows, m = tile.shape
+    if not is_numpy(tile):
+        if fresh:
+            total *= 0
+        total += tile.T @ tile
+        return
+    if tile.size == 0:
+        if fresh:
+            total[:] = 0
+        return
+    name = {np.dtype(np.float32): "ssyrk", np.dtype(np.float64): "dsyrk"}.get(tile.dtype)
+    routine = None if name is None else _routine(name)
+    if routine is None or not (tile.flags.c_contiguous and total.flags.c_contiguous):
+        if fresh:
+            total[:] = 0
+        total += tile.T @ tile
+        return
+    if total.dtype != tile.dtype or total.shape != (m, m):
+        raise TypeError(f"cannot add a {tile.dtype} tile of {m} columns to {total.dtype} {total.shape}.")
+    real = ctypes.c_float if name == "ssyrk" else ctypes.c_double
+    # In Fortran's order the tile is m × rows and the lower triangle of `total` is its upper one.
+    order, count = ctypes.c_int(m), ctypes.c_int(rows)
+    one, before = real(1.0), real(0.0 if fresh else 1.0)
+    by = ctypes.byref
+    routine(
+        b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(before),
+        total.ctypes.data, by(order),
+    )  # fmt: skip
+
+
+def subtract_product(tile: Any, left: Any, right: Any) -> None:
+    """Subtract left · rightᵀ, (rows, q) and (m, q), from `tile` (rows, m); all float32 and C-ordered."""
+    (rows, m), q = tile.shape, left.shape[1]
+    arrays = (tile, left, right)
+    routine = _routine("sgemm")
+    if routine is None or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
+        tile -= left @ right.T
+        return
+    if left.shape != (rows, q) or right.shape != (m, q):
+        raise TypeError(f"cannot subtract {left.shape} times {right.shape} from {tile.shape}.")
+    by, columns, count, inner = ctypes.byref, ctypes.c_int(m), ctypes.c_int(rows), ctypes.c_int(q)
+    # In Fortran's order every array is its transpose: tileᵀ ← tileᵀ − right · leftᵀ.
+    routine(
+        b"T", b"N", by(columns), by(count), by(inner), by(ctypes.c_float(-1.0)), right.ctypes.data,
+        by(inner), left.ctypes.data, by(inner), by(ctypes.c_float(1.0)), tile.ctypes.data, by(columns),
+    )  # fmt: skip
+
+
+def add_lower(total: Any, other: Any, block: int = 128) -> None:
+    """Add the lower triangle of `other` (m, m) to that of `total`; what is above it does not count."""
+    m = total.shape[0]
+    for start in range(0, m, block):
+        stop = min(start + block, m)
+        total[start:stop, :stop] += other[start:stop, :stop]
+
+
+def mirror(total: Any, block: int = 256) -> Any:
+    """Copy the strict lower triangle over the upper one, in place; other libraries have both."""
+    if not is_numpy(total):
+        return total
+    m = total.shape[0]
+    for start in range(0, m, block):
+        stop = min(start + block, m)
+        total[start:stop, stop:] = total[stop:, start:stop].T
+        corner = total[start:stop, start:stop]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+    return total

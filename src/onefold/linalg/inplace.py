@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from array_api_compat import is_cupy_array, is_numpy_array, is_torch_array
 
-from onefold.linalg.arrays import Array, namespace
+from onefold.linalg.arrays import Array, device_of, namespace
 
 
 def _takes_out(x: Array) -> bool:
@@ -64,4 +64,4 @@ def zero_diagonal(x: Array) -> Array:
     if _takes_out(x):
         xp.reshape(x, (-1,))[:: x.shape[0] + 1] = 0
         return x
-    return xp.where(xp.eye(x.shape[0], dtype=xp.bool, device=x.device), xp.zeros_like(x), x)
+    return xp.where(xp.eye(x.shape[0], dtype=xp.bool, device=device_of(x)), xp.zeros_like(x), x)

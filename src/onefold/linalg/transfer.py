@@ -1,4 +1,4 @@
-"""Between the host and a device: arrays, free memory, and copies that overlap with the device's work."""
+"""Between the host and a device: arrays, free memory, copies that overlap with work, transforms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_torch_array
+import scipy.fft
+from array_api_compat import is_cupy_array, is_torch_array
 
-from onefold.linalg.arrays import Array
+from onefold.linalg.arrays import Array, Device, device_of, is_numpy, namespace, on_accelerator
+from onefold.machine import memory
+from onefold.machine.threads import thread_budget
 
 
 def _torch() -> Any:
@@ -22,7 +25,7 @@ def _torch() -> Any:
     return torch
 
 
-def torch_device(device: Any) -> Any:
+def torch_device(device: Device) -> Any:
     """The torch device of that name, if there is one here."""
     torch = _torch()
     try:
@@ -37,7 +40,7 @@ def torch_device(device: Any) -> Any:
     return found
 
 
-def on_device(x: Any, device: Any) -> Array:
+def on_device(x: Any, device: Device) -> Array:
     """A NumPy array as a torch tensor on the device, in its own dtype."""
     torch, found = _torch(), torch_device(device)
     x = np.require(x, requirements=["C", "W"])
@@ -45,20 +48,24 @@ def on_device(x: Any, device: Any) -> Array:
     return torch.tensor(x, device=found) if found.type == "cpu" else torch.from_numpy(x).to(found)
 
 
-def free_device_memory(device: Any) -> int | None:
-    """Bytes free on a torch device; None for the host's own memory."""
+def free_device_memory(device: Device) -> int | None:
+    """Bytes free on a torch device, which may be the host; None where nothing says."""
     found = torch_device(device)
     if found.type != "cuda":
-        return None
+        return memory.available_memory()
     cuda = _torch().cuda
     free, _ = cuda.mem_get_info(found)
     # What torch holds back for its next arrays is free for them.
     return int(free + cuda.memory_reserved(found) - cuda.memory_allocated(found))
 
 
-def free_memory_beside(x: Array) -> int | None:
-    """Bytes free on the accelerator that `x` lies on; None on the host, or where nothing says."""
-    return free_device_memory(x.device) if is_torch_array(x) else None
+def free_memory_of(x: Array) -> int | None:
+    """Bytes free where `x` lies, on an accelerator or on the host; None where nothing says."""
+    if is_torch_array(x):
+        return free_device_memory(device_of(x))
+    if is_cupy_array(x):
+        return int(device_of(x).mem_info[0]) + int(namespace(x).get_default_memory_pool().free_bytes())
+    return None if on_accelerator(x) else memory.available_memory()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -69,7 +76,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 class Uploader:
     """Copies blocks to a device from page-locked memory, on a stream of their own."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = torch_device(device)
         self._stream = _torch().cuda.Stream(self._device) if self._device.type == "cuda" else None
 
@@ -101,3 +108,19 @@ class Uploader:
                 if tensor is not None:
                     tensor.record_stream(current)
         return tensors
+
+
+def real_fft(x: Array, levels: int) -> Array:
+    """The half spectrum of real `x` over its last `levels` axes."""
+    axes = tuple(range(-levels, 0))
+    if is_numpy(x):
+        return scipy.fft.rfftn(x, axes=axes, workers=thread_budget())
+    return namespace(x).fft.rfftn(x, axes=axes)
+
+
+def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Array:
+    """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
+    axes = tuple(range(-len(shape), 0))
+    if is_numpy(spectrum):
+        return scipy.fft.irfftn(spectrum, s=shape, axes=axes, workers=thread_budget(), overwrite_x=True)
+    return namespace(spectrum).fft.irfftn(spectrum, s=shape, axes=axes)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg.conjugate_gradients import conjugate_gradients
+from onefold.linalg.iterate import conjugate_gradients
 from onefold.statistics.base import Statistics
 from onefold.statistics.ridge import RidgePath, centred
 

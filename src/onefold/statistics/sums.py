@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onefold.linalg import Array, is_numpy, zeros
-from onefold.linalg.gram import add_gram, add_lower, mirror, subtract_product
+from onefold.linalg.dense import add_gram, add_lower, mirror, subtract_product
 from onefold.statistics.design import Design
 
 _FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often

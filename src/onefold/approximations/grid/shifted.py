@@ -4,7 +4,7 @@ A and K are symmetric and positive semi-definite, their product is not symmetric
 self-adjoint in the inner product uᵀKv: conjugate gradients work there without ever needing K⁻¹. And
 Krylov spaces do not see the shift μ: the iteration at the smallest μ carries all others along, at the
 cost of two vectors each (Jegerlehner's recurrences). That is another algorithm than the preconditioned
-iteration of :mod:`onefold.linalg.conjugate_gradients`: no preconditioner commutes with the shift.
+iteration of :mod:`onefold.linalg.iterate`: no preconditioner commutes with the shift.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg.conjugate_gradients import Map, conjugate_gradients
-from onefold.linalg.gram import add_gram, mirror
+from onefold.linalg.dense import add_gram, mirror
+from onefold.linalg.iterate import Map, conjugate_gradients
 from onefold.machine.threads import map_in_order, map_threads, spans
 from onefold.rows import rows_of
 from onefold.statistics import Design, Whitening, predict_groups

@@ -27,9 +27,8 @@ from onefold.linalg import (
     real_fft,
     solve_lower,
     take_rows,
-    to_numpy,
 )
-from onefold.linalg.conjugate_gradients import conjugate_gradients
+from onefold.linalg.iterate import Solution, conjugate_gradients, refined
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.smoothers.circulant.spectrum import CirculantFilter
@@ -126,26 +125,27 @@ class PartSolver:
         def precondition(r: Array) -> Array:
             return r if inverse is None else product(inverse, r)
 
-        size = to_numpy(_column_norms(rhs))
-        scale = np.where(size > 0, size, 1.0)
-        x, residual = xp.zeros_like(rhs), xp.asarray(rhs, copy=True)
-        worst, iterations, definite = np.inf, 0, True
-        while worst > _TOLERANCE and iterations < _MAX_ITERATIONS and definite:
-            found = conjugate_gradients(
-                lambda v: product(self._filter, v),
-                precondition,
-                residual,
-                _column_norms,
-                like(0.5 * _TOLERANCE * scale, rhs),
-                limit=_MAX_ITERATIONS - iterations,
-                start=x,
+        scale = _column_norms(rhs)
+        scale = xp.where(scale > 0, scale, xp.ones_like(scale))
+
+        def correct(left: Array, some: Any, relative: Any, limit: int) -> Solution:
+            goal = 0.5 * _TOLERANCE * take_rows(scale, some)
+            start = xp.asarray(left, copy=True)
+            return conjugate_gradients(
+                lambda v: product(self._filter, v), precondition, start, _column_norms, goal, limit=limit
             )
-            x, definite = found.X, found.state != "indefinite"
-            iterations += found.iterations
-            residual = rhs - product(self._filter, x)  # the true one: the recurrence drifts
-            worst = float(np.max(to_numpy(_column_norms(residual)) / scale))
-        self._note(iterations, worst)
-        return x
+
+        found = refined(
+            lambda x, some: take_rows(rhs.T, some).T - product(self._filter, x),
+            [correct],
+            xp.zeros_like(rhs),
+            rhs,
+            size=lambda left, some: _column_norms(left) / take_rows(scale, some),
+            enough=_TOLERANCE,
+            limit=_MAX_ITERATIONS,
+        )
+        self._note(found.iterations, float(found.residual.max()))
+        return found.X
 
     def _note(self, iterations: int, residual: float) -> None:
         record = self._record

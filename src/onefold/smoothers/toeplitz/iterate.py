@@ -3,12 +3,12 @@ r"""Conjugate gradients and MINRES on several right-hand sides, judged by the tr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, minres
 
-from onefold.linalg.conjugate_gradients import Map, conjugate_gradients
+from onefold.linalg.iterate import Map, Solution, State, conjugate_gradients, refined
 
 _RESTARTS = 6
 _ROUNDING = 8 * np.finfo(np.float64).eps
@@ -19,7 +19,7 @@ class Outcome:
     """X (columns, n), how it ended, the iterations, and the largest relative true residual."""
 
     X: Any
-    state: Literal["converged", "indefinite", "slow"]
+    state: State
     iterations: int
     residual: float
 
@@ -53,44 +53,30 @@ def refined_gradients(
     X = np.zeros_like(B) if start is None else start
     scale = np.linalg.norm(B, axis=1)
     scale[scale == 0] = 1.0
-    spent = 0
-    R = B.copy() if start is None else B - product(X)
-    worst = np.linalg.norm(R, axis=1) / scale
-    for _ in range(_RESTARTS):
-        enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
-        open_ = np.flatnonzero(~(worst <= enough))  # NaN too
-        if open_.size == 0:
-            return Outcome(X, "converged", spent, float(worst.max(initial=0.0)))
-        if spent >= limit:
-            break
-        before = worst[open_]
-        whole = open_.size == X.shape[0]
-        part, residual = (X, R) if whole else (X[open_], R[open_])
-        found = conjugate_gradients(
+
+    def lengths(V: Any) -> Any:
+        return np.linalg.norm(V, axis=0)
+
+    def correct(left: Any, some: Any, relative: Any, most: int) -> Solution:
+        return conjugate_gradients(
             lambda V: product(V.T).T,
             lambda V: precondition(V.T).T,
-            residual.T,
-            lambda V: np.linalg.norm(V, axis=0),
-            tolerance * scale[open_],
-            limit=limit - spent,
-            start=part.T,
+            left.copy(order="K"),
+            lengths,
+            tolerance * scale[some],
+            limit=most,
         )
-        spent += found.iterations
-        if not whole:
-            X[open_] = part
-        if found.state == "indefinite":
-            return Outcome(X, "indefinite", spent, float(worst.max()))
-        fresh = B[open_] - product(part)
-        if whole:
-            R = fresh
-        else:
-            R[open_] = fresh
-        worst[open_] = np.linalg.norm(fresh, axis=1) / scale[open_]
-        if np.all(worst[open_] > 0.5 * before):
-            break
-    enough = np.maximum(tolerance, _ROUNDING * norm * np.linalg.norm(X, axis=1) / scale)
-    state: Literal["converged", "slow"] = "converged" if np.all(worst <= enough) else "slow"
-    return Outcome(X, state, spent, float(worst.max()))
+
+    found = refined(
+        lambda V, some: B[some].T - product(V.T).T,
+        [correct],
+        X.T,
+        B.T if start is None else (B - product(X)).T,
+        size=lambda V, some: lengths(V) / scale[some],
+        enough=lambda V: np.maximum(tolerance, _ROUNDING * norm * lengths(V) / scale),
+        limit=limit,
+    )
+    return Outcome(found.X.T, found.state, found.iterations, float(found.residual.max(initial=0.0)))
 
 
 def minimal_residuals(

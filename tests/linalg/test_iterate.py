@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.linalg import namespace, to_numpy
-from onefold.linalg.conjugate_gradients import conjugate_gradients
+from onefold.linalg.iterate import conjugate_gradients, refined
 from onefold.smoothers.toeplitz.iterate import refined_gradients
 
 
@@ -110,3 +110,44 @@ def test_a_right_hand_side_of_nan_never_counts_as_solved() -> None:
     settings = {"start": None, "tolerance": 1e-10, "norm": 1.0, "limit": 10}
     found = refined_gradients(lambda V: V.copy(), lambda V: V.copy(), B, **settings)
     assert found.state != "converged"
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_restarts_from_the_true_residual_take_the_next_rung_where_one_no_longer_helps(library) -> None:
+    """Columns that have converged are left alone, and steps that lead away are not taken."""
+    xp = pytest.importorskip(library)
+    A, B = (xp.asarray(a) for a in system())
+    B[:, 1] = B[:, 1] * 0.0  # converged from the start, and left alone
+    scale, calls = to_numpy(lengths(B)) + (to_numpy(lengths(B)) == 0), []
+
+    def rung(matrix, name):
+        def correct(left, some, relative, limit):
+            calls.append((name, some.tolist()))
+            goal = 1e-3 * lengths(left)
+            start = xp.asarray(left, copy=True)
+            return conjugate_gradients(
+                lambda V: matrix @ V, lambda R: R, start, lengths, goal, limit=limit
+            )
+
+        return correct
+
+    def solve(ladder):
+        def left(X, some):
+            return xp.asarray(to_numpy(B)[:, some]) - A @ X
+
+        def size(R, some):
+            return to_numpy(lengths(R)) / scale[some]
+
+        return refined(left, ladder, xp.zeros_like(B), B, size=size, enough=1e-12, limit=2000)
+
+    both = solve([lambda *_: None, rung(A, "true")])
+    assert both.state == "converged"
+    assert_allclose(to_numpy(both.X), np.linalg.solve(to_numpy(A), to_numpy(B)), atol=1e-10)
+    assert_array_equal(to_numpy(both.X)[:, 1], 0.0)
+    assert all(columns == [0, 2] for _, columns in calls)
+    assert solve([rung(2.5 * A, "slow"), rung(A, "true")]).state == "converged"
+    assert {name for name, _ in calls} == {"true", "slow"}
+    assert solve([rung(-A, "negative")]).state == "indefinite"
+    stuck = solve([rung(0.4 * A, "too far")])  # each step overshoots: none is taken
+    assert stuck.state == "slow"
+    assert_array_equal(to_numpy(stuck.X), 0.0)

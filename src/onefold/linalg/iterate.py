@@ -6,7 +6,7 @@ With M ≈ A⁻¹, both symmetric and positive definite, a column x of residual 
 
 to where ‖x − A⁻¹b‖_A is least among all that was within reach. Every column has a recurrence of its
 own; what they share is the products. The residual that is carried along drifts from the true one by
-rounding: a caller that needs more digits than that computes b − A x and starts again from there.
+rounding: whoever needs more digits than that computes b − A x and starts again from there (`refined`).
 
 Systems with operators of their own go together as a stack (…, n, columns), as in batched products.
 Vectors in rows are handed over as transposed views, which costs nothing: memory order is kept.
@@ -14,16 +14,25 @@ Vectors in rows are handed over as transposed views, which costs nothing: memory
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from onefold.linalg.arrays import Array, is_numpy, namespace, to_numpy
+from onefold.linalg.arrays import (
+    Array,
+    HostArray,
+    Index,
+    is_numpy,
+    like_index,
+    namespace,
+    take_rows,
+    to_numpy,
+)
 from onefold.machine.threads import check_stop
 
-Map = Callable[[Array], Array]
+Map = Callable[[Any], Any]
 State = Literal["converged", "slow", "late", "indefinite"]
 
 
@@ -31,18 +40,12 @@ State = Literal["converged", "slow", "late", "indefinite"]
 class Solution:
     """How far conjugate gradients came.
 
-    Attributes
-    ----------
-    X, residual : arrays (…, n, columns)
-        The residual is the one carried along.
-    iterations : int
-    state : {"converged", "slow", "late", "indefinite"}
-        "slow": the limit came first. "late": a column missed the deadline. "indefinite": in a column
-        that had not converged, pᵀAp or rᵀMr was not a positive number.
+    "slow": the limit came first. "late": a column missed the deadline. "indefinite": in a column that
+    had not converged, pᵀAp or rᵀMr was not a positive number.
     """
 
-    X: Array
-    residual: Array
+    X: Any  # (…, n, columns)
+    residual: Any  # the one carried along, like X
     iterations: int
     state: State
 
@@ -108,6 +111,88 @@ def conjugate_gradients(
         if deadline is not None and count == deadline[0] and _any(size > deadline[1]):
             return Solution(X, residual, count, "late")
     return Solution(X, residual, limit, "slow")
+
+
+@dataclass(frozen=True)
+class Refined:
+    """X (n, columns), the true relative residuals (columns,), the iterations, and how it ended."""
+
+    X: Any
+    residual: HostArray
+    iterations: int
+    state: State
+
+
+Correct = Callable[[Any, Index, HostArray, int], "Solution | None"]
+"""Residuals of some columns, their numbers, their relative sizes, most iterations → what to add to X."""
+
+
+def refined(
+    residual: Callable[[Any, Index], Any],
+    ladder: Sequence[Correct],
+    X: Any,
+    left: Any,
+    *,
+    size: Callable[[Any, Index], Any],
+    enough: float | Callable[[Any], HostArray],
+    limit: int,
+) -> Refined:
+    r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
+
+    Parameters
+    ----------
+    residual : function of X and the numbers of its columns
+        b − A x of these columns, computed anew.
+    ladder : sequence of functions, see `Correct`
+        From the cheapest on. Where one no longer halves any residual, or returns None for what it cannot
+        solve, the next takes over; after the last it is over ("slow").
+    X, left : arrays (n, columns)
+        Where to start, and the residuals there.
+    size : function of residuals and the numbers of their columns
+        Their relative sizes; a step that makes one larger is not taken for that column.
+    enough : float, or a function of X to a NumPy array (columns,)
+        Relative sizes at which a column has converged; it is left alone then.
+    limit : int
+        Most iterations, over all corrections.
+    """
+    every = np.arange(X.shape[1])
+    relative, spent, rung = to_numpy(size(left, every)), 0, 0
+    while True:
+        goal = enough(X) if callable(enough) else enough
+        some = np.flatnonzero(~(relative <= goal))  # NaN too
+        if not some.size or spent >= limit or rung == len(ladder):
+            return Refined(X, relative, spent, "slow" if some.size else "converged")
+        before = relative[some]
+        found = ladder[rung](_columns(left, some), some, before, limit - spent)
+        if found is None:
+            rung += 1
+            continue
+        spent += found.iterations
+        tried = _columns(X, some) + found.X
+        fresh = residual(tried, some)
+        after = to_numpy(size(fresh, some))
+        better = after < before
+        X, left = (_replaced(old, new, some, better) for old, new in ((X, tried), (left, fresh)))
+        relative[some[better]] = after[better]
+        if found.state == "indefinite":
+            return Refined(X, relative, spent, "indefinite")
+        if not np.any(after <= 0.5 * before):
+            rung += 1
+
+
+def _columns(matrix: Any, some: Index) -> Any:
+    """Columns of a matrix: itself where all are meant."""
+    return matrix if some.size == matrix.shape[1] else take_rows(matrix.T, some).T
+
+
+def _replaced(old: Any, new: Any, some: Index, better: Any) -> Any:
+    """`old` with those of its columns `some` that are better in `new`."""
+    if some.size == old.shape[1] and better.all():
+        return new
+    xp, source = namespace(old), np.zeros(old.shape[1], dtype=np.intp)
+    source[some] = np.arange(some.size)
+    taken = np.isin(np.arange(old.shape[1]), some[better])
+    return xp.where(like_index(taken, old)[None, :], _columns(new, source), old)
 
 
 def _dots(U: Array, V: Array) -> Array:
