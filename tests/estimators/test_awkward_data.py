@@ -28,7 +28,7 @@ SEARCHES = [LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR]
 ALL = [LSSVC, LSSVR, KernelRidge, *SEARCHES]
 EVERY = pytest.mark.parametrize("kind", ALL)
 KERNELS = ["rbf", "laplacian", "matern", "polynomial", "linear"]
-FEW = settings(max_examples=25, deadline=None, derandomize=True)
+FEW = settings(max_examples=25)
 
 
 def make(kind: type, kernel: str = "rbf", **more: Any) -> Any:

@@ -172,6 +172,8 @@ def spread(case: Case, y: Any) -> float:
 
 
 ALL = "ONEFOLD_METAMORPHIC" in os.environ
+EXPLORES = bool(os.environ.get("ONEFOLD_EXPLORE"))
+MORE = 10  # times as many examples where new ones are looked for
 
 
 def every(keep: Callable[[Case], bool] = lambda case: True, share: int = 1) -> Any:
@@ -193,7 +195,7 @@ def every(keep: Callable[[Case], bool] = lambda case: True, share: int = 1) -> A
                 chosen += group
             elif (turn + number) % share == 0:
                 chosen.append(group[(turn + number // share) % len(group)])
-        return pytest.mark.parametrize("case", chosen, ids=str)(test)
+        return pytest.mark.hypothesis(pytest.mark.parametrize("case", chosen, ids=str)(test))
 
     return decorate
 
@@ -204,11 +206,13 @@ NUMBERS = st.integers(0, 2**16)
 def explore(
     case: Case, body: Callable[..., None], examples: int = 2, **strategies: st.SearchStrategy
 ) -> None:
-    """Run a relation on drawn data and drawn parameters, others for every case, the same every time."""
+    """Run a relation on drawn data and drawn parameters, others for every case.
 
-    @seed(zlib.crc32(str(case).encode()))
+    They are the same every time, unless new ones are looked for (`make explore`).
+    """
+
     @settings(
-        max_examples=examples,
+        max_examples=examples * (MORE if EXPLORES else 1),
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
@@ -217,4 +221,7 @@ def explore(
     def run(number: int, **drawn: Any) -> None:
         body(case, draw(case, number), **drawn)
 
-    run()
+    if EXPLORES:
+        run()
+    else:
+        seed(zlib.crc32(str(case).encode()))(run)()

@@ -15,7 +15,7 @@ from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations import ConjugateGradients, Nystroem
 
 ALPHA = 1e-3
-FEW = settings(max_examples=8, deadline=None, derandomize=True)
+FEW = settings(max_examples=8)
 
 
 def features(X: Any, kernel: str) -> Any:
