@@ -41,7 +41,7 @@ TESTS: list[tuple[str, list[str], str]] = [
     (r"kernels/|expansion", ["kernels", "heldout", "estimators/test_parity.py"], "exact or nystroem"),
     (r"toeplitz|diagonals|reordered", ["toeplitz"], "toeplitz or averaged"),
     (r"circulant", ["circulant"], "circulant"),
-    (r"pruning|estimators/(sparse|pruners|robust)", ["sparse"], "improved or suykens"),
+    (r"pruning|estimators/(sparse|pruners|robust)", ["sparse"], "improved"),
     (r"iterative|gradients|symmetric", ["basis/test_conjugate_gradients.py"], "cg"),
     (r"statistics/|bases/|approximations/(?!exact|base)", ["basis", "sparse"], _LANDMARKS),
     (r"smoothers/|approximations/", ["smoothers", "heldout", "estimators/test_parity.py"], "exact"),

@@ -88,11 +88,10 @@ def test_many_rows_calibrate_on_some_of_them():
     assert_array_equal(found[0].predict(X), LSSVC(**CELL, calibration=None).fit(X, y).predict(X))
 
 
-@pytest.mark.parametrize("prune", ["improved", "suykens"])
-def test_sparse_machines_calibrate_on_the_folds_at_the_chosen_size(prune):
+def test_sparse_machines_calibrate_on_the_folds_at_the_chosen_size():
     X, y = table(2, n=120)
     weight = RNG.uniform(0.5, 2, 120)
-    sparse = SparseLSSVC(**GRID, n_centres=20, cv=FOLDS, prune=prune, class_weight={0: 1.0, 1: 3.0})
+    sparse = SparseLSSVC(**GRID, n_centres=20, cv=FOLDS, class_weight={0: 1.0, 1: 3.0})
     found = sparse.fit(X, y, weight)
     seen = []
 

@@ -234,13 +234,6 @@ WAYS = [
         same_digits=1e3,
     ),
     Way("improved", lambda anchor: {"drop": 0.3}, prunes=True, same_digits=1e4),
-    Way(
-        "suykens",
-        lambda anchor: {"prune": "suykens", "drop": 0.5},
-        prunes=True,
-        picks=True,
-        kernels=("rbf", "linear"),
-    ),
 ]
 
 

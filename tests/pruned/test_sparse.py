@@ -11,7 +11,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
-from onefold.approximations import Exact, Nystroem, Workload
+from onefold.approximations import Nystroem
 from onefold.kernels import RBF
 from onefold.plots import SparsityDisplay
 from onefold.pruning.robust import robust_weights
@@ -118,33 +118,6 @@ def test_few_centres_do_as_well_where_a_sparse_basis_exists():
     assert close.best_score_ >= 1.02 * close.path_["mean_test_score"].max()
 
 
-def test_original_pruning_throws_data_away_and_is_worse(data):
-    X, y = data
-    cv = KFold(3, shuffle=True, random_state=0)
-    common = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.3], "n_centres": 30, "cv": cv}
-    improved = SparseLSSVR(**common).fit(X, y)
-    original = SparseLSSVR(**common, prune="suykens").fit(X, y)
-    assert original.expansion_.n_centres == 30
-    assert original.best_score_ < improved.best_score_
-    # Dense training on the rows that are left: its coefficients sum to nothing.
-    assert abs(original.expansion_.coef.sum()) < 1e-8
-
-    def refit(alpha):
-        problem = _problem_of(original.expansion_.centres, X, y)
-        kernel = original.expansion_.kernel
-        model = Exact().start(problem, [kernel], Workload()).model(kernel)
-        return model.expansion(alpha).coef
-
-    assert any(np.allclose(original.expansion_.coef, refit(a), atol=1e-8) for a in (0.01, 0.3))
-
-
-def _problem_of(rows, X, y):
-    from onefold.approximations import Problem
-
-    index = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in rows]
-    return Problem(X[index], y[index][:, None], None, True)
-
-
 def test_robust_weights_follow_their_formula():
     e = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 50.0])
     scale = 1.483 * np.median(np.abs(e - np.median(e)))
@@ -153,13 +126,12 @@ def test_robust_weights_follow_their_formula():
     np.testing.assert_array_equal(robust_weights(np.zeros((4, 1))), 1.0)
 
 
-@pytest.mark.parametrize("prune", ["improved", "suykens"])
-def test_robust_weights_let_outliers_go(data, prune):
+def test_robust_weights_let_outliers_go(data):
     X, y = data
     clean = np.sin(2 * X[:, 0]) + X[:, 1]
     bad = y.copy()
     bad[::12] += 30.0
-    common = {"gammas": [0.5], "alphas": [0.3], "n_centres": 40, "cv": 3, "prune": prune}
+    common = {"gammas": [0.5], "alphas": [0.3], "n_centres": 40, "cv": 3}
     plain = SparseLSSVR(**common).fit(X, bad)
     robust = SparseLSSVR(**common, weights="robust").fit(X, bad)
     error = [np.sqrt(np.mean((m.predict(X) - clean) ** 2)) for m in (plain, robust)]
@@ -209,7 +181,6 @@ def test_saved_cloned_and_drawn(data, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"prune": "all"}, "prune"),
         ({"weights": "heavy"}, "weights"),
         ({"n_centres": 3, "tolerance": 0.1}, "not both"),
         ({"n_centres": 0}, "n_centres"),
@@ -302,5 +273,3 @@ def test_memory_to_prune_with_is_asked_for_before_any_work(monkeypatch):
     monkeypatch.setattr(SparseLSSVR, "_tune", pytest.fail)
     with pytest.raises(MemoryError, match="pruning from 500 centres needs"):
         SparseLSSVR(gammas=[1.0], alphas=[0.1]).fit(X, X[:, 0])
-    with pytest.raises(MemoryError, match="on 500 rows needs"):
-        SparseLSSVR(max_centres=20, prune="suykens").fit(X, X[:, 0])

@@ -7,11 +7,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from onefold.approximations import Exact, Nystroem, Problem, Workload
+from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
@@ -21,12 +20,12 @@ from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
 from onefold.estimators.validation import check_squares
 from onefold.expansions import Expansion
-from onefold.heldout import Splits, make_splits
+from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, Basis
 from onefold.linalg import like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
-from onefold.pruning.pruners import ImprovedPruner, Pruner, SuykensPruner, distinct_rows
+from onefold.pruning.pruners import Pruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import best_size
 from onefold.rows import is_dask
@@ -34,7 +33,6 @@ from onefold.search import Grid, deviation, make_candidates, run_search
 from onefold.statistics.pruning import prune_sizes
 from onefold.typing import ArrayLike, CrossValidation, MaybeArray, RandomState, Scorer
 
-_RETUNE_FOLDS = 4  # as in cawley2002
 _FEWEST = 2
 
 
@@ -53,7 +51,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         coef0: float = 1.0,
         n_centres: int | None = None,
         tolerance: float | None = None,
-        prune: str = "improved",
         weights: str | None = None,
         max_centres: int = 1000,
         drop: float = 0.05,
@@ -70,7 +67,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         self.coef0 = coef0
         self.n_centres = n_centres
         self.tolerance = tolerance
-        self.prune = prune
         self.weights = weights
         self.max_centres = max_centres
         self.drop = drop
@@ -126,11 +122,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
             basis, centre_of = self._first_basis(kernel, problem, seed)
             if self.weights == "robust":
                 problem, task = self._reweighted(problem, task, kernel, alpha, basis, n)
-            pruner: Pruner
-            if self.prune == "suykens":
-                pruner = self._suykens(problem, task, criterion, (kernel, alpha), seed)
-            else:
-                pruner = ImprovedPruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
+            pruner = Pruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
             expansion, heldout = self._follow(pruner, problem, splits, task, criterion, basis.size)
             self._calibrate_splits(heldout, splits.tests, given)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
@@ -138,8 +130,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         return self
 
     def _check_settings(self) -> None:
-        if self.prune not in ("improved", "suykens"):
-            raise ValueError(f'prune must be "improved" or "suykens"; got {self.prune!r}.')
         if self.weights not in (None, "robust"):
             raise ValueError(f'weights must be None or "robust"; got {self.weights!r}.')
         if self.n_centres is not None and self.tolerance is not None:
@@ -156,9 +146,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
 
     def _require_memory(self, problem: Problem, splits: Splits) -> None:
         """Raise MemoryError if there is not enough to prune with, before anything is tuned."""
-        if self.prune == "suykens":
-            Exact().require_memory(problem, Workload())
-            return
         centres, groups = min(problem.n, self.max_centres), problem.source.grouped_by(splits.left_out)
         needed = pruning_bytes(centres, groups.count)
         require_memory(needed, f"pruning from {centres} centres", "use a smaller max_centres")
@@ -191,8 +178,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
 
     def _first_basis(self, kernel: Kernel, problem: Problem, seed: int) -> tuple[Basis, Any | None]:
         """The first centres, and for each row the centre that it equals where all rows are centres."""
-        if self.prune == "suykens":  # which drops data: copies of a row are data too
-            return Basis(problem.X, np.arange(problem.n), {"method": "all rows"}), None
         if problem.n <= self.max_centres:
             index, centre_of = distinct_rows(problem.X)
             return Basis(take_rows(problem.X, index), index, {"method": "all rows"}), centre_of
@@ -208,7 +193,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         def residuals(weights: Any) -> Any:
             weighted = _weighted(problem, weights)
             ridge = float(problem.ridge(alpha))
-            fitted = ImprovedPruner(weighted, kernel, basis, ridge)
+            fitted = Pruner(weighted, kernel, basis, ridge)
             model = fitted.expansions([basis.size])[0]
             return Y - to_numpy(model.predict(problem.X))
 
@@ -219,35 +204,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
             self.robust_weights_[problem.kept] = weights
         given = 1.0 if task.sample_weight is None else task.sample_weight
         return _weighted(problem, weights), replace(task, sample_weight=given * weights)
-
-    def _suykens(
-        self,
-        problem: Problem,
-        task: Task,
-        criterion: Criterion,
-        chosen: tuple[Kernel, float],
-        seed: int,
-    ) -> SuykensPruner:
-        """The original way of pruning, which tunes again at each size."""
-        run = Exact().start(problem, [chosen[0]], Workload())
-
-        def tune(rows: Any) -> tuple[Kernel, float]:
-            part = problem.rows(rows)
-            weight, labels = task.weight_of(rows), task.classes is not None
-            sub = replace(task, X=part.X, y=task.y[rows], sample_weight=weight)
-            alphas, (kernels, names) = ridge_grid(self), candidate_kernels(self, part.X)
-            fewest = np.unique(sub.y, return_counts=True)[1].min() if labels else len(rows)
-            if fewest < 2 * _RETUNE_FOLDS or (len(kernels) == 1 and alphas.size == 1):
-                return chosen
-            splitter = StratifiedKFold if labels else KFold
-            cv = splitter(_RETUNE_FOLDS, shuffle=True, random_state=seed)
-            folds = make_splits(cv, sub.y, sub.y, n=len(rows))
-            load = workload(part, len(kernels), alphas.size, folds, [criterion])
-            candidates = make_candidates(run.on(part, load), kernels, names)
-            found = run_search(Grid(candidates, alphas), criterion.start(part, sub, folds))
-            return found.chosen.kernel, found.alpha
-
-        return SuykensPruner(run, tune)
 
     def _follow(
         self,
@@ -279,7 +235,6 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         expansion = pruner.expansions(path[: judged[chosen] + 1])[-1]
         self.approximation_ = {
             "name": "sparse",
-            "prune": self.prune,
             "first_centres": start,
             "centres": expansion.n_centres,
             "chosen_by": "n_centres" if self.n_centres is not None

@@ -25,8 +25,6 @@ class SparseLSSVR(KernelRegressor, Pruned):
     tolerance : float, optional
         Prune while the held-out score is within this share of the best: 0.05 allows 5 % more error.
         With neither, the knee is taken: the fewest centres within one standard error of the best.
-    prune : {"improved", "suykens"}, default="improved"
-        "suykens" is the original: drop data, not only centres, and tune again at each size.
     weights : {None, "robust"}, default=None
         "robust" weighs rows down by their residual's robust distance, refitting until it settles.
     max_centres : int, default=1000
@@ -37,14 +35,13 @@ class SparseLSSVR(KernelRegressor, Pruned):
     device : str, torch device or None, default=None
         As in :class:`LSSVC`.
     random_state : int, RandomState, Generator or None, default=0
-        Of the first centres where not all rows are, and of the folds that "suykens" tunes with; None: 0.
+        Of the first centres where not all rows are; None: 0.
 
     Attributes
     ----------
     path_ : dict
         ``n_centres``, ``mean_test_score``, ``std_test_score`` and ``split*_test_score``: the held-out
-        score at each size that the training parts can judge, each pruned on its own ("suykens": to the
-        same share of its rows).
+        score at each size that the training parts can judge, each pruned on its own.
     n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
         ``alpha_`` is the ridge for all rows: the one that the folds chose times n over the number of
         rows they trained on.
@@ -67,7 +64,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
     calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
         As in :class:`LSSVCCV`, fitted to the held-out decision values at the chosen size.
-    n_centres, tolerance, prune, weights, max_centres, drop, device, random_state
+    n_centres, tolerance, weights, max_centres, drop, device, random_state
         As in :class:`SparseLSSVR`.
     criterion : str or scorer, default="error"
 
@@ -91,7 +88,6 @@ class SparseLSSVC(KernelClassifier, Pruned):
         coef0: float = 1.0,
         n_centres: int | None = None,
         tolerance: float | None = None,
-        prune: str = "improved",
         weights: str | None = None,
         max_centres: int = 1000,
         drop: float = 0.05,
@@ -105,7 +101,7 @@ class SparseLSSVC(KernelClassifier, Pruned):
     ) -> None:
         super().__init__(
             kernel, gammas=gammas, alphas=alphas, degree=degree, coef0=coef0, n_centres=n_centres,
-            tolerance=tolerance, prune=prune, weights=weights, max_centres=max_centres, drop=drop,
+            tolerance=tolerance, weights=weights, max_centres=max_centres, drop=drop,
             cv=cv, criterion=criterion, device=device, random_state=random_state, n_jobs=n_jobs,
         )  # fmt: skip
         self.class_weight = class_weight

@@ -1,8 +1,7 @@
-r"""Two ways from many centres to few, with held-out predictions of every size.
+r"""From many centres to few, with held-out predictions of every size (cawley2002).
 
-Improved (cawley2002): drop the centres with the smallest |β| and keep every residual in the loss; the
-ridge is that of a *mean* squared error, so that nothing is tuned again. Original (Suykens et al.): drop
-the *data* with the smallest |α|, train on the rest, tune again.
+Drop the centres with the smallest |β| and keep every residual in the loss; the ridge is that of a *mean*
+squared error, so that nothing is tuned again.
 
 In cross-validation each training part is pruned on its own: no held-out target has a say in which of
 its centres stay.
@@ -10,13 +9,13 @@ its centres stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Problem, Run
+from onefold.approximations import Problem
 from onefold.approximations.footprint import holds_groups
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
@@ -26,7 +25,7 @@ from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.threads import limit_blas
 from onefold.rows import Groups, group_rows, rows_of
 from onefold.statistics import Design, Statistics, collect, predict_groups
-from onefold.statistics.pruning import PruningPath, prune, strongest
+from onefold.statistics.pruning import PruningPath, prune
 
 
 def distinct_rows(X: Any) -> tuple[Any, Any]:
@@ -40,21 +39,8 @@ def distinct_rows(X: Any) -> tuple[Any, Any]:
     return first[order], place[kind.reshape(-1)]
 
 
-class Pruner(Protocol):
-    """What the sparse estimators need of a way of pruning."""
-
-    def expansions(self, sizes: list[int]) -> list[Expansion]:
-        """The model on all rows at each size."""
-
-    def most_centres(self, splits: Splits) -> int:
-        """The held-out predictions of sizes from this one on are those of models that kept all."""
-
-    def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
-        """For each split the predictions (sizes, rows, targets) of its test rows."""
-
-
 @dataclass(frozen=True)
-class ImprovedPruner:
+class Pruner:
     """Statistics once, per group of rows; every size and every fold is a slice of them.
 
     `alpha` is the ridge for all rows; a training part with a share p of their weight uses p · alpha.
@@ -82,6 +68,7 @@ class ImprovedPruner:
             )
 
     def expansions(self, sizes: list[int]) -> list[Expansion]:
+        """The model on all rows at each size."""
         path = self._prune(self._collect()[0], to_numpy(self._design().inner()), 1.0, sizes)
         X = self.problem.X
         return [
@@ -90,10 +77,14 @@ class ImprovedPruner:
         ]
 
     def most_centres(self, splits: Splits) -> int:
+        """The held-out predictions of sizes from this one on are those of models that kept all."""
         return min(len(self._candidates(rows)) for rows in splits.left_out)
 
     def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
-        """O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict."""
+        """For each split the predictions (sizes, rows, targets) of its test rows.
+
+        O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict.
+        """
         W, found = to_numpy(self._design().inner()), []
         parts = zip(self._trained_on(splits), splits.left_out, splits.tests)
         for (rest, share), left_out, test in parts:
@@ -138,48 +129,3 @@ class ImprovedPruner:
             block = to_numpy(values).reshape(values.shape[0], -1, t).transpose(1, 0, 2)
             out[:, part] = block + path.intercept[:, None, :]
         return out
-
-
-@dataclass(frozen=True)
-class SuykensPruner:
-    """The original: data are thrown away, and what is left is trained and tuned anew.
-
-    `run` is the exact one on all rows; `tune` a function row numbers → (kernel, ridge) for training on
-    these rows.
-    """
-
-    run: Run
-    tune: Callable[[Any], tuple[Kernel, float]]
-
-    def _fits(self, rows: Any, sizes: list[int]) -> list[Expansion]:
-        found: list[Expansion] = []
-        rows = np.asarray(rows)
-        for size in sizes:
-            size = min(size, rows.size)
-            if size < rows.size:
-                expansion = found[-1] if found else self._fit(rows)
-                strength = np.linalg.norm(to_numpy(expansion.coef), axis=1)
-                rows = rows[strongest(strength, size)]
-            found.append(self._fit(rows))
-        return found
-
-    def _fit(self, rows: Any) -> Expansion:
-        kernel, alpha = self.tune(rows)
-        problem = self.run.problem
-        return self.run.on(problem.rows(rows)).model(kernel).expansion(problem.ridge(alpha))
-
-    def expansions(self, sizes: list[int]) -> list[Expansion]:
-        return self._fits(np.arange(self.run.problem.n), sizes)
-
-    def most_centres(self, splits: Splits) -> int:
-        return self.run.problem.n
-
-    def heldout(self, splits: Splits, sizes: list[int]) -> list[Any]:
-        """Each training part keeps the same share of its rows as a size is of all rows."""
-        found, n = [], self.run.problem.n
-        for left_out, test in zip(splits.left_out, splits.tests):
-            train = np.delete(np.arange(n), left_out)
-            models = self._fits(train, [max(1, round(size * train.size / n)) for size in sizes])
-            rows = take_rows(self.run.problem.X, test)
-            found.append(np.array([to_numpy(m.predict(rows)) for m in models]))
-        return found

@@ -90,7 +90,7 @@ _PARAMETERS: dict[str, Rule] = {
     "device": lambda v, e: v is None or isinstance(v, str) or type(v).__name__ == "device",
     "client": lambda v, e: v is None or hasattr(v, "compute"),
     "random_state": maybe(either(of_type(np.random.RandomState, np.random.Generator), whole_number())),
-    "prune": _check_settings,
+    "max_centres": _check_settings,
     **intervals.PARAMETERS,
 }
 
