@@ -400,7 +400,7 @@ def test_some_of_the_parts_then_all_of_them(regression, force_training, training
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
-@pytest.mark.parametrize("method", ["kmeans", "uniform", "leverage", "rpcholesky"])
+@pytest.mark.parametrize("method", ["kmeans", "uniform", "rpcholesky"])
 def test_kernels_whose_squares_overflow(regression, force_training, training, method):
     force_training(training)
     X, Y = regression

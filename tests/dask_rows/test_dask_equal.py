@@ -86,7 +86,7 @@ def test_any_partitions(table, summed, cuts, seed):
     assert_same_search(here, LSSVRCV(**options).fit(lazy(table.X, chunks), table.y), table.X)
 
 
-@pytest.mark.parametrize("method", ["kmeans", "uniform", "leverage", "rpcholesky"])
+@pytest.mark.parametrize("method", ["kmeans", "uniform", "rpcholesky"])
 def test_the_same_landmarks(table, method):
     options = {"approximation": Nystroem(30, method=method), "gamma": "scale", "random_state": 3}
     here = LSSVR(**options).fit(table.X, table.y, table.weight)

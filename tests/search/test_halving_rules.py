@@ -245,8 +245,8 @@ def test_landmarks_that_depend_on_the_kernel_are_fewer_too() -> None:
     assert (chosen, shared) == (Nystroem(100, "rpcholesky"), None)
     chosen, _ = Nystroem(50, "rpcholesky", rank=20).on_fewer_rows(300, None)
     assert chosen == Nystroem(50, "rpcholesky", rank=20)
-    chosen, _ = Nystroem(400, "leverage", rank=100).on_fewer_rows(8000, None)
-    assert chosen == Nystroem(200, "leverage", rank=50)
+    chosen, _ = Nystroem(400, "rpcholesky", rank=100).on_fewer_rows(8000, None)
+    assert chosen == Nystroem(200, "rpcholesky", rank=50)
 
 
 def test_names_and_objects() -> None:

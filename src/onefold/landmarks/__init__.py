@@ -7,7 +7,6 @@ from collections.abc import Callable
 from onefold.landmarks.base import Basis, candidate_rows
 from onefold.landmarks.clusters import cluster_centres, metric_of
 from onefold.landmarks.given import given_rows
-from onefold.landmarks.leverage import leverage_rows
 from onefold.landmarks.pivoted import pivoted_rows
 from onefold.landmarks.uniform import uniform_rows
 
@@ -16,7 +15,6 @@ __all__ = ["BASES", "KERNEL_FREE", "Basis", "candidate_rows", "given_rows", "met
 BASES: dict[str, Callable[..., Basis]] = {
     "rpcholesky": pivoted_rows,
     "uniform": uniform_rows,
-    "leverage": leverage_rows,
     "kmeans": cluster_centres,
 }
 KERNEL_FREE = frozenset({"uniform", "kmeans"})

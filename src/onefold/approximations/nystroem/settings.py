@@ -44,7 +44,7 @@ class Nystroem(Approximation):
     ----------
     n_components : int or array (m, d), default=1000
         Number of landmarks (all rows if there are fewer), or the landmark rows themselves.
-    method : {"auto", "kmeans", "uniform", "leverage", "rpcholesky"}, default="auto"
+    method : {"auto", "kmeans", "uniform", "rpcholesky"}, default="auto"
         How they are found; ignored for rows of your own. "auto" is "kmeans" for dense rows, and
         "rpcholesky" for sparse ones, whose cluster centres would be dense.
     rank : int or None, default=None
