@@ -65,8 +65,7 @@ def ding2011(limit: int) -> None:
         title, paper_exact, paper_approximate = DING2011[name]
         official, splits = load_splits(name, limit)
         reference, _ = score(splits, "exact", 5)
-        single, _ = score(splits, Circulant(validate="kernel", spacing="data"), 5)
-        chosen, same = score(splits, Circulant(validate="kernel", spacing="search"), 5)
+        chosen, same = score(splits, Circulant(validate="kernel"), 5)
         there = (*paper_approximate, DING2011_REPLICATIONS.get(name, 100))
         here = (chosen.mean, chosen.std, len(splits))
         means.append((reference.mean, chosen.mean))
@@ -79,8 +78,6 @@ def ding2011(limit: int) -> None:
                 "circulant, refit exact %": chosen.text(),
                 "circulant select s": float(np.mean(chosen.seconds)),
                 "refit same %": same.text(),
-                "one spacing, refit exact %": single.text(),
-                "one spacing select s": float(np.mean(single.seconds)),
                 "z to exact": z_statistic(here, (reference.mean, reference.std, len(splits))),
                 "z to paper": z_statistic(here, there),
                 "paper exact %": "{} ± {}".format(*paper_exact),
@@ -107,7 +104,6 @@ def edwards2013(limit: int) -> None:
     structures = {
         "h in (1, 2)": Circulant(spacing=(1.3, 1.7), order="given", validate="matrix"),
         "h in (10, 11)": Circulant(spacing=(10.3, 10.7), order="given", validate="matrix"),
-        "h searched": Circulant(spacing="search", order="given", validate="matrix"),
         "principal order, data": Circulant(spacing="data", order="principal", validate="matrix"),
     }
     for name in available(EDWARDS2013):
@@ -134,7 +130,7 @@ def study(limit: int) -> None:
     settings = itertools.product(
         (("kernel", 5), ("matrix", "loo")),
         ("given", "random", "principal"),
-        (1.0, "data", "search"),
+        (1.0, "data"),
     )
     for (validate, cv), order, spacing in settings:
         structure = Circulant(validate=validate, order=order, spacing=spacing)  # type: ignore[arg-type]

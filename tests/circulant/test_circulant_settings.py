@@ -115,9 +115,8 @@ class TestOrder:
         assert data_spacing(np.arange(5.0)[:, None], None, (1, 5)) == (1.0, 1.0)
 
 
-def variants(structure, problem, parts=None):
-    run = structure.start(problem, [RBF()], Workload(folds=5, parts=parts))
-    return [variant.approximation for variant in run.variants()]
+def settled(structure, problem, parts=None):
+    return structure.start(problem, [RBF()], Workload(folds=5, parts=parts)).approximation
 
 
 class TestSettings:
@@ -169,22 +168,16 @@ class TestSettings:
     def test_folds_of_consecutive_rows_shape_the_matrix(self) -> None:
         folds = np.array_split(np.arange(30), 5)
         structure = Circulant(validate="matrix", order="given", spacing=1.0)
-        assert variants(structure, problem_of(30), folds)[0].shape == (5, 6)
+        assert settled(structure, problem_of(30), folds).shape == (5, 6)
         shuffled = np.array_split(RNG.permutation(30), 5)
-        assert variants(structure, problem_of(30), shuffled)[0].shape is None
-        assert variants(structure, problem_of(30), np.arange(30)[:, None])[0].shape is None
+        assert settled(structure, problem_of(30), shuffled).shape is None
+        assert settled(structure, problem_of(30), np.arange(30)[:, None]).shape is None
         by_kernel = Circulant(validate="kernel", order="given", spacing=1.0)
-        assert variants(by_kernel, problem_of(30), folds) == [by_kernel]
+        assert settled(by_kernel, problem_of(30), folds) == by_kernel
 
-    def test_search_tries_every_combination_around_the_data(self) -> None:
+    def test_the_spacing_is_that_of_all_rows(self) -> None:
         problem = problem_of(30)
-        base = variants(Circulant(spacing="data"), problem)[0].spacing
-        tried = [variant.spacing for variant in variants(Circulant(spacing="search"), problem)]
-        assert len(set(tried)) == 9
-        assert len(variants(Circulant(), problem)) == 1
-        assert any(np.allclose(spacing, base) for spacing in tried)
-        assert len(variants(Circulant(levels=3, spacing="search"), problem)) == 27
-        assert len(variants(Circulant(levels=5, spacing="search"), problem)) == 3
+        assert settled(Circulant(), problem).spacing == Circulant().layout(problem).spacing
 
 
 @pytest.mark.parametrize("order", ["given", "random", "principal"])

@@ -39,7 +39,7 @@ SEARCHES = {
     ),
     "no splits": (LSSVRCV(**GRID, criterion="evidence"), Y),
     "no width": (LSSVRCV("linear", alphas=[0.1, 1.0]), Y),
-    "variants": (LSSVRCV(**GRID, approximation=Circulant(spacing="search"), refit="same"), Y),
+    "circulant": (LSSVRCV(**GRID, approximation=Circulant(), refit="same"), Y),
     "cells that cannot be solved": (
         LSSVRCV(
             gammas=[1e-3, 1.5],

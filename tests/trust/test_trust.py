@@ -225,20 +225,6 @@ def test_clear_refusals() -> None:
         onefold.trust(Own(), X, np.sign(y))
 
 
-def test_an_approximation_with_settings_of_its_own_is_compared_by_gamma_and_alpha() -> None:
-    X, y = wave(150)
-    chooser = LSSVRCV(
-        gammas=[0.1, 1.0, 10.0], alphas=[0.1, 1.0], approximation=Circulant(spacing="search"), cv=3
-    )
-    found = onefold.trust(chooser, X, y, size=100, random_state=0)
-    assert {"spacing_0", "spacing_1"} <= set(found.approximate)
-    assert set(found.exact) == {"alpha", "gamma"}
-    assert found.regret >= 0
-    if all(found.exact[name] == found.approximate[name] for name in found.exact):
-        assert found.steps == 0
-        assert found.regret == 0
-
-
 def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
     """Of 600 rows 150 are looked at: 80 landmarks for all of them are 20 for those."""
     shares: list[float] = []

@@ -170,7 +170,8 @@ class Approximation(ABC):
         if (auto or load.refit == "exact") and not self.exact:
             final = true_kernel(kernels[0], problem)
             refit = final.start(problem, kernels[:1], load.of_final_fit())
-        return Run(self, problem, load, shared=self.share(problem, kernels), refit=refit)
+        shared = self.share(problem, kernels)
+        return Run(self.settled(problem, load), problem, load, shared=shared, refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -199,14 +200,9 @@ class Approximation(ABC):
         """Whether the final model is best trained with the true kernel."""
         return False
 
-    def variants(self, problem: Problem, load: Workload) -> Sequence[Approximation]:
-        """The approximations that a search tries with every kernel: itself, settings settled."""
-        return [self]
-
-    @property
-    def variant_params(self) -> dict[str, Any]:
-        """What tells one variant from another, for the table of a search."""
-        return {}
+    def settled(self, problem: Problem, load: Workload) -> Approximation:
+        """The same with the settings that the rows and the folds decide."""
+        return self
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """What is worth knowing of the chosen approximation, and too dear for every candidate."""

@@ -31,7 +31,7 @@ class Run:
     Attributes
     ----------
     approximation : Approximation
-        The one that runs; nothing about it is open but what differs between `variants`.
+        The one that runs; nothing about it is open.
     problem : Problem
     load : Workload
     reason : str
@@ -42,8 +42,6 @@ class Run:
         What the models of all kernels share: landmarks, say.
     refit : Run or None
         The run with the true kernel that makes the final model; None where this one does.
-    params : dict
-        What tells this run from the other variants, for the table of a search.
     """
 
     approximation: Approximation
@@ -53,7 +51,6 @@ class Run:
     report: dict[str, Any] = field(default_factory=dict)
     shared: Any = None
     refit: Run | None = None
-    params: dict[str, Any] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -74,13 +71,6 @@ class Run:
             return int(self.problem.X.runner.at_once)
         n, d, targets = self.problem.shape
         return self.approximation.at_once(n, d, targets, self.load)
-
-    def variants(self) -> Sequence[Run]:
-        """The runs that a search tries with every kernel: itself, or one for each choice left open."""
-        found = self.approximation.variants(self.problem, self.load)
-        if len(found) == 1:
-            return [replace(self, approximation=found[0])]
-        return [replace(self, approximation=variant, params=variant.variant_params) for variant in found]
 
     def because(self, reason: str | None) -> Run:
         """The same, and its reports say why it was chosen; None changes nothing."""

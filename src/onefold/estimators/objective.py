@@ -77,7 +77,7 @@ class Objective:
         scoring = self._setup.scoring
         self._ledger = Ledger.of(scoring)
         self._candidates: list[Candidate] = []
-        self._numbers: dict[tuple[Any, ...], list[int]] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
         self._conduct = Conduct(Telling(own))
         self._lock = RLock()
 
@@ -98,22 +98,20 @@ class Objective:
         asked = {**({} if params is None else params), **named}
         alphas = check_alphas(asked.pop("alphas", []), "alphas")
         with self._lock, self._estimator._threads(self._setup.problem):
-            numbers = self._numbered(asked)
+            number = self._number(asked)
             ridges = np.array([self._ledger.ridge(float(alpha)) for alpha in alphas])
-            for number in numbers:
-                self._evaluate(number, np.unique(ridges))
-            found = [[self._ledger.score(number, ridge) for ridge in ridges] for number in numbers]
-            return np.fmax.reduce(np.array(found), axis=0)  # of variants the best
+            self._evaluate(number, np.unique(ridges))
+            return np.array([self._ledger.score(number, ridge) for ridge in ridges])
 
-    def _numbered(self, params: dict[str, Any]) -> list[int]:
-        """The numbers of the candidates behind a kernel's parameters: one, but for variants."""
+    def _number(self, params: dict[str, Any]) -> int:
+        """The number of the candidate behind a kernel's parameters."""
         family, width = self._checked(params)
         key = family[0], width
         if key not in self._numbers:
-            first, found = len(self._candidates), self._made(family, width)
-            self._candidates += found
-            self._ledger.admit([candidate.params for candidate in found])
-            self._numbers[key] = list(range(first, len(self._candidates)))
+            candidate = self._made(family, width)
+            self._numbers[key] = len(self._candidates)
+            self._candidates.append(candidate)
+            self._ledger.admit([candidate.params])
         return self._numbers[key]
 
     def _checked(self, params: dict[str, Any]) -> tuple[Family, float | None]:
@@ -134,8 +132,8 @@ class Objective:
             raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
         return (name, families[name]), float(widths[0])
 
-    def _made(self, family: Family, width: float | None) -> list[Candidate]:
-        """The candidates of a kernel, made as those of a grid of one."""
+    def _made(self, family: Family, width: float | None) -> Candidate:
+        """The candidate of a kernel, made as that of a grid of one."""
         own, problem = self._estimator, self._setup.problem
         widths = None if width is None else [width]
         if names_families(own.kernel):
@@ -143,7 +141,7 @@ class Objective:
         else:
             asked = type(own)(**own.get_params(deep=False) | {"gammas": widths})
             kernels, names = candidate_kernels(asked, problem.X)
-        return make_candidates(self._setup.run, kernels, names)
+        return make_candidates(self._setup.run, kernels, names)[0]
 
     def _evaluate(self, number: int, ridges: Any) -> None:
         """Bring what is not known of a candidate into the ledger."""

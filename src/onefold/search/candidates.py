@@ -60,13 +60,8 @@ class CrossFittedCandidate(Candidate):
 def make_candidates(
     run: Run, kernels: Sequence[Kernel], names: Sequence[dict[str, Any]]
 ) -> list[Candidate]:
-    """One candidate per kernel, or several where the run comes in variants."""
-    variants = run.variants()
-    return [
-        Candidate(variant, kernel, dict(params) | variant.params)
-        for kernel, params in zip(kernels, names)
-        for variant in variants
-    ]
+    """One candidate per kernel."""
+    return [Candidate(run, kernel, dict(params)) for kernel, params in zip(kernels, names)]
 
 
 def models_side_by_side(candidates: Sequence[Candidate]) -> int:

@@ -15,9 +15,8 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
     """Row and column of the best mean score in a table (widths, ridges).
 
     Ties go to the largest width gamma, then to the largest ridge alpha, never to grid order: among
-    models that the criterion cannot tell apart, the most local and the most regularised one. Where
-    a width comes in several variants, the first of those that are still tied is taken. What counts as
-    a tie follows the scores' own spread: the choice is that of the scores times any constant.
+    models that the criterion cannot tell apart, the most local and the most regularised one. What counts
+    as a tie follows the scores' own spread: the choice is that of the scores times any constant.
     """
     if not np.isfinite(scores).any():
         raise ValueError("every candidate has an undefined score; check the criterion and the data.")

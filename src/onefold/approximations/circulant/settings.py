@@ -1,8 +1,7 @@
-"""The settings of a multilevel circulant approximation, and the variants that a search tries."""
+"""The settings of a multilevel circulant approximation."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import numbers
 from collections.abc import Sequence
@@ -29,8 +28,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("kernel", "matrix"),
     "negative": ("raise", "clip"),
 }
-_SCALES = (1 / 3, 1.0, 3.0)  # of the data's own spacing: what a search tries along each level
-_LARGEST_PRODUCT = 30  # above this many combinations, all levels share one scale
 
 
 @register
@@ -45,12 +42,9 @@ class Circulant(Approximation):
     shape : tuple of int, optional
         The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
         chooses a balanced one. Cells beyond the rows carry no data.
-    spacing : "data", "search", float or tuple of float, default="data"
+    spacing : "data", float or tuple of float, default="data"
         Spacings h of the grid, one per level or one for all. "data" takes the root mean square
-        distance between rows that are neighbours along each level. "search" tries a third of it,
-        itself and three times it along each level by the search's own criterion, which takes nine
-        times as long and chose worse on most tables (docs/circulant.md); where nothing is searched
-        it means "data".
+        distance between rows that are neighbours along each level.
     order : {"given", "random", "principal"}, default="principal"
         Which row stands where: as they came, shuffled, or sorted along principal directions so
         that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
@@ -102,10 +96,8 @@ class Circulant(Approximation):
             raise ValueError(f"levels must be a whole number of at least 1; got {self.levels!r}.")
         if not isinstance(self.spacing, str):
             object.__setattr__(self, "spacing", _check_spacing(self.spacing, self.levels))
-        elif self.spacing not in ("search", "data"):
-            raise ValueError(
-                f'spacing must be "search", "data" or positive numbers; got {self.spacing!r}.'
-            )
+        elif self.spacing != "data":
+            raise ValueError(f'spacing must be "data" or positive numbers; got {self.spacing!r}.')
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         super().check(kernel, problem, load)
@@ -121,25 +113,14 @@ class Circulant(Approximation):
                 "rows; give a larger one, or shape=None."
             )
 
-    def variants(self, problem: Problem, load: Workload) -> list[Circulant]:
-        """One approximation per spacing to try, all of the shape that suits the folds."""
+    def settled(self, problem: Problem, load: Workload) -> Circulant:
+        """With the shape that suits the folds, and the spacings of the rows."""
         settled = self
         if self.shape is None and self.validate == "matrix" and load.parts is not None:
             settled = replace(self, shape=self._shape_for(load.parts, problem.n))
         if not isinstance(self.spacing, str):
-            return [settled]
-        base = settled.layout(problem).spacing
-        choices: Any = [(1.0,) * self.levels]
-        if self.spacing == "search" and len(_SCALES) ** self.levels > _LARGEST_PRODUCT:
-            choices = [(scale,) * self.levels for scale in _SCALES]
-        elif self.spacing == "search":
-            choices = itertools.product(_SCALES, repeat=self.levels)
-        spacings = [tuple(h * scale for h, scale in zip(base, choice)) for choice in choices]
-        return [replace(settled, spacing=spacing) for spacing in spacings]
-
-    @property
-    def variant_params(self) -> dict[str, Any]:
-        return {f"spacing_{level}": h for level, h in enumerate(self.spacing)}
+            return settled
+        return replace(settled, spacing=settled.layout(problem).spacing)
 
     def _shape_for(self, parts: Sequence[Any], n: int) -> tuple[int, ...] | None:
         """A shape with the folds as its leading level, where they are blocks of equal size."""
@@ -157,15 +138,12 @@ class Circulant(Approximation):
         n = int(X.shape[0])
         shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
         order = row_order(self.order, X, shape, self.seed)
-        spacing = self.spacing
-        if isinstance(spacing, str):
-            spacing = data_spacing(X, order, shape)
+        spacing = data_spacing(X, order, shape) if isinstance(self.spacing, str) else self.spacing
         return Layout(shape, order, spacing)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> CirculantModel:
         layout = self.layout(problem)
-        settled = self if self.spacing == layout.spacing else replace(self, spacing=layout.spacing)
-        return CirculantModel(kernel, problem, settled, layout)
+        return CirculantModel(kernel, problem, replace(self, spacing=layout.spacing), layout)
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
