@@ -7,8 +7,8 @@
 Every number is compared with the one that was kept, relative to the spread of its array: the range from
 the first to the ninth decile, for values farther from the median their distance from it. Text and whole
 numbers (labels, names, counts) must be equal. Only public attributes and methods are read; what
-an estimator does not have is not kept, and what it no longer has is missing. One thread, so that equal
-code gives equal bits.
+an estimator does not have is not kept, and what it no longer has is missing,
+unless it was None. One thread, so that equal code gives equal bits.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def compare(path: str, names: list[str], tolerance: float) -> int:
         old = before[name]
         both = {key: difference(old[key], now[key]) for key in old if key in now}
         wrong = [key for key, size in both.items() if not size <= tolerance]
-        missing = [key for key in old if key not in now]
+        missing = [key for key in old if key not in now and old[key] is not None]
         worst = max(both, key=lambda key: both[key], default="")
         if "error" in now:
             verdict = f"FAILED {now['error']}"
