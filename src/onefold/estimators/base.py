@@ -27,7 +27,7 @@ from onefold.calibration import check_calibration
 from onefold.criteria import Task, label_index
 from onefold.estimators.following import takes_any_library
 from onefold.estimators.lazy import lazy_predictions
-from onefold.estimators.probabilities import Calibrated, Uncalibrated
+from onefold.estimators.probabilities import Calibrated
 from onefold.estimators.validation import (
     check_length,
     check_rows,
@@ -85,7 +85,7 @@ def signed_targets(index: Any, classes: int) -> Any:
     return targets
 
 
-class KernelMachine(Uncalibrated, BaseEstimator):
+class KernelMachine(BaseEstimator):
     """Common to classifiers and regressors, with given or chosen hyper-parameters."""
 
     _fit_intercept: ClassVar[bool] = True

@@ -15,6 +15,7 @@ from onefold.estimators.final import Final, finish, metric_of, shares_of
 from onefold.estimators.following import follow
 from onefold.estimators.intervals import fit_searched_intervals, searched_parts
 from onefold.estimators.objective import Objective
+from onefold.estimators.probabilities import calibrate_heldout
 from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.telling import Telling
@@ -214,7 +215,8 @@ class Chosen(AsksForItsSplitter, KernelMachine):
         if setup.learning is not None:
             self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
         self.heldout_prediction_ = self._all_heldout(searched, final, setup)
-        self._calibrate_heldout(searched, final, setup)
+        if hasattr(self, "calibration"):
+            calibrate_heldout(self, searched, final, setup)
         self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
         if hasattr(self, "intervals"):
             fit_searched_intervals(self, searched, final, setup)

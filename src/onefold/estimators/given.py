@@ -16,6 +16,7 @@ from onefold.estimators.final import metric_of
 from onefold.estimators.following import follow
 from onefold.estimators.intervals import check_given_intervals, fit_given_intervals
 from onefold.estimators.lazy import refuse_approximation
+from onefold.estimators.probabilities import calibrate_alone
 from onefold.estimators.random import seed_of
 from onefold.estimators.validation import (
     check_alpha_count,
@@ -97,7 +98,8 @@ class Given(KernelMachine):
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             report |= run.diagnose(kernel)
-            report |= self._calibrate_alone(run, lambda: model, task, alpha, seed or 0)
+            if hasattr(self, "calibration"):
+                report |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
         self.expansion_ = self._finished(expansion, problem, _num_samples(X))
         self.approximation_ = report
         self.metric_ = metric_of(kernel)

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.approximations import Model, Problem, Run
-from onefold.calibration import ConformalIntervals
+from onefold.calibration import ConformalIntervals, mean_by_row
 from onefold.calibration.intervals import METHODS
 from onefold.estimators.base import KernelRegressor
 from onefold.estimators.final import Final, finish
@@ -304,7 +304,7 @@ def fit_intervals(
     estimator.fold_models_ = _for_all_columns(held.models, n, places)
     estimator.spread_models_ = _for_all_columns(spread, n, places)
     scores = np.full((n, residuals.shape[1]), np.nan)
-    scores[places] = _mean_by_row(rows, np.abs(residuals), held.problem.n)
+    scores[places] = mean_by_row(rows, np.abs(residuals), held.problem.n)
     estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
     estimator.approximation_["intervals"] = report
 
@@ -352,13 +352,6 @@ def _rows_at_once(models: FoldModels | None) -> int:
     return max(1, int(get_config()["working_memory"] * 2**20 / (32 * width)))
 
 
-def _mean_by_row(rows: Any, values: Any, n: int) -> Any:
-    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
-    with np.errstate(invalid="ignore"):
-        sums = [np.bincount(rows, column, n) for column in values.T]
-        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
-
-
 # -- the size of residuals -----------------------------------------------------------------------------
 
 
@@ -392,7 +385,7 @@ def _learn_spread(
     X = take_rows(problem.X, few)
     X = X if is_sparse(X) else to_numpy(X)
     floor, _ = _range_of(residuals)
-    sizes = _mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
+    sizes = mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
     machine = LSSVRCV(
         "precomputed" if precomputed else ["rbf"],
         gammas=None if precomputed else _WIDTHS,

@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.approximations import Model, Run
-from onefold.calibration import CalibrationFolds, Calibrator, fit_calibrator
+from onefold.calibration import CalibrationFolds, Calibrator, fit_calibrator, mean_by_row
 from onefold.criteria import Task
 from onefold.estimators.final import Final
 from onefold.estimators.lazy import lazy_predictions
@@ -22,7 +22,6 @@ from onefold.search.setup import Setup
 from onefold.search.subsamples import drawn
 
 _ROWS = 1000  # that are left out, each alone, where every one costs O(n²)
-_NONE = "nothing"
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -42,29 +41,12 @@ def _has_probabilities(estimator: Any) -> bool:
     return True
 
 
-class Uncalibrated:
-    """What a fit says to an estimator that may want probabilities; a regressor does not."""
-
-    def _calibrate_alone(
-        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
-    ) -> dict[str, Any]:
-        """There is a final model; what its report should say of the calibration."""
-        return {}
-
-    def _calibrate_heldout(self, searched: Outcome, final: Final, setup: Setup) -> None:
-        """There is a choice with its held-out predictions."""
-
-    def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
-        """There are predictions (rows, targets) of each split's test rows."""
-
-
-class Calibrated(Uncalibrated):
-    """`predict_proba` and `predict_log_proba`, and the three ways to a calibrator."""
+class Calibrated:
+    """`predict_proba` and `predict_log_proba`."""
 
     calibration: str | None
     classes_: Any
     calibrator_: Calibrator | None
-    heldout_prediction_: Any
     heldout_proba_: Any
 
     @available_if(_has_probabilities)
@@ -85,60 +67,59 @@ class Calibrated(Uncalibrated):
         found = getattr(self.calibrator_, function)(np.asarray(to_numpy(values), dtype=np.float64))
         return like(found, values)
 
-    def _calibrate_alone(
-        self, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
-    ) -> dict[str, Any]:
-        """On rows left out one by one.
 
-        All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
-        """
-        self.calibrator_ = None
-        if self.calibration is None:
-            return {}
-        approximation = run.approximation if run.refit is None else run.refit.approximation
-        if run.problem.remote or not approximation.selects:
-            return {"calibrated_with": f"{_NONE}: there are no held-out predictions"}
-        n = run.problem.n
-        some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
-        rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
-        values = np.asarray(to_numpy(values), dtype=np.float64)
-        known = np.isfinite(values).all(axis=1)
-        rows, values = rows[known], values[known]
-        if not rows.size:
-            return {"calibrated_with": f"{_NONE}: there are no finite predictions of left-out rows"}
-        self.calibrator_ = self._calibrator(values, rows, task)
-        return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
+def calibrate_alone(
+    estimator: Any, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
+) -> dict[str, Any]:
+    """On rows left out one by one; what a report tells of it.
 
-    def _calibrate_heldout(self, searched: Outcome, final: Final, setup: Setup) -> None:
-        self.calibrator_ = self.heldout_proba_ = None
-        if self.calibration is None:
-            return
-        heldout, scoring = final.heldout, searched.scoring
-        if heldout is None or scoring.splits is None or scoring.task is None:
-            leader = final.leaders[0]
-            run, alpha = leader.candidate.run, searched.found.alpha
-            model = partial(run.final_model, leader.candidate.kernel, alpha)
-            self._calibrate_alone(run, model, setup.task, alpha, setup.seed or 0)
-            return
-        rows = np.flatnonzero(np.isfinite(heldout).all(axis=1))
-        self.calibrator_ = self._calibrator(heldout[rows], rows, scoring.task)
-        if rows.size < 2:
-            return  # nothing to calibrate the one row by
-        folds, index = CalibrationFolds.of(scoring.splits), self._index(scoring.task)
-        weight = scoring.task.sample_weight
-        found = folds.probabilities(self.calibration, heldout[folds.rows][None], index, weight)[0]
-        self.heldout_proba_ = setup.of_all_rows(
-            searched.in_order(folds.mean_by_row(found, scoring.splits.n))
-        )
+    All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
+    """
+    estimator.calibrator_ = None
+    if estimator.calibration is None:
+        return {}
+    approximation = run.approximation if run.refit is None else run.refit.approximation
+    if run.problem.remote or not approximation.selects:
+        return {"calibrated_with": "nothing: there are no held-out predictions"}
+    n = run.problem.n
+    some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
+    rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
+    values = np.asarray(to_numpy(values), dtype=np.float64)
+    known = np.isfinite(values).all(axis=1)
+    rows, values = rows[known], values[known]
+    if not rows.size:
+        return {"calibrated_with": "nothing: there are no finite predictions of left-out rows"}
+    calibrate(estimator, values, rows, task)
+    return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
-    def _calibrate_splits(self, values: list[Any], tests: Any, task: Task) -> None:
-        self.calibrator_ = None
-        if self.calibration is not None:
-            self.calibrator_ = self._calibrator(np.concatenate(values), np.concatenate(tests), task)
 
-    def _calibrator(self, values: Any, rows: Any, task: Task) -> Calibrator:
-        name: Any = self.calibration
-        return fit_calibrator(name, values, self._index(task)[rows], task.weight_of(rows))
+def calibrate_heldout(estimator: Any, searched: Outcome, final: Final, setup: Setup) -> None:
+    """On the held-out predictions of what a search chose; where it has none, on rows left out alone."""
+    estimator.calibrator_ = estimator.heldout_proba_ = None
+    if estimator.calibration is None:
+        return
+    heldout, splits, task = final.heldout, searched.scoring.splits, searched.scoring.task
+    if heldout is None or splits is None or task is None:
+        leader = final.leaders[0]
+        run, alpha = leader.candidate.run, searched.found.alpha
+        model = partial(run.final_model, leader.candidate.kernel, alpha)
+        calibrate_alone(estimator, run, model, setup.task, alpha, setup.seed or 0)
+        return
+    rows = np.flatnonzero(np.isfinite(heldout).all(axis=1))
+    calibrate(estimator, heldout[rows], rows, task)
+    if rows.size < 2:
+        return  # nothing to calibrate the one row by
+    folds, index = CalibrationFolds.of(splits), np.searchsorted(estimator.classes_, task.y)
+    decision = heldout[folds.rows][None]
+    found = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
+    means = mean_by_row(folds.rows, found, splits.n)
+    estimator.heldout_proba_ = setup.of_all_rows(searched.in_order(means))
 
-    def _index(self, task: Task) -> Any:
-        return np.searchsorted(self.classes_, task.y)
+
+def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
+    """On held-out predictions (rows, targets) of these rows of the task; nothing if it is not wanted."""
+    estimator.calibrator_ = None
+    if estimator.calibration is not None:
+        index = np.searchsorted(estimator.classes_, task.y[rows])
+        weight = task.weight_of(rows)
+        estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)

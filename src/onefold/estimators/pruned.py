@@ -15,6 +15,7 @@ from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine
 from onefold.estimators.following import follow
+from onefold.estimators.probabilities import calibrate
 from onefold.estimators.random import seed_of
 from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
@@ -124,7 +125,8 @@ class Pruned(AsksForItsSplitter, KernelMachine):
                 problem, task = self._reweighted(problem, task, kernel, alpha, basis, n)
             pruner = Pruner(problem, kernel, basis, float(problem.ridge(alpha)), centre_of)
             expansion, heldout = self._follow(pruner, problem, splits, task, criterion, basis.size)
-            self._calibrate_splits(heldout, splits.tests, given)
+            if hasattr(self, "calibration"):
+                calibrate(self, np.concatenate(heldout), np.concatenate(splits.tests), given)
             self.expansion_ = self._finished(problem.restore(expansion), problem, n)
         follow(self, X)
         return self

@@ -1,0 +1,496 @@
+r"""From decision values to probabilities, by calibrators fitted to held-out rows.
+
+*Temperature.* One number for all classes: p ∝ exp(β f), with f = (−f, f) for two classes.
+
+    β = argmin Σ_i v_i log(1 + Σ_{j ≠ y_i} exp(β d_ij)),    d_ij = f_j(x_i) − f_{y_i}(x_i)
+
+A convex function of β. Its derivative is brought to 0 by Newton's steps within a bracket, in units of
+the typical size of d: some ten passes over the rows. The likelihood has no maximum where every row is
+right: it rises with β for ever. There β is such that the losses of all rows together are ½, or half the
+mean weight where that is less than 1: of n rows without an error the expected rate of errors is
+(0 + ½)/(n + 1) by Jeffreys' rule. Where decision values tell nothing the best β would be 0 or less: it
+is e⁻¹⁰ over the typical size, so that the classes are nearly equally likely and still in their order.
+
+*Sigmoid.* Platt's, for each class against the rest: p = 1 / (1 + exp(−(a f + b))).
+
+    (a, b) = argmin Σ_i v_i [ log(1 + exp(a f_i + b)) − T_i (a f_i + b) ]
+    T = (N₁ + 1)/(N₁ + 2) for rows of the class, 1/(N₀ + 2) for others,   N the sums of their weights
+
+The targets T keep the minimum finite also where the classes are separable. They count every row as one:
+weights of a mean below 1 are brought to 1 first, or those that add up to 1 would leave T at ½. Newton's
+steps, halved while they lead upwards, on values in units of their typical size and about their mean.
+
+*Isotonic.* A rising staircase for each class against the rest, linear between its corners,
+
+    min Σ_i v_i (1[y_i = k] − g(f_i))²   over all non-decreasing g
+
+by scikit-learn's pool-adjacent-violators, O(n log n); constant beyond the values seen. The choice for
+some thousand rows and more: with few it repeats their luck, and gives 0 and 1 where it saw no other.
+
+*Cross-fitting.* The decision value of a held-out row comes from a model that was not fitted on it; were
+its label among those that the calibration is fitted to, its probability would still be too good. So the
+rows of a split are calibrated by the tested rows of all others:
+
+    p(x_i) = c_f(f(x_i)),   i in split f,    c_f fitted on the tested rows that are not in split f
+
+A row that several splits test counts once for each. Rows that are each left out alone, or all in one
+split, go into five parts by their order, each of which takes the place of a split.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.isotonic import IsotonicRegression
+
+from onefold.heldout import Splits
+from onefold.machine.threads import spans
+
+_LARGEST = 1e100  # of decision values in units of the typical one: products of two are still numbers
+_STEPS = 100  # of Newton's, at most
+
+_LEAST_SLOPE, _MOST_SLOPE = np.exp(-10.0), np.exp(10.0)  # of β in its own units, as in scikit-learn
+_CERTAIN = -np.log(np.finfo(float).eps)  # of β: the typical row is certain to the last digit
+_CLOSE_SLOPE = 1e-8  # of Newton's steps for β: the last one is squared in what is left to go
+_SLOPES = 1e-307, 1e307  # of β
+
+_HALVINGS, _CLOSE, _ROUNDING = 40, 1e-12, 1e-14  # of Newton's steps for Platt's sigmoid
+
+_AT_ONCE = 2**20  # decision values of all models that are cross-fitted together
+
+
+class Calibrator(ABC):
+    """Decision values (rows, t), t = 1 for two classes, otherwise t classes, to probabilities."""
+
+    name: ClassVar[str]
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns of decision values it takes; None for any number."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+        """One calibrator for each of several models of the same rows.
+
+        Parameters
+        ----------
+        decision : array (models, rows, t)
+        index : int array (rows,)
+            Position of each row's label among the classes.
+        weight : array (rows,)
+            Positive.
+        """
+
+    @abstractmethod
+    def probabilities(self, decision: Any) -> Any:
+        """Probabilities (rows, classes) of decision values (rows, t); every row sums to 1."""
+
+    def log_probabilities(self, decision: Any) -> Any:
+        """Their logarithms; −inf where a probability is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.probabilities(decision))
+
+
+def _one_against_rest(shares: Any) -> Any:
+    """Probabilities (rows, classes) from one per column, each class against all others.
+
+    A single column is that of the second class. Several are divided by their sum; where all are 0 every
+    class is as likely as any other, as in scikit-learn.
+    """
+    if shares.shape[1] == 1:
+        return np.concatenate([1.0 - shares, shares], axis=1)
+    total = shares.sum(axis=1, keepdims=True)
+    equal = np.full_like(shares, 1.0 / shares.shape[1])
+    return np.divide(shares, total, out=equal, where=total > 0)
+
+
+def _is_class(index: Any, columns: int) -> Any:
+    """Whether each row is of each column's class: (rows, columns); a single one is the second class."""
+    return index[:, None] == (np.array([1]) if columns == 1 else np.arange(columns))
+
+
+def _typical_size(values: Any) -> Any:
+    """The median (models,) of the sizes of values (models, rows) that are not 0; 1 where all are."""
+    sizes = np.abs(values)
+    return np.array([float(np.median(row[row > 0])) if row.any() else 1.0 for row in sizes])
+
+
+def _in_units(values: Any, unit: Any) -> Any:
+    """Values (models, …) over a unit (models,) of their own, within what can be squared."""
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = values / unit.reshape(-1, *[1] * (values.ndim - 1))
+    return np.clip(scaled, -_LARGEST, _LARGEST)
+
+
+# -- temperature ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Temperature(Calibrator):
+    """Probabilities ∝ exp(slope · f), f = (−f, f) for two classes; the largest stays the largest."""
+
+    slope: float  # β > 0
+
+    name = "temperature"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.slope, float) and 0.0 < self.slope < np.inf):
+            raise ValueError(f"the slope must be a positive number; got {self.slope!r}.")
+
+    @classmethod
+    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+        models, rows, columns = decision.shape
+        if columns == 1:
+            differences = decision * np.where(index == 1, -2.0, 2.0)[None, :, None]
+        else:
+            own = _is_class(index, columns)
+            others = decision[:, ~own].reshape(models, rows, columns - 1)
+            differences = others - decision[:, own][:, :, None]
+        unit = _typical_size(np.abs(differences).max(axis=2))
+        d, v = _in_units(differences, unit), weight / min(1.0, float(weight.mean()))
+        right, found = np.all(d < 0, axis=(1, 2)), np.empty(models)
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            for some, function, most in ((~right, _pull, _MOST_SLOPE), (right, _below_half, _CERTAIN)):
+                if some.any():
+                    found[some] = _roots(partial(function, d[some], v), int(some.sum()), most)
+            return [cls(float(slope)) for slope in np.clip(found / unit, *_SLOPES)]
+
+    def probabilities(self, decision: Any) -> Any:
+        return np.exp(self.log_probabilities(decision))
+
+    def log_probabilities(self, decision: Any) -> Any:
+        with np.errstate(over="ignore", under="ignore"):
+            if decision.shape[1] == 1:
+                x = 2.0 * self.slope * decision
+                return -np.logaddexp(0.0, np.concatenate([x, -x], axis=1))
+            x = self.slope * (decision - decision.max(axis=1, keepdims=True))
+            return x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+
+
+def _pull(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
+    """What pulls β (models,) down over what pulls it up, in logarithms, and the derivative of that.
+
+    Down do the classes that are likelier than the right one, Σ v p d⁺, up all others: their difference
+    is the derivative of the loss. It falls off exponentially, its logarithms are nearly straight lines.
+    """
+    p, _ = _shares(d, beta)
+    p *= d
+    mean, down = p.sum(axis=2), np.maximum(p, 0.0)
+    moved = d - mean[:, :, None]
+    P, N = down.sum(axis=2) @ v, (down - p).sum(axis=2) @ v
+    dP = np.einsum("mij,mij,i->m", down, moved, v)
+    dN = dP - np.einsum("mij,mij,i->m", p, moved, v)
+    return np.log(P / N), dP / P - dN / N
+
+
+def _below_half(d: Any, v: Any, beta: Any) -> tuple[Any, Any]:
+    """How far the loss is below ½, in logarithms, and the derivative of that."""
+    p, losses = _shares(d, beta)
+    total = losses @ v
+    return np.log(0.5 / total), -(np.sum(p * d, axis=2) @ v) / total
+
+
+def _shares(d: Any, beta: Any) -> tuple[Any, Any]:
+    """Probabilities (models, rows, other classes) of all classes but the right one, and losses."""
+    x = beta[:, None, None] * d
+    top = np.maximum(x.max(axis=2), 0.0)
+    p = np.exp(x - top[:, :, None])
+    total = p.sum(axis=2)
+    p /= (total + np.exp(-top))[:, :, None]
+    return p, np.where(top > 0, top + np.log(total + np.exp(-top)), np.log1p(total))
+
+
+def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) -> Any:
+    """Where increasing functions are 0, between the least slope and `most`; or the nearer end."""
+    low, high = np.full(count, _LEAST_SLOPE), np.full(count, float(most))
+    below, above = ~(function(low)[0] < 0), function(high)[0] <= 0  # NaN: nothing pulls at all
+    x = np.ones(count)
+    for _ in range(_STEPS):
+        value, slope = function(x)
+        low, high = np.where(value <= 0, x, low), np.where(value > 0, x, high)
+        step = x - value / slope
+        step = np.where((low <= step) & (step <= high), step, np.sqrt(low * high))
+        done = np.abs(step - x) <= _CLOSE_SLOPE * x
+        x = step
+        if np.all(done | below | above):
+            break
+    return np.where(below, _LEAST_SLOPE, np.where(above, most, x))
+
+
+# -- sigmoid -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sigmoid(Calibrator):
+    """A sigmoid for each column, divided by their sum for more than two classes."""
+
+    slope: Any  # a (t,)
+    intercept: Any  # b (t,)
+
+    name = "sigmoid"
+
+    def __post_init__(self) -> None:
+        arrays = (self.slope, self.intercept)
+        if not all(isinstance(a, np.ndarray) and a.ndim == 1 and a.dtype == float for a in arrays):
+            raise ValueError("slope and intercept must be arrays of floating-point numbers, (t,).")
+        whole = self.slope.shape == self.intercept.shape and self.slope.size not in (0, 2)
+        if not whole or not all(np.isfinite(a).all() for a in arrays):
+            raise ValueError("slope and intercept must be finite and of one length, 1 or 3 and more.")
+
+    @property
+    def columns(self) -> int:
+        return int(self.slope.size)
+
+    @classmethod
+    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+        positive = _is_class(index, decision.shape[2])
+        found = [_platt(decision[:, :, t], positive[:, t], weight) for t in range(decision.shape[2])]
+        slopes, intercepts = (np.stack(numbers, axis=1) for numbers in zip(*found))
+        return [cls(slope, intercept) for slope, intercept in zip(slopes, intercepts)]
+
+    def probabilities(self, decision: Any) -> Any:
+        with np.errstate(over="ignore", under="ignore"):
+            return _one_against_rest(expit(self.slope * decision + self.intercept))
+
+
+def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
+    """Slope and intercept (models,) of values (models, rows) for rows that are of a class or not."""
+    weight = weight / min(1.0, float(weight.mean()))
+    many, few = float(weight[~positive].sum()), float(weight[positive].sum())
+    target = np.where(positive, (few + 1.0) / (few + 2.0), 1.0 / (many + 2.0))
+    unit = _typical_size(values)
+    F = _in_units(values, unit)
+    middle = F @ (weight / weight.sum())
+    F = F - middle[:, None]
+    a = np.zeros(len(F))
+    b = np.full(len(F), np.log((few + 1.0) / (many + 1.0)))
+
+    def loss(a: Any, b: Any) -> Any:
+        x = a[:, None] * F + b[:, None]
+        return (np.logaddexp(0.0, x) - target * x) @ weight
+
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        now = loss(a, b)
+        for _ in range(_STEPS):
+            da, db = _newton_step(F, expit(a[:, None] * F + b[:, None]), target, weight)
+            share = np.ones(len(F))
+            for _ in range(_HALVINGS):
+                then = loss(a + share * da, b + share * db)
+                worse = ~(then <= now + _ROUNDING * np.abs(now))
+                if not worse.any():
+                    break
+                share = np.where(worse, share / 2, share)
+            share = np.where(worse, 0.0, share)
+            a, b, now = a + share * da, b + share * db, np.where(worse, now, then)
+            size = 1.0 + np.abs(a) + np.abs(b)
+            if np.all(share * (np.abs(da) + np.abs(db)) <= _CLOSE * size):
+                break
+        return a / unit, b - a * middle
+
+
+def _newton_step(F: Any, p: Any, target: Any, weight: Any) -> tuple[Any, Any]:
+    """The step (da, db) of every model; none along values that are all the same."""
+    g, h = (target - p) * weight, p * (1.0 - p) * weight
+    ga, gb = np.sum(g * F, axis=1), g.sum(axis=1)
+    haa, hab, hbb = np.sum(h * F * F, axis=1), np.sum(h * F, axis=1), h.sum(axis=1)
+    rest = haa - hab**2 / hbb  # Schur's complement: the spread of the values that still count
+    da = np.where(rest > 1e-14 * haa, (ga - hab * gb / hbb) / rest, 0.0)
+    db = (gb - hab * da) / hbb
+    return np.nan_to_num(da, posinf=0.0, neginf=0.0), np.nan_to_num(db, posinf=0.0, neginf=0.0)
+
+
+# -- isotonic ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Isotonic(Calibrator):
+    """A staircase for each column, divided by their sum for more than two classes."""
+
+    inputs: tuple[Any, ...]  # the corners of each column: increasing decision values,
+    outputs: tuple[Any, ...]  # and probabilities that do not fall
+
+    name = "isotonic"
+
+    def __post_init__(self) -> None:
+        known = isinstance(self.inputs, tuple) and isinstance(self.outputs, tuple)
+        if not known or len(self.inputs) != len(self.outputs) or len(self.inputs) in (0, 2):
+            raise ValueError("inputs and outputs must be tuples of one length, 1 or 3 and more.")
+        for x, p in zip(self.inputs, self.outputs):
+            arrays = all(isinstance(a, np.ndarray) and a.dtype == float and a.ndim == 1 for a in (x, p))
+            if not arrays or x.shape != p.shape or not x.size or not np.isfinite(x).all():
+                raise ValueError("the corners of a staircase must be two arrays of finite numbers.")
+            if not (np.all(np.diff(x) > 0) and np.all(np.diff(p) >= 0) and p[0] >= 0 and p[-1] <= 1):
+                raise ValueError("the corners of a staircase must rise, and lie between 0 and 1.")
+
+    @property
+    def columns(self) -> int:
+        return len(self.inputs)
+
+    @classmethod
+    def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
+        positive = _is_class(index, decision.shape[2]).astype(np.float64)
+        found = []
+        for values in decision:
+            stairs = [_staircase(*pair, weight) for pair in zip(values.T, positive.T)]
+            found.append(cls(*zip(*stairs)))
+        return found
+
+    def probabilities(self, decision: Any) -> Any:
+        corners = zip(decision.T, self.inputs, self.outputs)
+        return _one_against_rest(np.stack([np.interp(*one) for one in corners], axis=1))
+
+
+def _staircase(values: Any, truth: Any, weight: Any) -> tuple[Any, Any]:
+    """The corners of one column; in units of a power of 2: scikit-learn joins values within 1e-15."""
+    unit = np.exp2(np.round(np.log2(_typical_size(values[None]))))
+    scaled = _in_units(values[None], unit)[0]
+    stairs = IsotonicRegression(out_of_bounds="clip").fit(scaled, truth, sample_weight=weight)
+    return stairs.X_thresholds_ * unit[0], np.clip(stairs.y_thresholds_, 0.0, 1.0)
+
+
+# -- fitting -------------------------------------------------------------------------------------------
+
+CALIBRATIONS: dict[str, type[Calibrator]] = {
+    kind.name: kind for kind in (Temperature, Sigmoid, Isotonic)
+}
+
+
+def check_calibration(name: Any) -> None:
+    """Raise unless `name` is that of a calibration."""
+    if not (isinstance(name, str) and name in CALIBRATIONS):
+        names = ", ".join(f'"{known}"' for known in CALIBRATIONS)
+        raise ValueError(f"calibration must be {names}, or None for no probabilities; got {name!r:.60}.")
+
+
+def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> Calibrator:
+    """Fit a calibrator.
+
+    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is
+    below 1 count as if it were 1, so that those which add up to 1 do not stand for a single row.
+
+    Parameters
+    ----------
+    name : {"temperature", "sigmoid", "isotonic"}
+    decision : array (rows, t)
+        Held-out decision values; one column for two classes, otherwise one for each class.
+    index : int array (rows,)
+        Position of each row's label among the sorted classes.
+    weight : array (rows,), optional
+        Not negative; rows of weight 0 do not count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.calibration import fit_calibrator
+    >>> decision = np.array([[-1.0], [-0.5], [0.2], [-0.1], [0.7]])
+    >>> found = fit_calibrator("temperature", decision, np.array([0, 0, 0, 1, 1]))
+    >>> found.probabilities(np.array([[0.0]]))
+    array([[0.5, 0.5]])
+    """
+    return fit_calibrators(name, np.asarray(decision)[None], index, weight)[0]
+
+
+def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) -> list[Calibrator]:
+    """The same for decision values (models, rows, t) of several models."""
+    check_calibration(name)
+    decision, index = np.asarray(decision, dtype=np.float64), np.asarray(index)
+    if decision.ndim != 3 or index.shape != decision.shape[1:2] or index.dtype.kind not in "iu":
+        raise ValueError(
+            f"decision values must be (rows, t) and index (rows,) whole numbers; got "
+            f"{decision.shape[1:]} and {index.shape} of {index.dtype}."
+        )
+    weight = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)
+    if weight.shape != index.shape or not np.all(np.isfinite(weight)) or np.any(weight < 0):
+        raise ValueError("weight must hold a finite number for each row, none negative.")
+    kept = weight > 0
+    if not kept.all():
+        decision, index, weight = decision[:, kept], index[kept], weight[kept]
+    columns = decision.shape[2]
+    classes = 2 if columns == 1 else columns
+    if columns in (0, 2) or (index.size and not 0 <= index.min() <= index.max() < classes):
+        raise ValueError(
+            f"{columns} columns of decision values do not go with the classes of index; use one column "
+            "for two classes, otherwise one for each."
+        )
+    if not index.size or not np.isfinite(decision).all():
+        raise ValueError("a calibration needs finite decision values of at least one row with weight.")
+    return list(CALIBRATIONS[name].fitted(decision, index, weight))
+
+
+# -- cross-fitting -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CalibrationFolds:
+    """Which rows calibrate which."""
+
+    rows: Any  # int (N,): the rows that the splits test, one split after the other
+    parts: list[Any]  # positions in `rows` of those that are calibrated together
+
+    @classmethod
+    def of(cls, splits: Splits) -> CalibrationFolds:
+        """Those of the splits; raise where a row has no other to be calibrated by."""
+        if splits.leave_one_out:
+            rows = np.asarray(splits.tests).reshape(-1)
+            parts = _fifths(np.arange(rows.size))
+        else:
+            rows = np.concatenate(splits.tests)
+            ends = np.cumsum([len(test) for test in splits.tests])
+            parts = []
+            for test, end in zip(splits.tests, ends):
+                own = np.arange(end - len(test), end)
+                parts += [own] if _others(rows, own).any() else _fifths(own)
+        found = cls(rows, parts)
+        if not all(keep.any() for keep in found._calibrated_by):
+            raise ValueError(
+                "probabilities of held-out rows are calibrated by other held-out rows, and there is one "
+                "only; use splits that test more rows."
+            )
+        return found
+
+    @cached_property
+    def _calibrated_by(self) -> list[Any]:
+        """For each part, a mask (N,) of what it is calibrated by: no row of its own."""
+        return [_others(self.rows, part) for part in self.parts]
+
+    def probabilities(self, name: str, decision: Any, index: Any, weight: Any | None) -> Any:
+        """Probabilities (models, N, classes) of decision values (models, N, t), all finite.
+
+        `index` and `weight` are those of all rows, by their numbers.
+        """
+        models, count, columns = decision.shape
+        index, weight = index[self.rows], None if weight is None else weight[self.rows]
+        found = np.empty((models, count, 2 if columns == 1 else columns))
+        for some in spans(models, max(1, _AT_ONCE // (count * columns))):
+            for part, keep in zip(self.parts, self._calibrated_by):
+                own = None if weight is None else weight[keep]
+                calibrators = fit_calibrators(name, decision[some][:, keep], index[keep], own)
+                for number, calibrator in zip(range(some.start, some.stop), calibrators):
+                    found[number, part] = calibrator.probabilities(decision[number, part])
+        return found
+
+
+def _fifths(positions: Any) -> list[Any]:
+    return [positions[i::5] for i in range(5) if positions[i::5].size]
+
+
+def _others(rows: Any, part: Any) -> Any:
+    """A mask (N,) of the rows that are not among those of a part."""
+    outside = np.ones(rows.max() + 1, dtype=bool)
+    outside[rows[part]] = False
+    return outside[rows]
+
+
+def mean_by_row(rows: Any, values: Any, n: int) -> Any:
+    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
+    with np.errstate(invalid="ignore"):
+        sums = [np.bincount(rows, column, n) for column in values.T]
+        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
