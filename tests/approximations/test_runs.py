@@ -95,7 +95,7 @@ def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
     needed = Exact().memory(80, 2, 1, Workload())
     monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda: 10**9)
     small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4))
-    monkeypatch.setattr("onefold.approximations.exact.settings.exact_bytes", lambda *_: 10 * small)
+    monkeypatch.setattr("onefold.approximations.exact.exact_bytes", lambda *_: 10 * small)
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2 * small)
     assert needed > 0
     started(Nystroem(2))

@@ -20,8 +20,8 @@ from onefold.approximations.circulant.row import first_row
 from onefold.kernels import RBF, Laplacian, Matern
 from onefold.linalg import is_numpy, to_numpy
 from onefold.smoothers import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers.base import Reordered
 from onefold.smoothers.circulant import parts as parts_module
-from onefold.smoothers.reordered import Reordered
 
 SHAPES = [(7,), (8,), (3, 4), (5, 5), (4, 6), (1, 6), (6, 1), (2, 3, 4), (3, 1, 5), (2, 2, 2, 3)]
 KERNELS = [RBF(0.3), Matern(0.2, nu=2.5), Laplacian(0.4), RBF(0.5) + Matern(0.3) * Laplacian(0.2)]

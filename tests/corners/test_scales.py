@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.kernel_ridge import KernelRidge as SklearnRidge
+from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import scale
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
+from onefold.approximations.exact import ExactModel
 from onefold.kernels import RBF, CallableKernel, Linear
 from onefold.search import GridEdgeWarning, best_cell, edges
+from onefold.smoothers import factorisations
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 2))
@@ -195,6 +198,35 @@ class TestRidgesBelowTheRoundingOfK:
             fold = LSSVR("polynomial", gamma=0.01, alpha=found.alpha_).fit(size * X[train], Y[train])
             assert_allclose(found.heldout_prediction_[test], fold.predict(size * X[test]), atol=1e-3)
         assert found.best_score_ > -0.1
+
+    def test_the_ridges_above_it_are_not_fitted_again(self, monkeypatch) -> None:
+        below, above, made = [1e-8, 1e-6], list(10.0 ** np.arange(1, 10)), []
+
+        class Counted(ExactModel):
+            def __init__(self, *arguments, **settings):
+                super().__init__(*arguments, **settings)
+                made.append(settings["n_alphas"])
+
+        monkeypatch.setattr("onefold.approximations.exact.ExactModel", Counted)
+        counted = []
+        for name in ("symmetric_eigh", "cholesky"):
+            original = getattr(factorisations, name)
+            monkeypatch.setattr(
+                factorisations, name, lambda *a, f=original, **k: counted.append(f) or f(*a, **k)
+            )
+        settings = {"gammas": [0.01], "cv": KFold(4), "n_jobs": 1}
+        found = LSSVRCV("polynomial", alphas=[above[0], *below, *above[1:]], **settings)
+        found = found.fit(1e2 * X, Y)
+        assert found.approximation_["selected_with"]["below_rounding"] == "2 of 11 alphas"
+        assert made == [11, 2, 2, 2, 2, 1]  # the search, four folds of two ridges, the final fit
+        assert len(counted) == len(made)  # one decomposition serves both ridges of a fold
+        alone = LSSVRCV("polynomial", alphas=above, **settings).fit(1e2 * X, Y)
+        low = LSSVRCV("polynomial", alphas=below, **settings).fit(1e2 * X, Y)
+        scores = found.cv_results_["mean_test_score"][np.argsort(found.cv_results_["param_alpha"])]
+        rounding = np.finfo(float).eps * np.trace(polynomial_kernel(1e2 * X, gamma=0.01)) / above[0]
+        for part, other in ((scores[2:], alone), (scores[:2], low)):
+            order = np.argsort(other.cv_results_["param_alpha"])
+            assert_allclose(part, other.cv_results_["mean_test_score"][order], rtol=rounding)
 
     @pytest.mark.parametrize("alphas", [[1e-6], list(10.0 ** np.arange(-30, -6, 1))])
     def test_leave_one_out_of_saturated_rows_has_no_score(self, alphas) -> None:

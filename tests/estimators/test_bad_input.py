@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations.exact import model as exact
+from onefold.approximations import exact
 from onefold.machine import memory
 
 RNG = np.random.default_rng(17)

@@ -16,10 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
-import onefold.approximations.exact.model as exact
 import onefold.machine.threads as threads
 from onefold import LSSVRCV
-from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload, exact
 from onefold.kernels import RBF
 from onefold.machine.threads import (
     _controller,
@@ -33,7 +32,7 @@ from onefold.machine.threads import (
     thread_budget,
     use_threads,
 )
-from onefold.smoothers.spectral import SpectralSmoother
+from onefold.smoothers.factorisations import SpectralSmoother
 
 
 def _now() -> int:

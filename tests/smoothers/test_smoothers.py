@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.kernels import RBF, Linear
 from onefold.kernels.tiles import gram
 from onefold.linalg import to_numpy
-from onefold.smoothers import CholeskySmoother, SpectralSmoother, choose_route
-from onefold.smoothers.lowrank import LowRankSmoother, low_rank_factor
-from onefold.smoothers.rounding import check_spectrum
-from onefold.smoothers.spectral import isolated_rows
+from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
+from onefold.smoothers.base import GIVEN, choose_route
+from onefold.smoothers.factorisations import isolated_rows, low_rank_factor
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
 
@@ -25,7 +24,7 @@ def _spectral(K, border):
 
 def _factor(K):
     """Any L with K = L Lᵀ; columns of rounding size are left out, as the pivoted routine does."""
-    check_spectrum(np.linalg.eigvalsh(K))
+    GIVEN.settled(np.linalg.eigvalsh(K))
     values, vectors = np.linalg.eigh(K)
     kept = values > 1e-14 * values.max()
     return vectors[:, kept] * np.sqrt(values[kept])
@@ -48,18 +47,22 @@ def dense_residual_operator(K, border, alpha):
     return R - np.outer(rho, rho) / (border @ rho)
 
 
-def refit(K, Y, border, alpha, train, test):
-    """Solve the bordered system on `train` alone and predict `test`."""
+def solve(K, Y, border, alpha, train):
+    """(K + αI) a + b s = y, sᵀa = 0 on the rows `train` alone: a and b."""
     m = len(train)
+    system = K[np.ix_(train, train)] + alpha * np.eye(m)
     if border is None:
-        return K[np.ix_(test, train)] @ np.linalg.solve(
-            K[np.ix_(train, train)] + alpha * np.eye(m), Y[train]
-        )
-    system = np.zeros((m + 1, m + 1))
-    system[:m, :m] = K[np.ix_(train, train)] + alpha * np.eye(m)
-    system[:m, m] = system[m, :m] = border[train]
+        return np.linalg.solve(system, Y[train]), np.zeros(Y.shape[1])
+    column = border[train][:, None]
+    system = np.block([[system, column], [column.T, np.zeros((1, 1))]])
     solved = np.linalg.solve(system, np.vstack([Y[train], np.zeros((1, Y.shape[1]))]))
-    return K[np.ix_(test, train)] @ solved[:m] + border[test][:, None] * solved[m]
+    return solved[:m], solved[m]
+
+
+def refit(K, Y, border, alpha, train, test):
+    """Rows `test` predicted by a fit of the rows `train` alone."""
+    a, b = solve(K, Y, border, alpha, train)
+    return K[np.ix_(test, train)] @ a + (0.0 if border is None else border[test][:, None] * b)
 
 
 def example(n, gamma, seed=0, targets=2):
@@ -111,6 +114,28 @@ def test_heldout_rows_against_literal_refits(name, gamma, kind) -> None:
         for a, value in zip(ALPHAS, loo):
             expected = refit(K, Y, border, a, train, np.array([i]))
             assert_allclose(value[i : i + 1], expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("name", SMOOTHERS)
+def test_every_part_and_ridge_is_a_solve_without_the_part(name, targets, kind) -> None:
+    n, alphas = 30, [1e-2, 1.0, 20.0]
+    K, Y, rng = example(n, 0.5, targets=targets)
+    border = borders(n, rng)[kind]
+    parts = [np.array([0, 4, 5]), np.array([29]), np.arange(10, 22)]  # of several sizes, some rows never
+    duals, levels = SMOOTHERS[name](K, border).heldout_duals(Y, parts, alphas)
+    assert duals.shape == (len(alphas), len(parts), n, targets)
+    assert (levels is None) == (border is None)
+    for i, alpha in enumerate(alphas):
+        for k, rows in enumerate(parts):
+            train = np.setdiff1d(np.arange(n), rows)
+            a, b = solve(K, Y, border, alpha, train)
+            assert_array_equal(duals[i, k][rows], 0.0)
+            assert_allclose(duals[i, k][train], a, rtol=0, atol=1e-9)
+            if border is not None:
+                intercept = levels[i, k] - (border @ K[:, train] @ a) / (border @ border)
+                assert_allclose(intercept, b, rtol=0, atol=1e-9)
 
 
 @settings(max_examples=80, deadline=None)
@@ -181,9 +206,19 @@ def test_the_route_follows_the_cost_model() -> None:
     assert choose_route(1000, 15, "heldout", gpu=True).name == "eigen"
     assert choose_route(10_000, 30, "heldout", gpu=True).name == "eigen"
     assert choose_route(20_000, 30, "heldout", gpu=True).name == "cholesky"
-    route = choose_route(1000, 3, "heldout")
-    assert route.cholesky_cost < route.eigen_cost
-    assert "3 ridge values" in route.reason
+    assert choose_route(1000, 11, "heldout", uneven=True, rank=5).name == "cholesky"
+    assert choose_route(1000, 3, "heldout", rank=5).name == "low rank"
+    assert "3 ridge values" in choose_route(1000, 3, "heldout").reason
+    assert choose_route(1000, 3, "heldout").cost < choose_route(1000, 11, "heldout").cost == 12.0
+
+
+def test_memory_follows_the_route() -> None:
+    assert choose_route(1000, 1, "coefficients").matrices(0) == 1  # over the matrix itself
+    assert choose_route(1000, 2, "coefficients").matrices(0) == 2
+    assert choose_route(1000, 11, "heldout").matrices(5) == 5
+    assert choose_route(8000, 20, "heldout").matrices(5) == 2.7
+    assert choose_route(8000, 2, "heldout").matrices(1) == 2
+    assert choose_route(8000, 2, "heldout").matrices(2) == 2.75
 
 
 def test_a_smooth_kernel_on_two_features_has_a_thin_factor() -> None:

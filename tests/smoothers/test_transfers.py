@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from onefold.kernels import RBF
 from onefold.linalg import invert_lower, solve_positive
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
-from onefold.smoothers.left_out import LeftOut
+from onefold.smoothers.dense import LeftOut
 
 torch = pytest.importorskip("torch")
 overrides = pytest.importorskip("torch.overrides")

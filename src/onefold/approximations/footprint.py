@@ -11,11 +11,10 @@ from __future__ import annotations
 from onefold.approximations.workload import Workload
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import thread_budget
-from onefold.smoothers.route import LARGE, choose_route
+from onefold.smoothers.base import choose_route
 
 _TILE = 8 * 1024**2  # of a float64 kernel tile, see onefold.kernels.tiles
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
-_EIGEN = {"small": 5, "large": 2.7}  # arrays of n × n: NumPy's routine copies, SciPy's overwrites
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
 _HELD = 2**25  # bytes of predictions that a search holds rather than make them again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
@@ -59,7 +58,8 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     square, tile = 8.0 * n * n, 8.0 * min(n, 1024) ** 2
-    making, stages = square + (2 + workers) * tile, [_factorised(n, load) * square]
+    route = choose_route(n, load.alphas, load.need)
+    making, stages = square + (2 + workers) * tile, [route.matrices(load.folds) * square]
     if load.folds:
         columns = 8.0 * load.alphas * load.folds * n * targets
         if load.alphas * load.folds * targets <= n and load.folds > 1:
@@ -69,17 +69,6 @@ def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
             stages.append((1 + blocks) * square + (_PREDICTION_COPIES + 1) * columns / load.folds)
     freed = (2 + workers) * tile if n > 1024 else 0.0  # tiles, which the process keeps
     return int(max(at_once * making, at_once * max(stages) + freed) + _LIBRARIES)
-
-
-def _factorised(n: int, load: Workload) -> float:
-    """Arrays of n × n at the peak of the factorisation."""
-    route = choose_route(n, load.alphas, load.need)
-    if route.name == "eigen":
-        return _EIGEN["large" if n > LARGE else "small"]
-    if not load.folds:
-        return 1 if load.alphas == 1 else 2
-    # The matrix, a factor, and the columns of a fold with their products.
-    return 2 + (1 / load.folds + 1 / load.folds**2 if load.folds > 1 else 0.0)
 
 
 def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from onefold.smoothers.route import Need
+from onefold.smoothers.base import Need
 
 Refit = Literal["auto", "exact", "same"]
 

@@ -21,7 +21,7 @@ from onefold.approximations import Workload
 from onefold.search.learning import _AGAIN, FIRST_ROWS
 from onefold.search.setup import Learning
 from onefold.search.subsamples import _ASIDE_ROWS, _ASIDE_SHARE
-from onefold.smoothers import choose_route
+from onefold.smoothers.base import choose_route
 
 _ROUNDS = 4  # that a track usually goes
 _CROSS = 5  # cells of a round: three widths, two more ridges
@@ -57,7 +57,7 @@ class Size:
     def products(self, rows: float, alphas: int, *, heldout: bool) -> float:
         """Its multiply-adds, as the exact machine reckons them."""
         route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
-        return min(route.eigen_cost, route.cholesky_cost) * rows**3 + rows**2 * self.d / 2
+        return route.cost * rows**3 + rows**2 * self.d / 2
 
     def learn(self, rows: float) -> float:
         """A model of so many rows and its gradients."""

@@ -1,19 +1,16 @@
 """Smoothers: the residual operator R(μ) of a structured n × n matrix, for every μ."""
 
 from onefold.smoothers.base import Smoother
-from onefold.smoothers.cholesky import CholeskySmoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
 from onefold.smoothers.dense import DenseSmoother
-from onefold.smoothers.route import Route, choose_route
-from onefold.smoothers.spectral import SpectralSmoother
+from onefold.smoothers.factorisations import CholeskySmoother, LowRankSmoother, SpectralSmoother
 
 __all__ = [
     "CholeskySmoother",
     "CirculantSmoother",
     "CirculantSpectrum",
     "DenseSmoother",
-    "Route",
+    "LowRankSmoother",
     "Smoother",
     "SpectralSmoother",
-    "choose_route",
 ]

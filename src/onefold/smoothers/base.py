@@ -16,15 +16,20 @@ whatever stands in y_J; with zeros there it gives f_J itself, untouched by the r
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from onefold.linalg import Array, like, namespace
-from onefold.smoothers.left_out import gather
+from onefold.linalg import Array, is_numpy, like, like_index, namespace, take_rows
+
+_EPS = float(np.finfo(np.float64).eps)
+_NOISE = 8 * _EPS  # of the largest eigenvalue
+_FLOAT64_ROUNDING = 16 * _EPS
+BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 
 
 class UnsolvableError(ValueError):
@@ -66,6 +71,44 @@ class Smoother(ABC):
         """
 
 
+class Reordered(Smoother):
+    """The smoother `inner` of the rows taken in `order`, for rows in their own order."""
+
+    def __init__(self, inner: Smoother, order: Any) -> None:
+        super().__init__(inner.n, inner.border)
+        self.inner, self.order = inner, order  # order: the row in each place
+        self.place = np.empty_like(order)  # the place of each row
+        self.place[order] = np.arange(order.size)
+
+    def residuals(self, Y: Array, alphas: Any) -> Array:
+        return _taken(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
+
+    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+        return _taken(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
+
+    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        places = [self.place[rows] for rows in parts]
+        ranks = [np.argsort(p) for p in places]
+        ascending = [p[r] for p, r in zip(places, ranks)]
+        found = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
+        return [_taken(f, np.argsort(r)) for f, r in zip(found, ranks)]
+
+    def trace(self, alphas: Any) -> Any:
+        return self.inner.trace(alphas)
+
+    def logdet(self, alphas: Any) -> Any:
+        return self.inner.logdet(alphas)
+
+
+def _taken(found: Array, index: Any) -> Array:
+    """Rows of (μ, rows, targets) in another order; in NumPy over the array itself, one μ at a time."""
+    if not is_numpy(found):
+        return namespace(found).take(found, like_index(index, found), axis=1)
+    for one in found:
+        one[...] = one[index]
+    return found
+
+
 @dataclass(frozen=True)
 class BorderCorrection:
     r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,)."""
@@ -79,11 +122,7 @@ class BorderCorrection:
         return cls(rho, rho @ border)
 
     def vectors(self, RY: Array, Y: Array) -> Array:
-        """R Y → R_b Y, shape (μ, n, targets)."""
-        return self.vectors_each(RY, Y[None, ...])
-
-    def vectors_each(self, RY: Array, Y: Array) -> Array:
-        """The same for targets (μ, n, targets) of their own at each μ."""
+        """R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets) of its own."""
         b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
         return RY - self.rho[:, :, None] * b[:, None, :]
 
@@ -91,7 +130,7 @@ class BorderCorrection:
         """From diag R to diag R_b, shape (μ, n)."""
         return diagonal - self.rho**2 / self.sigma[:, None]
 
-    def block(self, block: Array, rows: Array, index: int = 0) -> Array:
+    def block(self, block: Array, rows: Array, index: int) -> Array:
         """R_JJ → (R_b)_JJ for the μ at `index`; rows (|J|,), or a stack of them."""
         part = gather(self.rho[index, :], rows)
         block -= part[..., :, None] * (part / self.sigma[index])[..., None, :]
@@ -108,5 +147,167 @@ class BorderCorrection:
 
 
 def as_vector(alphas: Any, reference: Array) -> Array:
-    """μ as a vector beside `reference`."""
+    """μ as a vector in the library and on the device of `reference`."""
     return like(np.asarray(alphas, dtype=np.float64).reshape(-1), reference)
+
+
+def gather(x: Array, index: Array) -> Array:
+    """``x[index]`` for row numbers of any shape on the device of x: no transfer."""
+    xp = namespace(x)
+    if is_numpy(x):
+        return x[index]
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (*index.shape, *x.shape[1:]))
+
+
+# -- what counts as rounding in the eigenvalues of a kernel matrix -------------------------------------
+
+
+@dataclass(frozen=True)
+class Rounding:
+    r"""Which negative eigenvalues of a kernel matrix are rounding, and what makes it indefinite.
+
+    The matrix that is decomposed may be centred, and then far smaller than the kernel matrix whose
+    rounding it carries: sizes are relative to max(|λ|_max, scale).
+    """
+
+    # A matrix with eigenvalues further below 0 is indefinite; infinite for a kernel that is positive
+    # semi-definite by construction, where every negative eigenvalue is rounding.
+    tolerance: float
+    scale: float = 0.0  # size of what was taken off before the decomposition
+
+    def noise(self, values: Array) -> float:
+        """Eigenvalues up to this size are rounding: of the decomposition, and of the matrix itself."""
+        if values.shape[0] == 0:
+            return 0.0
+        xp = namespace(values)
+        return _NOISE * max(float(xp.max(xp.abs(values))), self.scale)
+
+    def settled(self, values: Array) -> Array:
+        """The eigenvalues with those at the rounding of float64 set to 0; raise if indefinite.
+
+        What lies between, as in a matrix that was computed in single precision, is kept: a ridge
+        must make up for it.
+        """
+        if values.shape[0] == 0:
+            return values
+        xp = namespace(values)
+        smallest = float(xp.min(values))
+        size = max(float(xp.max(xp.abs(values))), self.scale)
+        if smallest < 0 and smallest < -self.tolerance * size:
+            raise UnsolvableError(not_psd_message(smallest))
+        zero = _FLOAT64_ROUNDING * values.shape[0] * size
+        if math.isinf(self.tolerance):
+            zero = -min(smallest, 0.0)
+        return xp.where((values < 0) & (values >= -zero), xp.zeros_like(values), values)
+
+
+PSD = Rounding(math.inf)
+GIVEN = Rounding(math.sqrt(_EPS))
+
+
+def not_psd_message(smallest: float) -> str:
+    """The sentence for an indefinite kernel."""
+    return (
+        f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); use a "
+        "positive semi-definite kernel, a larger alpha, or add to the diagonal of a precomputed one."
+    )
+
+
+# -- which factorisation -------------------------------------------------------------------------------
+
+Need = Literal["coefficients", "heldout"]
+LARGE = 4096  # rows, above which memory matters more than threads over kernels
+_HUGE = 15_000
+
+
+@dataclass(frozen=True)
+class Route:
+    """The factorisation of one kernel matrix, and why."""
+
+    name: Literal["eigen", "cholesky", "low rank"]
+    cost: float  # in n³ multiply-adds, on a GPU in Cholesky factorisations; an upper bound for low rank
+    reason: str
+    n: int
+    n_alphas: int
+
+    def matrices(self, folds: int) -> float:
+        """Arrays of n × n at the peak of the factorisation, with so many folds (0: a fit alone)."""
+        if self.name == "eigen":  # NumPy's routine, which threads share, copies; SciPy's overwrites
+            return 5 if self.n <= LARGE else 2.7
+        if not folds:
+            return 1 if self.n_alphas == 1 else 2
+        # The matrix, a factor, and the columns of a fold with their products.
+        return 2 + (1 / folds + 1 / folds**2 if folds > 1 else 0.0)
+
+
+def choose_route(
+    n: int,
+    n_alphas: int,
+    need: Need,
+    *,
+    gpu: bool = False,
+    uneven: bool = False,
+    rank: int | None = None,
+) -> Route:
+    r"""How the kernel matrix of a model is factorised, decided once, for all its ridge values.
+
+    The first line that holds:
+
+    ======================================  ==========  ==========================================
+    the matrix, and what is asked of it     route       because
+    ======================================  ==========  ==========================================
+    weights of very different size          cholesky    a decomposition would lose their digits
+    numerical rank r ≤ n/3, held-out rows   low rank    a thin factor costs n r²
+    triangles cost less (below)             cholesky    few ridge values
+    otherwise                               eigen       one decomposition serves every ridge value
+    ======================================  ==========  ==========================================
+
+    A ridge value takes one triangle, its Cholesky factor L, for coefficients and residuals, and a second
+    one, L⁻¹, for the diagonal, blocks and the trace. Costs are in n³ multiply-adds at the speed of a
+    large matrix product on a host, measured on a 2-core AVX-512 machine with OpenBLAS; on a GPU, where
+    most of an eigendecomposition is not made of products while L⁻¹ comes at their speed, in Cholesky
+    factorisations, measured on an H200 in float64 at n = 1000, 10,000 and 20,000 (L⁻¹: an upper bound
+    from its n³/3 multiply-adds):
+
+    ==================  ==============  ==============  =============  ===============  ==========
+    \                   host, n ≤ 4096  host, n > 4096  GPU, n ≤ 4096  GPU, n ≤ 15,000  GPU, above
+    ==================  ==============  ==============  =============  ===============  ==========
+    eigendecomposition  12              12              24             36               77
+    triangle            0.6             0.45            1              1                1
+    ==================  ==============  ==============  =============  ===============  ==========
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    n_alphas : int
+        How many ridge values are asked for with this kernel.
+    need : {"coefficients", "heldout"}
+        Whether solving is enough, or the diagonal or blocks of R are wanted too.
+    gpu : bool
+        Whether the matrix lies on a GPU.
+    uneven : bool
+        Whether weights of very different size have graded its rows.
+    rank : int or None
+        Its numerical rank where a thin factor is known.
+    """
+    if gpu:
+        eigen, triangle = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0, 1.0
+    else:
+        eigen, triangle = 12.0, 0.45 if n > LARGE else 0.6
+    triangles = n_alphas * (2 if need == "heldout" else 1) * triangle
+    name: Literal["eigen", "cholesky", "low rank"]
+    if uneven:
+        name, cost = "cholesky", triangles
+        reason = "weights of very different size, whose digits a decomposition would lose"
+    elif rank is not None:
+        name, cost = "low rank", min(eigen, triangles)
+        reason = f"rank {rank} of {n} to the rounding of the kernel matrix"
+    else:
+        name, cost = ("cholesky", triangles) if triangles < eigen else ("eigen", eigen)
+        unit = "factorisations" if gpu else "n³"
+        reason = (
+            f"{n_alphas} ridge value{'s' if n_alphas != 1 else ''}: Cholesky {triangles:.1f} {unit} "
+            f"against {eigen:.1f} {unit} for one eigendecomposition"
+        )
+    return Route(name, cost, reason, n, n_alphas)

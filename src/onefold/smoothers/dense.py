@@ -1,4 +1,18 @@
-r"""What the dense smoothers share: everything follows from R(μ) at one μ after the other."""
+r"""R(μ) of a dense matrix: what follows from R at some μ, whatever K was factorised into.
+
+Sets of rows J_1 … J_k are left out in turn. For targets Y (n, t) everything is laid side by side in
+n × (k · t) columns,
+
+    Y⁰ = Y with zeros on J,    Ŷ = Y with f_J on J,    one block of t columns for each J
+
+so that one product with R serves all of them. Rows held out come in two forms:
+
+    f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J          `heldout`: the predictions alone
+    α = R_b Ŷ / μ,   sᵀŶ / sᵀs            `heldout_duals`: the models trained without J
+
+α is 0 on J and elsewhere the solution of the problem without J. It takes another product with R, O(n²)
+per μ, part and target, and gives predictions K α that are as good as a literal refit's.
+"""
 
 from __future__ import annotations
 
@@ -8,52 +22,56 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import Array, like, like_index, namespace, solve_positive, to_numpy
+from onefold.linalg import Array, is_numpy, like, like_index, namespace, solve_positive, to_numpy
 from onefold.machine.threads import check_stop
-from onefold.smoothers.base import BorderCorrection, Smoother
-from onefold.smoothers.left_out import LeftOut, gather
+from onefold.smoothers.base import BorderCorrection, Smoother, gather
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
 
 class Operator(ABC):
-    """R = μ (K + μI)⁻¹ at one μ."""
+    """R = μ (K + μI)⁻¹ at one μ, or at several that share their products."""
+
+    alphas: Array  # (μ,), on the device of K
 
     @abstractmethod
     def apply(self, Y: Array) -> Array:
-        """R Y."""
+        """R Y of shape (μ, n, t), for Y (n, t), or (μ, n, t) of its own at each μ."""
 
     def expect_blocks(self) -> None:
         """Make ready, before `apply`, what serves blocks and the diagonal and could serve it too."""
 
     @abstractmethod
-    def block(self, rows: Array) -> Array:
-        """R_JJ for rows (|J|,), or a stack of blocks for a stack of rows."""
+    def block(self, rows: Array, index: int) -> Array:
+        """R_JJ at the μ at `index` for rows (|J|,), or a stack of blocks for a stack of rows."""
 
     @abstractmethod
     def diagonal(self) -> Array:
-        """The diagonal of R."""
+        """The diagonal of R, shape (μ, n)."""
 
     def diagonal_at(self, rows: Any) -> Array:
-        """The diagonal of R at some rows, ascending."""
-        diagonal = self.diagonal()
+        """The diagonal of R at some rows, ascending, of the first μ."""
+        diagonal = self.diagonal()[0, :]
         return gather(diagonal, like_index(rows, diagonal))
 
     @abstractmethod
     def logdet(self) -> Array:
-        """The number log det (K + μI)."""
+        """The numbers log det (K + μI), shape (μ,)."""
 
     def solve_signal(self, Y: Array) -> Array:
-        """(K + μI)⁻¹ Y in the directions in which K is more than rounding."""
-        raise TypeError(f"{type(self).__name__} knows no directions")
+        """(K + μI)⁻¹ Y in the directions in which K is more than rounding; Y as in `apply`."""
+        raise NotImplementedError(f"{type(self).__name__} has no directions")
 
 
 class DenseSmoother(Smoother):
-    """R_b(μ) through operators, each μ in turn."""
+    """R_b(μ) through operators, some μ after the others."""
 
     @abstractmethod
-    def operators(self, alphas: Any) -> Iterator[Operator]:
-        """R at each μ; an operator is used up before the next one is asked for."""
+    def operators(self, alphas: Any, columns: int = 1) -> Iterator[Operator]:
+        """R at every μ in turn, to be applied to so many columns.
+
+        An operator is used up before the next one is asked for.
+        """
 
     @property
     def smallest_eigenvalue(self) -> float:
@@ -77,11 +95,12 @@ class DenseSmoother(Smoother):
             return operator.apply(Y), None
         xp, t = namespace(Y), Y.shape[1]
         both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
-        border = BorderCorrection.of(both[:, t][None, :], self.border)
-        return border.vectors(both[None, :, :t], Y)[0, :, :], border
+        border = BorderCorrection.of(xp.asarray(both[:, :, t], copy=True), self.border)
+        return border.vectors(both[:, :, :t], Y), border
 
     def residuals(self, Y: Array, alphas: Any) -> Array:
-        return namespace(Y).stack([self._first(op, Y)[0] for op in self.operators(alphas)])
+        operators = self.operators(alphas, Y.shape[1])
+        return namespace(Y).concat([self._first(operator, Y)[0] for operator in operators])
 
     def duals(self, Y: Array, alphas: Any) -> Array:
         r"""R_b Y / μ, shape (μ, n, targets): the coefficients of the kernel at each row.
@@ -90,33 +109,34 @@ class DenseSmoother(Smoother):
         predictions as they are, but their coefficients, r/μ, would multiply the rounding of every
         later kernel value.
         """
-        pieces = []
-        for alpha, operator in zip(np.asarray(alphas).reshape(-1), self.operators(alphas)):
+        xp, s, pieces = namespace(Y), self.border, []
+        for operator in self.operators(alphas, Y.shape[1]):
             residuals, border = self._first(operator, Y)
-            if not self.below_rounding([alpha])[0]:
-                pieces.append(residuals / float(alpha))
-            elif border is None or self.border is None:
-                pieces.append(operator.solve_signal(Y))
-            else:
-                s = self.border
-                b = (border.rho[0, :] @ Y) / border.sigma[0]
-                dual = operator.solve_signal(Y - s[:, None] * b[None, :])
-                # sᵀα = 0 to the last digit: K is large along s, where it was taken off.
-                pieces.append(dual - s[:, None] * ((s @ dual) / float(s @ s))[None, :])
-        return namespace(Y).stack(pieces)
+            dual = residuals / operator.alphas[:, None, None]
+            below = self.below_rounding(to_numpy(operator.alphas))
+            if below.any():
+                if border is None or s is None:
+                    signal = operator.solve_signal(Y)
+                else:
+                    b = (border.rho @ Y) / border.sigma[:, None]
+                    signal = operator.solve_signal(Y[None, ...] - s[None, :, None] * b[:, None, :])
+                    # sᵀα = 0 to the last digit: K is large along s, where it was taken off.
+                    signal = signal - s[:, None] * ((s @ signal) / float(s @ s))[:, None, :]
+                dual = xp.where(like(below, Y)[:, None, None] > 0, signal, dual)
+            pieces.append(dual)
+        return xp.concat(pieces)
 
     def leave_one_out(self, Y: Array, alphas: Any) -> Array:
-        pieces = []
-        for operator in self.operators(alphas):
+        diagonals, residuals = [], []
+        for operator in self.operators(alphas, Y.shape[1]):
             operator.expect_blocks()
-            residuals, border = self._first(operator, Y)
+            found, border = self._first(operator, Y)
             diagonal = operator.diagonal()
-            if border is not None:
-                diagonal = border.diagonal(diagonal[None, :])[0, :]
-            pieces.append((diagonal, residuals))
+            diagonals.append(diagonal if border is None else border.diagonal(diagonal))
+            residuals.append(found)
         xp = namespace(Y)
-        diagonals = self._known(xp.stack([diagonal for diagonal, _ in pieces]), alphas)
-        return Y[None, ...] - xp.stack([found for _, found in pieces]) / diagonals[:, :, None]
+        known = self._known(xp.concat(diagonals), alphas)
+        return Y[None, ...] - xp.concat(residuals) / known[:, :, None]
 
     def some_left_out(self, Y: Array, rows: Any, alpha: float) -> Array:
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
@@ -126,7 +146,7 @@ class DenseSmoother(Smoother):
         if border is not None:
             diagonal = diagonal - gather(border.rho[0, :], here) ** 2 / border.sigma[0]
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
-        return gather(Y, here) - gather(residuals, here) / diagonal[:, None]
+        return gather(Y, here) - gather(residuals[0, :, :], here) / diagonal[:, None]
 
     def _known(self, diagonals: Array, alphas: Any) -> Array:
         """The diagonal of R_b (μ, n), NaN where rounding decides it: rows that a tiny μ saturates."""
@@ -140,62 +160,66 @@ class DenseSmoother(Smoother):
     def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
         sets = LeftOut(parts, Y)
         blanked = sets.blanked(Y)
-        found = [self._heldout(operator, blanked, sets)[0] for operator in self.operators(alphas)]
+        found: list[list[Array]] = []
+        for operator in self.operators(alphas, blanked.shape[1]):
+            found += self._heldout(operator, blanked, sets)[0]
         return [namespace(Y).stack([f[k] for f in found]) for k in range(sets.count)]
+
+    def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> tuple[Array, Array | None]:
+        r"""α (μ, parts, n, t) of the models without each part; with a border sᵀŶ / sᵀs (μ, parts, t)."""
+        duals, levels, sets = [], [], LeftOut(parts, Y)
+        xp, blanked = namespace(Y), sets.blanked(Y)
+        for operator in self.operators(alphas, blanked.shape[1]):
+            found, border = self._heldout(operator, blanked, sets)
+            filled = xp.stack([sets.replaced(blanked, f) for f in found])
+            dual = operator.apply(filled)
+            if border is not None and self.border is not None:
+                dual = border.vectors(dual, filled)
+                level = (self.border @ filled) / (self.border @ self.border)
+                levels.append(xp.reshape(level, (len(found), sets.count, Y.shape[1])))
+            duals.append(sets.zeroed(dual / operator.alphas[:, None, None]))
+        return xp.concat(duals), xp.concat(levels) if levels else None
 
     def _heldout(
         self, operator: Operator, blanked: Array, sets: LeftOut
-    ) -> tuple[list[Array], BorderCorrection | None]:
-        """f_J for every set at one μ, from its Y⁰."""
+    ) -> tuple[list[list[Array]], BorderCorrection | None]:
+        """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J for every μ and set, and the border's correction."""
         operator.expect_blocks()
         RY, border = self._first(operator, blanked)
-        return solve_parts(operator, RY, sets, border), border
-
-    def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> Array:
-        r"""Dual coefficients of each model trained without a part, shape (μ, parts, n, targets).
-
-        R_b Ŷ / μ, where Ŷ is Y with the rows J replaced by their held-out predictions: it is 0 on J
-        and elsewhere the solution of the problem without J. O(n²) per μ, part and target.
-        """
-        return self.heldout_solutions(Y, parts, alphas)[0]
-
-    def heldout_solutions(
-        self, Y: Array, parts: Sequence[Any], alphas: Any
-    ) -> tuple[Array, Array | None]:
-        r"""The same, and with a border sᵀŶ / sᵀs, shape (μ, parts, targets)."""
-        pieces, levels, sets = [], [], LeftOut(parts, Y)
-        xp, blanked = namespace(Y), sets.blanked(Y)
-        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        for alpha, operator in zip(values, self.operators(alphas)):
-            found, border = self._heldout(operator, blanked, sets)
-            filled = sets.replaced(blanked, found)
-            duals = operator.apply(filled)
-            if border is not None and self.border is not None:
-                duals = border.vectors(duals[None, ...], filled)[0, :, :]
-                level = (self.border @ filled) / (self.border @ self.border)
-                levels.append(xp.reshape(level, (sets.count, Y.shape[1])))
-            duals /= float(alpha)
-            pieces.append(sets.zeroed(duals))
-        return xp.stack(pieces), xp.stack(levels) if levels else None
+        found = []
+        for index in range(RY.shape[0]):
+            solved: dict[int, Array] = {}
+            for group in sets.groups:
+                check_stop()
+                block = operator.block(group.rows, index)
+                if border is not None:
+                    block = border.block(block, group.rows, index)
+                right = group.pick(RY[index, :, :], sets.count)
+                try:
+                    values = -solve_positive(block, right)
+                except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
+                    values = right * np.nan
+                solved.update(group.split(values))
+            found.append([solved[k] for k in range(sets.count)])
+        return found, border
 
     def trace(self, alphas: Any) -> Any:
         traces = []
         for operator in self.operators(alphas):
             operator.expect_blocks()
-            border = self._border_of(operator)
-            diagonal = operator.diagonal()
-            trace = namespace(diagonal).sum(diagonal)
-            traces.append(trace if border is None else border.trace(trace[None])[0])
-        return to_numpy(namespace(traces[0]).stack(traces))
+            border, diagonal = self._border_of(operator), operator.diagonal()
+            trace = namespace(diagonal).sum(diagonal, axis=1)
+            traces.append(to_numpy(trace if border is None else border.trace(trace)))
+        return np.concatenate(traces)
 
     def logdet(self, alphas: Any) -> Any:
         values = []
-        for alpha, operator in zip(np.asarray(alphas).reshape(-1), self.operators(alphas)):
+        for operator in self.operators(alphas):
             border, value = self._border_of(operator), operator.logdet()
             if border is not None:
-                value = border.logdet(value[None], float(alpha), self.border)[0]
-            values.append(value)
-        return to_numpy(namespace(values[0]).stack(values))
+                value = border.logdet(value, operator.alphas, self.border)
+            values.append(to_numpy(value))
+        return np.concatenate(values)
 
     def _border_of(self, operator: Operator) -> BorderCorrection | None:
         if self.border is None:
@@ -203,24 +227,70 @@ class DenseSmoother(Smoother):
         return self._first(operator, self.border[:, None][:, :0])[1]
 
 
-def solve_parts(
-    operator: Operator,
-    RY: Array,
-    sets: LeftOut,
-    border: BorderCorrection | None,
-    index: int = 0,
-) -> list[Array]:
-    """−(R_b)_JJ⁻¹ (R_b Y⁰)_J for every set, its columns of `RY` (n, k · targets) in order."""
-    found: dict[int, Array] = {}
-    for group in sets.groups:
-        check_stop()
-        block = operator.block(group.rows)
-        if border is not None:
-            block = border.block(block, group.rows, index)
-        rhs = group.pick(RY, sets.count)
-        try:
-            solved = -solve_positive(block, rhs)
-        except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
-            solved = rhs * np.nan
-        found.update(group.split(solved))
-    return [found[k] for k in range(sets.count)]
+class LeftOut:
+    """Sets of rows, on the device of the targets Y (n, t): made once, used at every μ."""
+
+    def __init__(self, parts: Sequence[Any], Y: Array) -> None:
+        self.parts = [np.asarray(rows) for rows in parts]
+        self.count = len(self.parts)
+        keep = np.ones((Y.shape[0], self.count))
+        for k, rows in enumerate(self.parts):
+            keep[rows, k] = 0.0
+        self.keep = like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
+        # Sets that are solved in one call: on a device those of one size, within n rows in all.
+        by_size: dict[int, list[int]] = {}
+        for k, rows in enumerate(self.parts):
+            by_size.setdefault(k if is_numpy(Y) else rows.size, []).append(k)
+        self.groups = []
+        for numbers in by_size.values():
+            step = max(1, Y.shape[0] // max(1, self.parts[numbers[0]].size))
+            together = [numbers[i : i + step] for i in range(0, len(numbers), step)]
+            self.groups += [_Group(some, self.parts, Y) for some in together]
+        self._reference = Y
+        self._source: Array | None = None
+
+    def blanked(self, Y: Array) -> Array:
+        """Y⁰ for every set, shape (n, k · t)."""
+        return namespace(Y).reshape(Y[:, None, :] * self.keep[:, :, None], (Y.shape[0], -1))
+
+    def replaced(self, blanked: Array, found: Sequence[Array]) -> Array:
+        """Ŷ for every set, shape (n, k · t), from Y⁰ and the f_J (|J|, t)."""
+        xp, (n, t) = namespace(blanked), (blanked.shape[0], found[0].shape[1])
+        if self._source is None:
+            # Where each row of each set is found among all f_J, one after the other; else the end.
+            starts = np.cumsum([0, *(rows.size for rows in self.parts)])
+            source = np.full((n, self.count), starts[-1])
+            for k, rows in enumerate(self.parts):
+                source[rows, k] = starts[k] + np.arange(rows.size)
+            self._source = like_index(source.reshape(-1), self._reference)
+        nothing = xp.zeros_like(blanked[:1, :t])
+        values = xp.take(xp.concat([*found, nothing]), self._source, axis=0)
+        return blanked + xp.reshape(values, (n, self.count * t))
+
+    def zeroed(self, columns: Array) -> Array:
+        """Columns (μ, n, k · t), zeros on each J, as (μ, k, n, t)."""
+        xp, (a, n, width) = namespace(columns), columns.shape
+        split = xp.reshape(columns, (a, n, self.count, width // self.count))
+        return xp.permute_dims(split * self.keep[:, :, None], (0, 2, 1, 3))
+
+
+class _Group:
+    """Sets of one size: their `numbers`, and their rows (|J|,) of one or (sets, |J|) of many."""
+
+    def __init__(self, numbers: list[int], parts: Sequence[Any], Y: Array) -> None:
+        rows = np.stack([parts[k] for k in numbers])
+        places = rows * len(parts) + np.array(numbers)[:, None]
+        if is_numpy(Y):
+            rows, places = rows[0], places[0]
+        self.numbers, self.rows = numbers, like_index(rows, Y)
+        self._places = like_index(places, Y)
+
+    def pick(self, columns: Array, count: int) -> Array:
+        """The rows of each set in its own columns of (n, k · t), shape (…, |J|, t)."""
+        n, width = columns.shape
+        return gather(namespace(columns).reshape(columns, (n * count, width // count)), self._places)
+
+    def split(self, solved: Array) -> list[tuple[int, Array]]:
+        """(number, (|J|, t)) of each set from a stack of all."""
+        stack = namespace(solved).reshape(solved, (len(self.numbers), *solved.shape[-2:]))
+        return [(number, stack[i, ...]) for i, number in enumerate(self.numbers)]

@@ -104,7 +104,7 @@ def _decomposed(matrix: Any) -> tuple[Any, Any, Any]:
 
 
 def orthonormal_columns(features: Any, root: Any | None, *, fit_intercept: bool) -> tuple[Any, Any]:
-    r"""U (n, r) and λ (r,) with U λ Uᵀ = S V Vᵀ S about its mean: see :mod:`onefold.smoothers.thin`.
+    r"""U (n, r) and λ (r,) with U λ Uᵀ = S V Vᵀ S about its mean: see `ThinSmoother`.
 
     O(n r²) time, memory for some three arrays of V's shape.
     """

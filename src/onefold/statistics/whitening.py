@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold.linalg import is_foreign, like, symmetric_eigh, to_numpy
-from onefold.smoothers.rounding import check_spectrum
+from onefold.smoothers.base import GIVEN
 
 SMALLEST_RIDGE = 2.0**-15
 _RANDOM = 0.1  # rounding errors are of both signs: measured, their sum is a tenth of the bound
@@ -77,7 +77,7 @@ class Whitening:
         """
         found, vectors = symmetric_eigh(W, overwrite=False, release_lock=True)
         values = to_numpy(found)
-        check_spectrum(values)
+        GIVEN.settled(values)  # raises if W is indefinite
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
         noise = _RANDOM * _EPS * (rows / m) * largest * largest  # infinite, where a power would raise
@@ -100,7 +100,7 @@ class Whitening:
         Landmarks that the others explain to the rounding of W's entries are left out.
         """
         reference, W = W, to_numpy(W)
-        check_spectrum(np.linalg.eigvalsh(W))
+        GIVEN.settled(np.linalg.eigvalsh(W))
         m = W.shape[0]
         diagonal = np.diagonal(W)
         # In units in which every landmark has k(z, z) = 1: rounding errors are then alike.

@@ -24,9 +24,8 @@ from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, namespace, take_rows
-from onefold.smoothers.base import Smoother
+from onefold.smoothers.base import Reordered, Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
-from onefold.smoothers.reordered import Reordered
 
 if TYPE_CHECKING:
     from onefold.approximations.circulant.settings import Circulant

@@ -21,7 +21,7 @@ from onefold.approximations.problem import Problem
 from onefold.linalg import like, to_numpy
 from onefold.machine.threads import limit_blas, map_all, spans
 from onefold.rows import Block, Groups
-from onefold.smoothers.thin import ThinSmoother
+from onefold.smoothers.factorisations import ThinSmoother
 from onefold.statistics import Design
 from onefold.statistics.factor import Factor, FactorPath, orthonormal_columns
 from onefold.statistics.finite import finite_kernel

@@ -34,7 +34,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, like, to_numpy
 from onefold.machine.warning import warn_user
 from onefold.smoothers import Smoother
-from onefold.smoothers.reordered import Reordered
+from onefold.smoothers.base import Reordered
 from onefold.smoothers.toeplitz import ToeplitzSmoother
 from onefold.smoothers.toeplitz.solve import SolverName
 

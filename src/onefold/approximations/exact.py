@@ -1,0 +1,359 @@
+r"""The exact machine: the kernel matrix itself, dense, n × n, no approximation.
+
+O(n³) time. One array of n × n for a single fit, two where Cholesky serves, five for an
+eigendecomposition (two to three above some thousand rows).
+
+With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H = I − ssᵀ/sᵀs, have the
+same R_b for every c, and the second has no large eigenvalue along s to lose digits to.
+
+Rows held out of training come from the closed forms of the smoother (:mod:`onefold.smoothers.dense`):
+from the coefficients of the models without them while these are few beside the factorisation, else from
+the blocks of R alone. Two things only are fitted again without their rows, since rounding would decide
+the closed form: a μ below the rounding of K, and a part that carries nearly all the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations.alphas import TargetRidges, target_ridges
+from onefold.approximations.base import Approximation, SmoothingModel
+from onefold.approximations.footprint import exact_bytes
+from onefold.approximations.problem import Problem
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
+from onefold.expansions import Expansion, FoldModels
+from onefold.kernels import Kernel, Precomputed
+from onefold.kernels.tiles import gram, kernel_product
+from onefold.linalg import (
+    Array,
+    all_finite,
+    double,
+    like,
+    like_index,
+    namespace,
+    on_accelerator,
+    ones,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from onefold.machine.speed import Speed
+from onefold.machine.threads import spans
+from onefold.smoothers.base import GIVEN, LARGE, PSD, Need, Rounding, UnsolvableError, choose_route
+from onefold.smoothers.dense import DenseSmoother, LeftOut
+from onefold.smoothers.factorisations import (
+    CholeskySmoother,
+    LowRankSmoother,
+    SpectralSmoother,
+    isolated_rows,
+    low_rank_factor,
+)
+
+_STRIP = 256
+_LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
+_PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
+_SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
+_OUTWEIGHED = 1e-6  # of the weight: a rest with less loses too many digits beside what it is left out of
+_UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
+
+
+@register
+@dataclass(frozen=True)
+class Exact(Approximation):
+    """No approximation: the dense kernel matrix, for up to some ten thousand rows."""
+
+    name = "exact"
+    exact = True
+    smooths = True
+    fold_models = "closed"
+    remedy = 'use fewer rows, approximation="nystroem", or a machine with more memory'
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ExactModel:
+        return ExactModel(kernel, problem, n_alphas=load.alphas, need=load.need)
+
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+        return exact_bytes(n, targets, load, at_once)
+
+    def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float:
+        """Per kernel: the factorisation that `choose_route` would take, and the matrix itself."""
+        work = choose_route(n, load.alphas, load.need).cost * float(n) ** 3 + float(n) ** 2 * d / 2
+        matrix = float(n) ** 2 / (2 * speed.exponentials)
+        return load.kernels * (work / speed.multiply_adds + matrix)
+
+
+class ExactModel(SmoothingModel):
+    """K, factorised once for every μ."""
+
+    smoother: DenseSmoother
+
+    def __init__(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> None:
+        self.problem, self._kernel = problem, kernel
+        K = gram(kernel, problem.X)
+        rounding = PSD
+        if not kernel.always_psd:
+            rounding = GIVEN
+            if isinstance(kernel, Precomputed):
+                own = float(np.sqrt(namespace(problem.X).finfo(problem.X.dtype).eps))
+                rounding = Rounding(max(_SINGLE, own))
+        _check_matrix(K, None if kernel.always_psd else rounding)
+        root = problem.root_weight
+        uneven = False
+        if root is not None:
+            K *= root[:, None]
+            K *= root[None, :]
+            xp = namespace(root)
+            uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN
+        alone = None if uneven else isolated_rows(K)
+        border = None
+        if problem.fit_intercept:
+            border = ones(problem.n, K[:, 0]) if root is None else root
+            self._mean_row = (K @ border) / float(border @ border)
+            rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
+            if alone is None:
+                K = _recentred(K, border, self._mean_row)
+        thin = None
+        if need == "heldout" and alone is None and not uneven:
+            thin = low_rank_factor(K, psd=kernel.always_psd)
+        rank = None if thin is None else thin.shape[1]
+        route = choose_route(problem.n, n_alphas, need, gpu=on_accelerator(K), uneven=uneven, rank=rank)
+        self.report = {"name": "exact", "route": route.name, "reason": route.reason}
+        if thin is not None:
+            self.smoother = LowRankSmoother(thin, border)
+        elif route.name == "eigen":
+            small = problem.n <= LARGE
+            self.smoother = SpectralSmoother(
+                K, border, alone=alone, release_lock=small, rounding=rounding
+            )
+        else:
+            once = n_alphas == 1  # its one factor then takes the place of K
+            self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
+
+    @property
+    def one_by_one(self) -> bool:
+        return isinstance(self.smoother, CholeskySmoother)
+
+    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        below = np.count_nonzero(self.smoother.below_rounding(alphas))
+        if below:
+            self.report["below_rounding"] = f"{below} of {np.size(alphas)} alphas"
+        return self.smoother.solvable(alphas)
+
+    # -- rows held out -------------------------------------------------------------------------------
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
+        return self._heaviest_refitted(
+            self.problem.unscale(predictions), np.arange(self.problem.n), alphas
+        )
+
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
+        found = self.smoother.some_left_out(self.problem.scaled_targets(), some, alpha)
+        found = self.problem.unscale(found[None, ...], some)
+        return some, self._heaviest_refitted(found, some, [alpha])[0, ...]
+
+    def _heaviest_refitted(self, predictions: Array, rows: Any, alphas: Any) -> Array:
+        """Predictions (μ, rows, targets), that of a row which outweighs all others from a refit."""
+        if self._host_weight is None:
+            return predictions
+        heaviest = int(np.argmax(self._host_weight))
+        place = np.flatnonzero(rows == heaviest)
+        if place.size and self._outweighs([heaviest]):
+            there = self._trained_without([heaviest], alphas)
+            predictions = like(to_numpy(predictions), predictions)
+            predictions[:, int(place[0]), :] = there[:, 0, :]
+        return predictions
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        below = self.smoother.below_rounding(values)
+        xp, closed, found = namespace(self.problem.Y), self._in_closed_form(parts, values[~below]), []
+        for number, rows in enumerate(parts):
+            literal = below | self._outweighs(rows)
+            if not literal.any():
+                found.append(closed[number])
+                continue
+            pieces = [] if literal.all() else [closed[number]]
+            pieces.append(self._trained_without(rows, values[literal]))
+            back = np.argsort(np.argsort(literal, kind="stable"))
+            found.append(xp.take(xp.concat(pieces), like_index(back, self.problem.Y), axis=0))
+        return found
+
+    def _in_closed_form(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        """The parts predicted without them, (μ, |J|, targets) each, for μ above the rounding of K.
+
+        Coefficients of the models without a part take 4 n² operations per μ, part and target: worth it
+        while that is less than the factorisation.
+        """
+        targets = self.problem.Y.shape[1]
+        if alphas.size == 0:
+            return []
+        if alphas.size * len(parts) * targets <= self.problem.n:
+            return self._heldout_by_duals(parts, alphas)
+        predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
+        return [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
+
+    def _heldout_by_duals(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
+
+        As good as a literal refit, also where the predictions of a part differ in their last digits
+        only and a rank criterion would see the difference.
+        """
+        problem = self.problem
+        xp, Y = namespace(problem.Y), problem.Y
+        duals, _ = self.smoother.heldout_duals(problem.scaled_targets(), parts, alphas)
+        if problem.root_weight is not None:
+            duals = duals * problem.root_weight[None, None, :, None]
+        a, k, n, t = duals.shape
+        coef = xp.reshape(xp.permute_dims(duals, (2, 0, 1, 3)), (n, a * k * t))
+        if isinstance(self._kernel, Precomputed):
+            values = double(problem.X) @ coef
+        else:
+            values = kernel_product(self._kernel, problem.X, problem.X, coef)
+        values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (1, 2, 0, 3))
+        weight = ones(n, Y) if problem.root_weight is None else problem.root_weight**2
+        weights = LeftOut(parts, Y).blanked(weight[:, None])
+        found = []
+        for index, rows in enumerate(parts):
+            f = values[:, index, ...]
+            if problem.fit_intercept:
+                missing = xp.permute_dims(Y[None, ...] - f, (0, 2, 1)) @ weights[:, index]
+                f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
+            found.append(xp.take(f, like_index(rows, f), axis=1))
+        return found
+
+    def _outweighs(self, rows: Any) -> bool:
+        """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
+        weight = self._host_weight
+        if weight is None:
+            return False
+        return bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
+
+    @cached_property
+    def _host_weight(self) -> Any | None:
+        root = self.problem.root_weight
+        return None if root is None else to_numpy(root) ** 2
+
+    def _trained_without(self, rows: Any, alphas: Any) -> Array:
+        """The rows predicted by models that are fitted without them."""
+        problem, values = self.problem, np.asarray(alphas, dtype=np.float64).reshape(-1)
+        rest, part, model = self._refitted_without(rows, values.size)
+        asked = take_rows(problem.X, rows)
+        if isinstance(self._kernel, Precomputed):
+            asked = take_rows(asked.T, rest).T
+        models = [part.restore(model.expansion(mu)) for mu in values]
+        return namespace(problem.Y).stack([f.predict(asked) for f in models])
+
+    def _refitted_without(self, rows: Any, n_alphas: int) -> tuple[Any, Problem, ExactModel]:
+        """The other rows' numbers, their problem about its own mean, and its model."""
+        rest = np.delete(np.arange(self.problem.n), rows)
+        part = self.problem.rows(rest, precomputed=isinstance(self._kernel, Precomputed))
+        part = replace(part, offset=None).about_its_mean()
+        return rest, part, ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
+
+    # -- fitted functions ----------------------------------------------------------------------------
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+        r"""Every part's model in closed form, or fitted again where rounding would decide."""
+        problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
+        ridges = target_ridges(alpha, t)
+        literal = bool(self.smoother.below_rounding(ridges.distinct).any())
+        if literal:
+            coef, level = zeros((problem.n, count * t), problem.Y), zeros((count * t,), problem.Y)
+        else:
+            coef, level = self._folds_in_closed_form(parts, ridges)
+        for number, rows in enumerate(parts):
+            if literal or self._outweighs(rows):
+                rest, part, model = self._refitted_without(rows, ridges.distinct.size)
+                alone = part.restore(model.expansion(ridges.each))
+                own, columns = np.zeros((problem.n, t)), slice(number * t, (number + 1) * t)
+                own[rest] = to_numpy(alone.coef)
+                coef[:, columns] = like(own, coef)
+                level[columns] = alone.intercept
+        return FoldModels.of(self._expansion(coef, level), count)
+
+    def _folds_in_closed_form(self, parts: Sequence[Any], ridges: TargetRidges) -> tuple[Array, Array]:
+        r"""α = R_b Ŷ / μ, (n, parts · targets), and b = (sᵀŶ − (Ks)ᵀα) / sᵀs.
+
+        O(n²) per part and target beyond the blocks of R.
+        """
+        problem, Y = self.problem, self.problem.scaled_targets()
+        xp, width = namespace(Y), len(parts) * int(Y.shape[1])
+        duals, found = self.smoother.heldout_duals(Y, parts, ridges.distinct)
+        coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
+        level = zeros((width,), Y)
+        if found is not None:
+            level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
+        if problem.root_weight is not None:
+            coef = problem.root_weight[:, None] * coef
+        return coef, level
+
+    def expansion(self, alpha: Any) -> Expansion:
+        r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
+        problem, Y = self.problem, self.problem.scaled_targets()
+        ridges = target_ridges(alpha, Y.shape[1])
+        values = ridges.distinct
+        dual = ridges.own(self.smoother.duals(Y, values))
+        below = self.smoother.below_rounding(values)
+        if below.any():
+            self.report["below_rounding"] = (
+                f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding of the "
+                "kernel matrix; directions in which that is rounding alone are left out"
+            )
+        intercept, border = zeros(Y.shape[1], Y), self.smoother.border
+        if border is not None:
+            intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
+        if problem.root_weight is not None:
+            dual = problem.root_weight[:, None] * dual
+        return self._expansion(dual, intercept)
+
+    def _expansion(self, coef: Array, intercept: Array) -> Expansion:
+        centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
+        return Expansion(self._kernel, centres, coef, intercept)
+
+    def kernel_matrix(self) -> Array:
+        """K without weights, made again: the factorisation took its place."""
+        return gram(self._kernel, self.problem.X)
+
+
+def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
+    """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K, in strips."""
+    n, length = K.shape[0], float(border @ border)
+    middle = float(mean_row @ border)
+    trace = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
+    c = max(trace - middle, 0.0) / n
+    # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
+    u = mean_row - border * ((middle + c) / (2 * length))
+    for part in spans(n, _STRIP):
+        K[part, :] -= border[part, None] * u[None, :] + u[part, None] * border[None, :]
+    return K
+
+
+def _check_matrix(K: Array, rounding: Rounding | None) -> None:
+    """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD.
+
+    The last from a principal submatrix: a negative eigenvalue of it proves one of the whole
+    (interlacing), long before the whole is factorised.
+    """
+    xp, n = namespace(K), K.shape[0]
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
+    if not all_finite(sums) or float(xp.max(xp.abs(sums))) > _LARGEST:
+        raise UnsolvableError(
+            "the kernel matrix holds NaN or infinite values, or nearly so; scale the features, or check "
+            "the kernel."
+        )
+    if rounding is None:
+        return
+    scale = max((float(xp.max(xp.abs(K[part, :]))) for part in spans(n, _STRIP)), default=0.0)
+    for part in spans(n, _STRIP):
+        if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > rounding.tolerance * max(scale, 1e-300):
+            raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
+    pick = np.unique(np.linspace(0, n - 1, min(n, _PROBE)).astype(int))
+    rounding.settled(np.linalg.eigvalsh(to_numpy(take_rows(K, pick))[:, pick]))
