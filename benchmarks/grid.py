@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.common import Row, report, seconds
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Grid
-from onefold.expansions.lattice import make_lattice
+from onefold.expansions.grid import make_lattice
 from onefold.kernels import RBF
 from onefold.machine.threads import spans
 

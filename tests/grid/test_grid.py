@@ -19,7 +19,7 @@ from onefold.approximations.grid.lowrank import low_rank_factor, separable
 from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.sums import grid_sums
 from onefold.expansions import GridExpansion
-from onefold.expansions.lattice import Lattice, half_width, make_lattice
+from onefold.expansions.grid import Lattice, half_width, make_lattice
 from onefold.kernels import RBF, Laplacian, Matern
 
 FINE = Grid(points=12, tolerance=1e-12)

@@ -2,15 +2,14 @@ r"""f(x) = b + Σ_i w_i f_i(x): expansions of several kernels as one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from onefold.expansions.base import FittedFunction
 from onefold.expansions.grid import GridExpansion
-from onefold.expansions.kernel import Expansion
+from onefold.expansions.kernel import Expansion, FittedFunction
 from onefold.linalg import Array, all_finite, like, to_numpy
 
 Member: TypeAlias = Expansion | GridExpansion
@@ -57,8 +56,12 @@ class Blend(FittedFunction):
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "weights", weights)
 
+    def __repr__(self) -> str:
+        terms = " + ".join(f"{weight:.3g} × {member.kernel}" for weight, member in self.parts)
+        return f"Blend({terms}, {self.size})"
+
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
-        """F at every row of X, shape (rows, targets), in X's array library.
+        """f at every row of X, shape (rows, targets), in X's array library.
 
         The members one after another, each where its own rule for rows and devices has it computed.
         """
@@ -89,7 +92,6 @@ class Blend(FittedFunction):
 
     @property
     def n_features(self) -> int:
-        """Columns of the rows it takes."""
         return int(self.members[0].n_features or 0)
 
     @property
@@ -99,21 +101,23 @@ class Blend(FittedFunction):
 
     @property
     def accepts_sparse(self) -> bool:
-        """Whether every member takes CSR rows."""
         return all(member.accepts_sparse for member in self.members)
 
     @property
     def finite(self) -> bool:
-        """Whether no coefficient and no intercept of any member is infinite or undefined."""
         return all_finite(self.intercept) and all(member.finite for member in self.members)
 
     def on_host(self) -> Blend:
-        """The same blend with NumPy arrays; members that share their centres go on doing so."""
-        moved: dict[int, Any] = {}
-        members = []
-        for member in self.members:
-            there = member.on_host()
-            if isinstance(member, Expansion) and isinstance(there, Expansion):
-                there = replace(there, centres=moved.setdefault(id(member.centres), there.centres))
-            members.append(there)
-        return Blend(tuple(members), self.weights, to_numpy(self.intercept))
+        return Blend(all_on_host(self.members), self.weights, to_numpy(self.intercept))
+
+
+def all_on_host(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Every member with NumPy arrays; those that share their centres go on doing so."""
+    moved: dict[int, Any] = {}
+    found = []
+    for member in members:
+        there = member.on_host()
+        if isinstance(member, Expansion) and isinstance(there, Expansion):
+            there = replace(there, centres=moved.setdefault(id(member.centres), there.centres))
+        found.append(there)
+    return tuple(found)

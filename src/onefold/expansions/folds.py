@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from onefold.expansions.blend import Member
+from onefold.expansions.blend import Member, all_on_host
 from onefold.expansions.grid import GridExpansion
-from onefold.expansions.kernel import Expansion
 from onefold.linalg import Array, like, like_index, namespace, to_numpy
 
 _FIRST = np.zeros(1, dtype=np.intp)
@@ -60,6 +59,11 @@ class FoldModels:
             raise ValueError("the terms of fold models must take the same features.")
         for name, value in (("terms", terms), ("folds", folds), ("intercept", intercept)):
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        kernel = f"{self.terms[0].kernel}{', …' if len(self.terms) > 1 else ''}"
+        size = f"folds={self.count}, terms={len(self.terms)}, targets={self.n_targets}"
+        return f"FoldModels({kernel}, {size})"
 
     @classmethod
     def of(cls, expansion: Member, folds: int) -> FoldModels:
@@ -116,14 +120,7 @@ class FoldModels:
 
     def on_host(self) -> FoldModels:
         """The same with NumPy arrays; terms that share their centres go on doing so."""
-        moved: dict[int, Any] = {}
-        terms = []
-        for term in self.terms:
-            there = term.on_host()
-            if isinstance(term, Expansion) and isinstance(there, Expansion):
-                there = replace(there, centres=moved.setdefault(id(term.centres), there.centres))
-            terms.append(there)
-        return replace(self, terms=tuple(terms))
+        return replace(self, terms=all_on_host(self.terms))
 
 
 def mixed(models: Sequence[FoldModels], weights: Any, intercept: Any, source: Any) -> FoldModels:

@@ -1,20 +1,34 @@
-r"""f(x) = Σ_g w_g(x) u_g + b: an expansion over grid points, read off by interpolation."""
+r"""f(x) = Σ_g w_g(x) u_g + b: an expansion over the points of a regular grid, by interpolation.
+
+f(x) ≈ Σ_g w_g(x) f(g) with Keys' cubic convolution weights in 1 to 4 dimensions, four points per axis,
+exact for quadratic polynomials. The kernel matrix of the grid points with a stationary kernel is
+multilevel Toeplitz: a block of a circulant array of twice the points per axis, so that a product is two
+FFTs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from scipy.fft import irfftn, next_fast_len, rfftn
 
-from onefold.expansions.base import FittedFunction
-from onefold.expansions.lattice import Lattice
+from onefold.expansions.kernel import FittedFunction
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import Array, all_finite, is_sparse, like, to_numpy
-from onefold.machine.threads import keep_threads, spans
+from onefold.machine.threads import keep_threads, spans, thread_budget
 
+LARGEST_DIMENSION = 4
+_TOTAL = {1: 65536, 2: 131072, 3: 32768, 4: 10000}  # grid points; what WᵀW holds grows as 7^d each
+_FEWEST = 8  # points per axis
+_SMALLEST = 1e-10  # extent of an axis, of the size of what lies on it
+_DECADES = 150  # of distances, on either side of 1: their squares are numbers
+_POINTS_PER_WIDTH = 6  # grid steps until the kernel has fallen to one half
 _BLOCK = 2**22  # interpolation weights formed at a time
 
 
@@ -66,30 +80,29 @@ class GridExpansion(FittedFunction):
 
     @property
     def n_features(self) -> int:
-        """Number of axes."""
         return len(self.counts)
 
     @property
     def n_centres(self) -> int:
-        """Number of grid points."""
         return int(self.coef.shape[0])
 
     @property
     def accepts_sparse(self) -> bool:
-        """Whether the kernel takes CSR rows."""
         return self.kernel.accepts_sparse
 
     @property
     def finite(self) -> bool:
-        """Whether no coefficient, no value on the grid and no intercept is infinite or undefined."""
         return all(all_finite(array) for array in (self.coef, self.values, self.intercept))
 
     def on_host(self) -> GridExpansion:
         """Its arrays are NumPy arrays already."""
         return self
 
+    def __repr__(self) -> str:
+        return f"GridExpansion({self.kernel}, points={self.counts}, targets={self.n_targets})"
+
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
-        """F at every row of X, shape (rows, targets), in X's array library.
+        """f at every row of X, shape (rows, targets), in X's array library.
 
         O(rows · 4^d) inside the grid; rows outside it take the kernel expansion, O(points) each.
         """
@@ -118,3 +131,128 @@ class GridExpansion(FittedFunction):
     def _rows(self, X: Array) -> Any:
         """Rows as a dense NumPy array: of a few features, sparse ones save nothing."""
         return np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Points lower + index·step, `counts` of them along each axis, the last axis running fastest."""
+
+    lower: Any
+    step: Any
+    counts: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return int(np.prod(self.counts))
+
+    def points(self) -> Any:
+        """All points, (size, d)."""
+        return self.lower + self.offsets()
+
+    def offsets(self) -> Any:
+        """The points about the first of them, (size, d): a kernel of x − x' keeps its digits there."""
+        axes = [h * np.arange(c) for h, c in zip(self.step, self.counts)]
+        return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+    def inside(self, X: Any) -> Any:
+        """Which rows have four points around them on every axis."""
+        place = (X - self.lower) / self.step
+        return np.all((place >= 1) & (place <= np.array(self.counts) - 2), axis=1)
+
+    def weights(self, X: Any) -> Any:
+        """W with one row of 4^d weights per row of X, CSR (rows, size); X must lie inside."""
+        n, d = X.shape
+        place = (np.asarray(X, dtype=np.float64) - self.lower) / self.step
+        cell = np.clip(np.floor(place).astype(np.int64), 1, np.array(self.counts) - 3)
+        offset = place - cell
+        columns, values = np.zeros((n, 1), dtype=np.int64), np.ones((n, 1))
+        for axis in range(d):
+            index = cell[:, axis, None] + np.arange(-1, 3)
+            columns = columns[:, :, None] * self.counts[axis] + index[:, None, :]
+            columns = columns.reshape(n, 4 ** (axis + 1))
+            values = values[:, :, None] * _keys(offset[:, axis])[:, None, :]
+            values = values.reshape(n, 4 ** (axis + 1))
+        pointers = np.arange(n + 1) * columns.shape[1]
+        return scipy.sparse.csr_array(
+            (values.ravel(), columns.ravel().astype(np.int32), pointers), shape=(n, self.size)
+        )
+
+    def kernel_products(self, kernel: Kernel) -> Callable[[Any], Any]:
+        """The function V → V K for rows V (vectors, size), K the kernel matrix of the points."""
+        lengths = tuple(next_fast_len(2 * c, real=True) for c in self.counts)
+        # With signs: a metric that mixes features tells k(s, t) from k(s, −t).
+        lags = [h * ((np.arange(m) + m // 2) % m - m // 2) for h, m in zip(self.step, lengths)]
+        rows = np.stack([a.ravel() for a in np.meshgrid(*lags, indexing="ij")], axis=1)
+        values = kernel(np.zeros((1, len(lengths))), rows)[0].reshape(lengths)
+        axes = tuple(range(1, len(lengths) + 1))
+        spectrum = rfftn(values).real.copy()
+        keep = tuple(slice(0, c) for c in self.counts)
+
+        def product(V: Any) -> Any:
+            shaped = V.reshape(-1, *self.counts)
+            transformed = rfftn(shaped, lengths, axes=axes, workers=thread_budget())
+            transformed *= spectrum
+            out = irfftn(transformed, lengths, axes=axes, workers=thread_budget(), overwrite_x=True)
+            return np.ascontiguousarray(out[(slice(None), *keep)]).reshape(V.shape)
+
+        return product
+
+
+def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None = None) -> Lattice:
+    """A grid around the box between two corners.
+
+    Parameters
+    ----------
+    lowest, highest : arrays (d,)
+    counts : int, one per axis, or None
+        Points per axis; None puts six steps into the distance at which the kernel falls to one half,
+        within 65,536, 362², 32³ and 10⁴ points for 1 to 4 dimensions.
+    """
+    d = len(lowest)
+    middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
+    widths = np.array([half_width(kernel, d, axis) for axis in range(d)])
+    # Around a constant feature as far as the kernel reaches, if steps are to be told from rounding.
+    reach = np.maximum(np.where(np.isfinite(widths), widths, 1.0), _SMALLEST * np.abs(middle))
+    extent = np.asarray(highest, dtype=np.float64) - lowest
+    extent = np.where(extent > 0, extent, reach)
+    if counts is None:
+        limit = round(_TOTAL[d] ** (1 / d))
+        wanted = np.ceil(np.minimum(extent / (widths / _POINTS_PER_WIDTH), limit)) + 3
+        chosen = np.clip(wanted, _FEWEST, max(limit, _FEWEST)).astype(int)
+    else:
+        chosen = np.broadcast_to(np.asarray(counts, dtype=int), d)
+    # A hair of room, so that rounding does not push the outermost rows off the grid.
+    step = extent / (chosen - 3) * (1 + 1e-6)
+    return Lattice(middle - step * (chosen - 1) / 2, step, tuple(int(c) for c in chosen))
+
+
+def half_width(kernel: Kernel, d: int, axis: int) -> float:
+    """The distance along one axis at which a stationary kernel falls to half its value at 0."""
+    half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]
+
+    def first(exponents: Any) -> float:
+        """The first power of ten, of rising ones, at which it has fallen."""
+        rows = np.zeros((exponents.size, d))
+        rows[:, axis] = 10.0**exponents
+        with np.errstate(over="ignore", invalid="ignore"):
+            below = np.flatnonzero(kernel(np.zeros((1, d)), rows)[0] <= half)
+        return float(exponents[below[0]]) if below.size else np.inf
+
+    decade = first(np.arange(-_DECADES, _DECADES + 1.0))
+    return decade if np.isinf(decade) else 10.0 ** first(decade - 1 + np.arange(201) / 200)
+
+
+def _keys(t: Any) -> Any:
+    """Cubic convolution weights (a = −1/2) of the points −1, 0, 1, 2 around t in [0, 1]: (n, 4)."""
+    square = t * t
+    cube = square * t
+    return np.stack(
+        [
+            -0.5 * cube + square - 0.5 * t,
+            1.5 * cube - 2.5 * square + 1.0,
+            -1.5 * cube + 2.0 * square + 0.5 * t,
+            0.5 * cube - 0.5 * square,
+        ],
+        axis=1,
+    )

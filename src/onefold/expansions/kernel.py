@@ -2,13 +2,13 @@ r"""f(x) = Σ_j c_j k(x, z_j) + b: everything prediction, saving and export need
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from onefold.expansions.base import FittedFunction
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gradient_product, kernel_product
 from onefold.linalg import (
@@ -25,6 +25,59 @@ from onefold.linalg import (
 from onefold.machine.threads import keep_threads, spans
 
 _BLOCK = 2**16  # rows that move to a device at a time
+
+
+class FittedFunction(ABC):
+    """What prediction, saving and reports may ask of an expansion, or of a blend of several."""
+
+    intercept: Any
+
+    @property
+    def n_targets(self) -> int:
+        """Number of values at every row."""
+        return int(self.intercept.shape[0])
+
+    @property
+    def parts(self) -> tuple[tuple[float, Any], ...]:
+        """The weight of every single expansion, and the expansion."""
+        return ((1.0, self),)
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int | None:
+        """Columns of the rows it takes; None where these are values of a precomputed kernel."""
+
+    @property
+    @abstractmethod
+    def n_centres(self) -> int:
+        """Number of kernel terms in the sum: what a row costs to predict."""
+
+    @property
+    @abstractmethod
+    def accepts_sparse(self) -> bool:
+        """Whether CSR rows may be given."""
+
+    @property
+    @abstractmethod
+    def finite(self) -> bool:
+        """Whether no coefficient and no intercept is infinite or undefined."""
+
+    @abstractmethod
+    def predict(self, X: Array, n_jobs: int | None = None) -> Array:
+        """f at every row of X, shape (rows, targets), in X's array library."""
+
+    @abstractmethod
+    def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
+        """∇f at every row of X, shape (rows, d, targets), in X's array library."""
+
+    @abstractmethod
+    def on_host(self) -> Self:
+        """The same function with NumPy arrays."""
+
+    @property
+    def size(self) -> str:
+        """Its size, for its repr."""
+        return f"centres={self.n_centres}, features={self.n_features}, targets={self.n_targets}"
 
 
 @dataclass(frozen=True)
@@ -58,17 +111,17 @@ class Expansion(FittedFunction):
                 f"{self.centres.shape[0]} centres do not match {coef.shape[0]} coefficients."
             )
 
+    def __repr__(self) -> str:
+        return f"Expansion({self.kernel}, {self.size})"
+
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
-        """F at every row of X, shape (rows, targets), in X's array library.
+        """f at every row of X, shape (rows, targets), in X's array library.
 
         O(rows · m · (d + targets)) time. Scratch memory stays within scikit-learn's
         ``working_memory`` setting however many rows there are. NumPy rows go to the device of an
         expansion that lies on an accelerator, some at a time; otherwise the expansion goes to X.
         """
-        with keep_threads(n_jobs):
-            if on_accelerator(self.coef) and not is_foreign(X):
-                return self._by_blocks(X, Expansion._values)
-            return self._beside(X)._values(X)
+        return self._computed(X, n_jobs, Expansion._values)
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
         r"""∇f = Σ_j c_j ∇ₓ k(x, z_j) at every row of X, shape (rows, d, targets), in X's library.
@@ -76,10 +129,7 @@ class Expansion(FittedFunction):
         O(rows · m · d · targets) time, scratch memory as in :meth:`predict`. Where the kernel has no
         derivative, at a centre of the Laplacian or the Matérn kernel of ν = 1/2, that term is left out.
         """
-        with keep_threads(n_jobs):
-            if on_accelerator(self.coef) and not is_foreign(X):
-                return self._by_blocks(X, Expansion._gradients)
-            return self._beside(X)._gradients(X)
+        return self._computed(X, n_jobs, Expansion._gradients)
 
     def _values(self, X: Array) -> Array:
         if isinstance(self.kernel, Precomputed):
@@ -96,6 +146,15 @@ class Expansion(FittedFunction):
             )
         return gradient_product(self.kernel, X, self.centres, self.coef)
 
+    def _computed(
+        self, X: Array, n_jobs: int | None, values: Callable[[Expansion, Array], Array]
+    ) -> Array:
+        """`values` of every row, where the expansion lies if that is an accelerator, else beside X."""
+        with keep_threads(n_jobs):
+            if on_accelerator(self.coef) and not is_foreign(X):
+                return self._by_blocks(X, values)
+            return values(self._beside(X), X)
+
     def _by_blocks(self, X: Array, values: Callable[[Expansion, Array], Array]) -> Any:
         """`values` of NumPy or sparse rows, computed where the expansion lies, as a NumPy array."""
         blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
@@ -104,37 +163,30 @@ class Expansion(FittedFunction):
 
     def _beside(self, X: Array) -> Expansion:
         """The same expansion in the library and on the device of X."""
-        if not is_foreign(self.coef) and not is_foreign(X):
+        foreign = is_foreign(self.coef)
+        if foreign == is_foreign(X) and (not foreign or device_of(self.coef) == device_of(X)):
             return self
-        if is_foreign(self.coef) and is_foreign(X) and device_of(self.coef) == device_of(X):
-            return self
-        centres = self.centres
-        if is_sparse(centres):  # no other library has a place for them
-            centres = centres.toarray()
+        # No other library has a place for sparse centres.
+        centres = self.centres.toarray() if is_sparse(self.centres) else self.centres
         arrays = (centres, self.coef, self.intercept)
         return Expansion(self.kernel, *(None if a is None else like(to_numpy(a), X) for a in arrays))
 
     @property
     def n_features(self) -> int | None:
-        """Columns of the centres; None with a precomputed kernel."""
         return None if self.centres is None else int(self.centres.shape[1])
 
     @property
     def n_centres(self) -> int:
-        """Number of terms in the sum."""
         return int(self.coef.shape[0])
 
     @property
     def accepts_sparse(self) -> bool:
-        """Whether the kernel takes CSR rows."""
         return self.kernel.accepts_sparse
 
     @property
     def finite(self) -> bool:
-        """Whether no coefficient and no intercept is infinite or undefined."""
         return all_finite(self.coef) and all_finite(self.intercept)
 
     def on_host(self) -> Expansion:
-        """The same expansion with NumPy arrays."""
         centres = None if self.centres is None else to_numpy(self.centres)
         return Expansion(self.kernel, centres, to_numpy(self.coef), to_numpy(self.intercept))

@@ -21,7 +21,7 @@ def check_function(f: FittedFunction) -> None:
 
 
 def decision_values(graph: Graph, f: FittedFunction, rows: Node) -> Node:
-    """F at every row, float64 (rows, targets), of a function whose arrays are NumPy's.
+    """f at every row, float64 (rows, targets), of a function whose arrays are NumPy's.
 
     O(rows · m · d) time; ONNX Runtime holds some rows × m arrays of float64 at once.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.expansions.lattice import Lattice
+from onefold.expansions.grid import Lattice
 from onefold.export.extra import need
 from onefold.export.graph import Graph, Node
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onefold.expansions import Blend, Expansion
-from onefold.expansions.lattice import LARGEST_DIMENSION
+from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_foreign, is_sparse
 from onefold.saving.errors import NONSENSE, BadContent

@@ -13,7 +13,7 @@ from onefold.approximations.grid.model import GridModel
 from onefold.approximations.problem import Problem
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
-from onefold.expansions.lattice import LARGEST_DIMENSION, make_lattice
+from onefold.expansions.grid import LARGEST_DIMENSION, make_lattice
 from onefold.kernels import Kernel
 from onefold.linalg.arrays import is_sparse, to_numpy
 

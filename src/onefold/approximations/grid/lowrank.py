@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.expansions.lattice import Lattice
+from onefold.expansions.grid import Lattice
 from onefold.kernels import Kernel
 
 LARGEST_RANK = 1000

@@ -24,7 +24,7 @@ from onefold.approximations.grid.shifted import solve_shifted
 from onefold.approximations.grid.sums import GridSums, grid_sums
 from onefold.approximations.problem import Problem
 from onefold.expansions import GridExpansion
-from onefold.expansions.lattice import Lattice
+from onefold.expansions.grid import Lattice
 from onefold.kernels import Kernel
 from onefold.linalg import Array, like, to_numpy
 from onefold.machine.threads import check_stop, spans

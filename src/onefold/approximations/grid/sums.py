@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from onefold.expansions.lattice import Lattice
+from onefold.expansions.grid import Lattice
 from onefold.machine.threads import spans
 
 _BLOCK = 2**20  # interpolation weights formed at a time

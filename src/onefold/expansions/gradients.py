@@ -5,30 +5,24 @@ Its diagonal says how strongly f varies along each feature, the whole matrix alo
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from onefold.expansions.kernel import FittedFunction
 from onefold.kernels.tiles import block_rows
 from onefold.linalg import Array, is_sparse, like, namespace, to_numpy
 from onefold.machine.threads import check_stop, even_spans, limit_blas
 
 
-class Differentiable(Protocol):
-    """What has a gradient: an expansion, or a blend of some."""
-
-    def gradient(self, X: Array) -> Array:
-        """∇f at every row of X, shape (rows, d, targets)."""
-
-
 def outer_gradients(
-    expansion: Differentiable, X: Array, weight: Any | None = None, *, diagonal: bool
+    expansion: FittedFunction, X: Array, weight: Any | None = None, *, diagonal: bool
 ) -> Any:
     r"""M of the module's formula, as a NumPy float64 array (d, d), or its diagonal (d,).
 
     Parameters
     ----------
-    expansion : object with a method ``gradient``
+    expansion : FittedFunction
     X : array or CSR matrix (rows, d)
         NumPy rows, or rows of another library: the sums are then taken on their device.
     weight : NumPy array (rows,), optional
@@ -63,16 +57,11 @@ def outer_gradients(
         gradients = gradients_of(part)
         if root is not None:
             gradients = gradients * like(root[part], gradients)[:, None, None]
-        moment = moment + _squares(gradients, diagonal)
+        xp = namespace(gradients)
+        if diagonal:
+            moment = moment + xp.sum(gradients * gradients, axis=(0, 2))
+            continue
+        flat = xp.reshape(xp.permute_dims(gradients, (0, 2, 1)), (-1, d))
+        with limit_blas(1):  # the same digits for any number of threads
+            moment = moment + flat.T @ flat
     return np.asarray(to_numpy(moment), dtype=np.float64) / total
-
-
-def _squares(gradients: Array, diagonal: bool) -> Array:
-    """Σ_it g_it g_itᵀ of gradients (rows, d, targets), or its diagonal."""
-    xp = namespace(gradients)
-    if diagonal:
-        return xp.sum(gradients * gradients, axis=(0, 2))
-    d = gradients.shape[1]
-    flat = xp.reshape(xp.permute_dims(gradients, (0, 2, 1)), (-1, d))
-    with limit_blas(1):  # the same digits for any number of threads
-        return flat.T @ flat
