@@ -15,9 +15,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
-from onefold.approximations.grid.lowrank import low_rank_factor, separable
-from onefold.approximations.grid.shifted import solve_shifted
-from onefold.approximations.grid.sums import grid_sums
+from onefold.approximations.grid import grid_sums, low_rank_factor, separable, solve_shifted
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import Lattice, half_width, make_lattice
 from onefold.kernels import RBF, Laplacian, Matern
@@ -129,7 +127,7 @@ class TestLowRank:
         direct = LSSVRCV(**grid).fit(X, y)
         assert direct.approximation_["selected_with"]["rank"] > 0
         monkeypatch.setattr(
-            "onefold.approximations.grid.model.low_rank_factor", lambda *_args, **_settings: None
+            "onefold.approximations.grid.low_rank_factor", lambda *_args, **_settings: None
         )
         iterated = LSSVRCV(**grid).fit(X, y)
         assert iterated.approximation_["selected_with"]["iterations"] > 0
@@ -145,17 +143,19 @@ class TestShiftedSystems:
         A, K = (F @ F.T for F in generator.normal(size=(2, m, m)))
         B = generator.normal(size=(2, m))
         alphas = np.array([3.0, 0.1, 30.0])
-        found = solve_shifted(lambda V: V @ A, lambda V: V @ K, B, alphas, tolerance=1e-13, limit=500)
-        for alpha, X in zip(alphas, found.X):
+        found, *_ = solve_shifted(
+            lambda V: V @ A, lambda V: V @ K, B, alphas, tolerance=1e-13, limit=500
+        )
+        for alpha, X in zip(alphas, found):
             literal_ = np.linalg.solve(A @ K + alpha * np.eye(m), B.T).T
             assert_allclose(X @ K, literal_ @ K, atol=1e-6 * np.abs(K).max())
 
     def test_zero_right_hand_sides(self) -> None:
-        found = solve_shifted(
+        found, _, residual = solve_shifted(
             lambda V: V, lambda V: V, np.zeros((2, 3)), [1.0, 2.0], tolerance=1e-9, limit=9
         )
-        assert not found.X.any()
-        assert np.isfinite(found.residual).all()
+        assert not found.any()
+        assert np.isfinite(residual).all()
 
 
 def test_statistics_add_over_rows() -> None:
@@ -263,10 +263,11 @@ def test_the_trust_check_applies() -> None:
     assert abs(found.typical.loss) <= found.typical.loss_tolerance
 
 
-def test_a_grid_too_coarse_warns() -> None:
+def test_a_grid_too_coarse_warns_of_the_users_line() -> None:
     X, y = plane(100)
-    with pytest.warns(UserWarning, match="too coarse for this kernel"):
+    with pytest.warns(UserWarning, match="too coarse for this kernel") as caught:
         KernelRidge(gamma=50.0, approximation=Grid(points=5)).fit(X, y)
+    assert caught[0].filename == __file__
 
 
 def test_clear_refusals() -> None:

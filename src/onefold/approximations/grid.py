@@ -1,0 +1,480 @@
+r"""Kernel interpolation on a regular grid (SKI, KISS-GP), for one to four features: K ≈ W K_g Wᵀ.
+
+With c = Wᵀα the system (W K_g Wᵀ + μV⁻¹) α + b 1 = y, 1ᵀα = 0 becomes one of the grid's size,
+
+    (WᵀVW K_g + μI) c + b WᵀV1 = WᵀVy,       f(x) = w(x)ᵀ K_g c + b
+
+and the rows enter through WᵀVW, WᵀVy and WᵀV1 alone. Leaving a fold out subtracts its own. A K_g of
+low rank is solved directly for every μ; any other by conjugate gradients on all μ and folds together.
+
+*Low rank*, K_g ≈ L Lᵀ with few columns. A kernel that is smooth on the scale of the data's range has
+few eigenvalues that matter beside μ. Then the grid's system has that many unknowns, and one
+eigendecomposition of LᵀWᵀWL serves every μ without iterating: conjugate gradients would need thousands
+of steps at a small μ and many rows. A kernel that is a product over the axes (rbf, laplacian) has the
+eigenvectors of its axes, multiplied; for others the factor comes from a Cholesky factorisation that
+takes the worst remaining point next.
+
+*Every μ from one Krylov space*, (A K + μI) c = b. A and K are symmetric and positive semi-definite,
+their product is not symmetric, but it is self-adjoint in the inner product uᵀKv: conjugate gradients
+work there without ever needing K⁻¹. And Krylov spaces do not see the shift μ: the iteration at the
+smallest μ carries all others along, at the cost of two vectors each (Jegerlehner's recurrences). That is
+another algorithm than the preconditioned iteration of :mod:`onefold.linalg.iterate`: no
+preconditioner commutes with the shift.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from onefold.approximations.alphas import target_ridges
+from onefold.approximations.base import Approximation, Model
+from onefold.approximations.fifths import left_out_in_fifths
+from onefold.approximations.footprint import GRID_MODEL, models_at_once
+from onefold.approximations.problem import Problem
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
+from onefold.expansions import GridExpansion
+from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
+from onefold.kernels import Kernel
+from onefold.linalg import Array, is_sparse, like, to_numpy
+from onefold.machine.threads import check_stop, spans
+from onefold.machine.warning import warn_user
+
+Map = Callable[[Any], Any]
+
+_LIMIT = 2000  # iterations
+_WORRYING = 1e-2  # relative residual of predictions
+_COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, x)
+_PROBES = 400
+_SUMMED = 2**20  # interpolation weights that are summed over at a time
+_PREDICTED = 2**22  # interpolation weights formed at a time to predict with
+_LARGEST_RANK = 1000
+_LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
+_ROUNDING = 1e-13
+
+
+@register
+@dataclass(frozen=True)
+class Grid(Approximation):
+    """Interpolate the kernel on a regular grid: any number of rows, one to four features.
+
+    One pass over the rows per gamma; after it, cross-validation and every iteration depend on the
+    size of the grid alone. Predictions are interpolated too.
+
+    Parameters
+    ----------
+    points : int, tuple of int or None, default=None
+        Grid points per feature (one number, or one per feature); None chooses them from the data's
+        range and the kernel's width.
+    tolerance : float, default=1e-6
+        Of the solution: the relative residual at which an iteration stops; a hundred times that share
+        of the smallest ridge may be dropped of the kernel where it has low rank.
+    """
+
+    points: Any = None
+    tolerance: float = 1e-6
+
+    name = "grid"
+    learns_metrics = False
+    fold_models = "refitted"
+
+    def __post_init__(self) -> None:
+        if self.points is not None:
+            points = np.asarray(self.points)
+            if points.dtype.kind not in "iu" or points.ndim > 1 or np.any(points < 5):
+                raise ValueError(
+                    f"points must be whole numbers of at least 5, one or one per feature; "
+                    f"got {self.points!r}."
+                )
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        if is_sparse(problem.X):
+            raise ValueError("a grid needs dense rows; convert X with X.toarray().")
+        d = problem.X.shape[1]
+        if not kernel.stationary:
+            raise ValueError(
+                "a grid needs a kernel of x − x' (rbf, matern, laplacian, their sums and products); "
+                "use the Nystroem approximation for others."
+            )
+        if d > LARGEST_DIMENSION:
+            raise ValueError(
+                f"a grid serves up to {LARGEST_DIMENSION} features, and X has {d}: its points would "
+                "grow without bound; use the Nystroem approximation, or choose features."
+            )
+        if np.ndim(self.points) == 1 and len(self.points) != d:
+            raise ValueError(f"points holds {len(self.points)} numbers but X has {d} features.")
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> GridModel:
+        X = to_numpy(problem.X)
+        lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
+        return GridModel(kernel, problem, lattice, self.tolerance)
+
+    def at_once(self, n: int, d: int, targets: int, load: Workload) -> int:
+        return models_at_once(GRID_MODEL)
+
+
+class GridModel(Model):
+    """One kernel on one grid, for every μ."""
+
+    def __init__(self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float) -> None:
+        self._kernel, self._problem, self._lattice = kernel, problem, lattice
+        self._tolerance = tolerance
+        self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
+        self._Y = to_numpy(problem.Y)
+        root = problem.root_weight
+        self._weight = None if root is None else to_numpy(root) ** 2
+        self.report: dict[str, Any] = {
+            "name": "grid",
+            "points": list(lattice.counts),
+            "step": [float(h) for h in lattice.step],
+            "kernel_error": interpolation_error(kernel, lattice, self._X),
+        }
+        if self.report["kernel_error"] > _COARSE:
+            warn_user(
+                f"the grid is too coarse for this kernel: interpolated values are off by "
+                f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
+            )
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        raise ValueError(
+            "interpolation on a grid has no closed form for leave-one-out; use cv=5 or 10, whose "
+            "folds cost nothing in the number of rows."
+        )
+
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        return left_out_in_fifths(self, self._problem.n, some, alpha)
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        found = [self._sums(rows) for rows in parts]
+        every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self._problem.n) == 1)
+        whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))
+        solutions = self._solve([whole - part for part in found], whole, alphas)
+        return [self._predict(rows, *solution) for rows, solution in zip(parts, solutions)]
+
+    def expansion(self, alpha: Any) -> GridExpansion:  # type: ignore[override]
+        """The model on all rows; c = WᵀV(y − f)/μ for rows off the grid."""
+        t = self._Y.shape[1]
+        ridges = target_ridges(alpha, t)
+        rows = self._sums(slice(None))
+        values, intercept = self._solve([rows], rows, ridges.distinct)[0]
+        values, intercept = values[ridges.which, np.arange(t)], ridges.own(intercept)
+        misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
+        coef = (misfit / ridges.each[:, None]).T.copy()
+        lattice = self._lattice
+        return GridExpansion(
+            self._kernel, lattice.lower, lattice.step, lattice.counts, coef, values.T.copy(), intercept
+        )
+
+    def _sums(self, rows: Any) -> GridSums:
+        weight = None if self._weight is None else self._weight[rows]
+        return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
+
+    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: Any) -> list[tuple[Any, Any]]:
+        """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
+        alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        bordered = self._problem.fit_intercept
+        # Targets without their mean: what the border would remove anyway takes no digits.
+        means = [s.Y1 / s.total if bordered else np.zeros_like(s.Y1) for s in sets]
+        rhs = [s.WY - mean[:, None] * s.W1 for s, mean in zip(sets, means)]
+        if bordered:
+            rhs = [np.vstack([r, s.W1[None]]) for r, s in zip(rhs, sets)]
+        # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
+        strength = float(abs(whole.A).sum(axis=1).max())
+        dropped = 100 * self._tolerance * float(alphas.min()) / strength
+        L = low_rank_factor(self._kernel, self._lattice, dropped)
+        if L is None:
+            fitted = self._iterated([s.A for s in sets], rhs, alphas)
+        else:
+            self.report["rank"] = L.shape[0]
+            fitted = [_direct(L, s.A, r, alphas) for s, r in zip(sets, rhs)]
+        solutions = []
+        for s, mean, U in zip(sets, means, fitted):
+            intercept = np.broadcast_to(mean, (alphas.size, mean.size)).copy()
+            if bordered:
+                b = -(U[:, :-1] @ s.W1) / (s.total - U[:, -1] @ s.W1)[:, None]
+                U = U[:, :-1] - b[:, :, None] * U[:, -1:]
+                intercept += b
+            solutions.append((U, intercept))
+        return solutions
+
+    def _iterated(self, matrices: list[Any], rhs: list[Any], alphas: Any) -> list[Any]:
+        """K_g c of every set and μ in one iteration, where K_g has no small factor."""
+        K = self._lattice.kernel_products(self._kernel)
+        width = rhs[0].shape[0]
+        own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
+
+        def side_by_side(V: Any) -> Any:
+            """[V_k A_k]: each matrix on its own rows of V."""
+            out = np.empty_like(V)
+            for A, rows in zip(matrices, own):
+                out[rows] = (A @ V[rows].T).T
+            return out
+
+        C, iterations, residuals = solve_shifted(
+            side_by_side, K, np.concatenate(rhs), alphas, tolerance=self._tolerance, limit=_LIMIT
+        )
+        residual = float(residuals.max())
+        self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
+        self.report["residual"] = max(self.report.get("residual", 0.0), residual)
+        if residual > _WORRYING:
+            warn_user(
+                f"the grid's system is solved to {residual:.1g} only after {iterations} iterations; "
+                "use larger alphas."
+            )
+        U = np.stack([K(c) for c in C])
+        return [U[:, rows] for rows in own]
+
+    def _predict(self, rows: Any, values: Any, intercept: Any) -> Array:
+        alphas, t, m = values.shape
+        grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
+        out = np.empty((alphas, len(rows), t))
+        for part in spans(len(rows), max(1, _PREDICTED // 4 ** self._X.shape[1])):
+            found = self._lattice.weights(self._X[rows[part]]) @ grid
+            out[:, part] = found.reshape(-1, alphas, t).transpose(1, 0, 2)
+        out += intercept[:, None, :]
+        return like(out, self._problem.Y)
+
+
+def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
+    """Root mean square error of interpolated kernel values over pairs of rows, of k(x, x).
+
+    Half of the pairs are of a row with itself and with rows close to it, where a kernel bends most. A
+    model reports it as ``kernel_error``.
+    """
+    generator = np.random.default_rng(0)
+    rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
+    near = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
+    near = np.clip(near, lattice.lower + lattice.step, X.max(axis=0))
+    others = np.concatenate([near, X[generator.integers(0, X.shape[0], rows.shape[0])]])
+    rows = np.concatenate([rows, rows])
+    exact = kernel.pairs(rows - lattice.lower, others - lattice.lower)
+    left, right = lattice.weights(rows), lattice.weights(others)
+    points = lattice.offsets()
+    error = np.empty(len(rows))
+    for i in range(len(rows)):
+        a, b = slice(*left.indptr[i : i + 2]), slice(*right.indptr[i : i + 2])
+        tile = kernel(points[left.indices[a]], points[right.indices[b]])
+        error[i] = left.data[a] @ tile @ right.data[b] - exact[i]
+    return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
+
+
+@dataclass(frozen=True)
+class GridSums:
+    """What a pass over the rows leaves of an interpolated model; V holds the sample weights.
+
+    The sums add over rows, hence over blocks and folds; training without a fold is subtraction. Nothing
+    here is as long as the rows.
+    """
+
+    A: Any  # CSR (points, points): WᵀVW, banded, at most 7^d entries per row
+    WY: Any  # (targets, points): WᵀVy
+    W1: Any  # (points,): WᵀV1
+    total: float  # Σv
+    Y1: Any  # (targets,): Σ v y
+
+    def __add__(self, other: GridSums) -> GridSums:
+        return GridSums(*map(operator.add, self._fields(), other._fields()))
+
+    def __sub__(self, other: GridSums) -> GridSums:
+        return GridSums(*map(operator.sub, self._fields(), other._fields()))
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.A, self.WY, self.W1, self.total, self.Y1
+
+
+def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
+    """The sums of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
+    m, t = lattice.size, Y.shape[1]
+    few = X.shape[1] <= 2
+    diagonals: dict[int, Any] = {}
+    A = scipy.sparse.csr_array((m, m))
+    WY, W1, total, Y1 = np.zeros((t, m)), np.zeros(m), 0.0, np.zeros(t)
+    for part in spans(X.shape[0], max(1, _SUMMED // 4 ** X.shape[1])):
+        W = VW = lattice.weights(X[part])
+        v = np.ones(W.shape[0]) if weight is None else weight[part]
+        if weight is not None:
+            values = (W.data.reshape(W.shape[0], -1) * v[:, None]).ravel()
+            VW = scipy.sparse.csr_array((values, W.indices, W.indptr), shape=W.shape)
+        if few:
+            _add_products(diagonals, W, VW)
+        else:
+            A = A + W.T @ VW
+        WY += (VW.T @ Y[part]).T
+        W1 += VW.T @ np.ones(W.shape[0])
+        total += float(v.sum())
+        Y1 += v @ Y[part]
+    if few and diagonals:  # A[i, i + offset] = diagonals[offset][i], offsets ≥ 0, and symmetric
+        offsets = [o for o in diagonals if o < m]
+        upper = [diagonals[o][: m - o] for o in offsets]
+        lower = [diagonals[o][: m - o] for o in offsets if o]
+        both = offsets + [-o for o in offsets if o]
+        A = scipy.sparse.diags_array(upper + lower, offsets=both, shape=(m, m), format="csr")
+    return GridSums(A.tocsr(), WY, W1, total, Y1)
+
+
+def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
+    """Add the upper diagonals of WᵀVW: every row of W has its entries at the same relative places.
+
+    In one and two dimensions the 10 and 136 pairs of places are few enough to be summed one by one,
+    three times as fast as a product of sparse matrices.
+    """
+    n, m = W.shape
+    columns = W.indices.reshape(n, -1)
+    left, right = W.data.reshape(n, -1), VW.data.reshape(n, -1)
+    for i in range(columns.shape[1]):
+        for j in range(i, columns.shape[1]):
+            offset = int(columns[0, j] - columns[0, i])
+            sums = np.bincount(columns[:, i], left[:, i] * right[:, j], minlength=m)
+            if offset in diagonals:
+                diagonals[offset] += sums
+            else:
+                diagonals[offset] = sums
+
+
+def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
+    r"""K_g c (μ, right-hand sides, points) with K_g = LᵀL: (L A Lᵀ + μI) θ = L b, K_g c = Lᵀθ."""
+    check_stop()
+    small = L @ (A @ L.T)
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
+    projected = (rhs @ L.T) @ vectors
+    weights = 1.0 / (np.maximum(values, 0.0)[None, :] + alphas[:, None])
+    theta = (projected[None] * weights[:, None, :]) @ vectors.T
+    return theta @ L
+
+
+def low_rank_factor(
+    kernel: Kernel, lattice: Lattice, threshold: float, limit: int = _LARGEST_RANK
+) -> Any | None:
+    """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`; None where it needs over `limit` rows."""
+    limit = min(limit, lattice.size)
+    if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
+        return _tensor_factor(kernel, lattice, threshold, limit)
+    return _pivoted_cholesky(kernel, lattice, threshold, limit)
+
+
+def separable(kernel: Kernel, lattice: Lattice) -> bool:
+    """Whether the kernel is a product over the axes, judged at a few lags."""
+    d = len(lattice.counts)
+    origin = np.zeros((1, d))
+    lags = np.random.default_rng(0).uniform(0, 1, (16, d)) * lattice.step * np.array(lattice.counts)
+    top = float(kernel.diagonal(origin)[0])
+    product = np.ones(16) * top
+    for axis in range(d):
+        alone = np.zeros_like(lags)
+        alone[:, axis] = lags[:, axis]
+        product *= kernel(origin, alone)[0] / top
+    return bool(np.allclose(kernel(origin, lags)[0], product, rtol=1e-10, atol=1e-14 * top))
+
+
+def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
+    """The factor of a separable kernel, from the eigenvectors of each axis."""
+    d = len(lattice.counts)
+    top = float(kernel.diagonal(np.zeros((1, d)))[0])
+    values, vectors = [], []
+    for axis, count in enumerate(lattice.counts):
+        rows = np.zeros((count, d))
+        rows[:, axis] = lattice.step[axis] * np.arange(count)
+        K = kernel(rows, rows)
+        w, V = np.linalg.eigh(K if axis == 0 else K / top)
+        values.append(np.maximum(w[::-1], 0.0))
+        vectors.append(V[:, ::-1])
+    spectrum = reduce(np.multiply.outer, values)
+    kept = np.argwhere(spectrum > max(threshold, _ROUNDING * float(spectrum.max())))
+    if len(kept) > limit:
+        return None
+    factor = np.empty((len(kept), lattice.size))
+    for row, index in zip(factor, kept):
+        column = reduce(np.multiply.outer, [V[:, i] for V, i in zip(vectors, index)])
+        row[:] = column.ravel() * np.sqrt(spectrum[tuple(index)])
+    return factor
+
+
+def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
+    """The factor of any kernel, the worst remaining point next."""
+    points = lattice.offsets()
+    left = kernel.diagonal(points).copy()
+    enough = max(threshold, _ROUNDING * lattice.size * float(left.max())) / 10
+    factor = np.empty((limit, lattice.size))
+    for k in range(limit):
+        pivot = int(left.argmax())
+        if left[pivot] <= enough:
+            return factor[:k].copy()
+        row = kernel(points[pivot : pivot + 1], points)[0]
+        row -= factor[:k, pivot] @ factor[:k]
+        row /= np.sqrt(left[pivot])
+        factor[k] = row
+        left -= row * row
+    return factor if float(left.max()) <= enough or limit == lattice.size else None
+
+
+def solve_shifted(
+    A: Map, K: Map, B: Any, alphas: Any, *, tolerance: float, limit: int
+) -> tuple[Any, int, Any]:
+    """(A K + μI) c = b for every row b of B and every μ.
+
+    A system has converged when ‖residual‖_K ≤ tolerance·‖b‖_K; ‖·‖_K is the norm of predictions'
+    smoothness, and what the criterion sees. A and K are functions of rows (columns, m). Returns the
+    solutions (μ, columns, m), the iterations, of which there are at most `limit`, and the largest
+    relative residual of each μ.
+    """
+    mu = np.asarray(alphas, dtype=np.float64)
+    base = float(mu.min())
+    shift = (mu - base)[:, None]
+    X = np.zeros((mu.size, *B.shape))
+    R, P = B.copy(), B.copy()
+    KP = K(P)
+    rho = _dots(P, KP)
+    start = np.where(rho > 0, rho, 1.0)
+    P_shifted = np.broadcast_to(B, X.shape).copy()
+    zeta = np.ones((mu.size, B.shape[0]))
+    zeta_before = zeta.copy()
+    step_before, ratio_before = np.ones(B.shape[0]), np.zeros(B.shape[0])
+    residual = np.ones_like(zeta)
+    live = np.arange(mu.size)
+    count = 0
+    while count < limit and live.size:
+        check_stop()
+        count += 1
+        Q = A(KP)
+        Q += base * P
+        curvature = _dots(KP, Q)
+        moving = (rho > 0) & (curvature > 0)
+        step = _ratio(rho, curvature, moving)
+        denominator = step * ratio_before * (zeta_before - zeta)
+        denominator += zeta_before * step_before * (1 + shift * step)
+        zeta_next = _ratio(zeta * zeta_before * step_before, denominator, denominator != 0)
+        scale = _ratio(zeta_next, zeta, zeta != 0)
+        R -= step[:, None] * Q
+        KR = K(R)
+        rho_next = np.maximum(_dots(R, KR), 0.0)
+        ratio = _ratio(rho_next, rho, rho > 0)
+        for i in live:
+            X[i] += (step * scale[i])[:, None] * P_shifted[i]
+            P_shifted[i] *= (ratio * scale[i] ** 2)[:, None]
+            P_shifted[i] += zeta_next[i][:, None] * R
+        residual[live] = zeta_next[live] * np.sqrt(rho_next / start)
+        live = live[residual[live].max(axis=1, initial=0.0) > tolerance]
+        zeta_before, zeta = zeta, zeta_next
+        step_before, ratio_before = np.where(moving, step, 1.0), ratio
+        P = R + ratio[:, None] * P
+        KP = KR + ratio[:, None] * KP
+        rho = rho_next
+    return X, count, residual.max(axis=1, initial=0.0)
+
+
+def _dots(U: Any, V: Any) -> Any:
+    return np.einsum("ij,ij->i", U, V)
+
+
+def _ratio(above: Any, below: Any, where: Any) -> Any:
+    """The quotient where it is wanted, 0 elsewhere."""
+    return np.divide(above, below, out=np.zeros_like(above), where=where)
