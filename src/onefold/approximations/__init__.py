@@ -1,10 +1,10 @@
 """Approximations: how the kernel matrix is represented. One file or folder each, found by `register`."""
 
 from onefold.approximations.base import Approximation, Model, SmoothingModel
+from onefold.approximations.cg import ConjugateGradients
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
-from onefold.approximations.iterative.model import ConjugateGradients
 from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan

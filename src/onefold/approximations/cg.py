@@ -1,0 +1,391 @@
+r"""The true kernel where its matrix does not fit: preconditioned conjugate gradients.
+
+(K + μV⁻¹) α = y − b is solved for all targets at once, preconditioned by the low-rank matrix of a few
+landmarks. Products with K use float32 tiles, kept where memory allows and computed again otherwise; the
+residual that decides is computed with float64 tiles from the coefficients themselves.
+
+*The preconditioner.* With the whitened features Ψ (n, r) of a landmark model, weights folded in, and
+M = ΨᵀΨ = Q D Qᵀ,
+
+    (ΨΨᵀ + μI)⁻¹ z = (z − Ψ Q (D + μ)⁻¹ Qᵀ Ψᵀ z) / μ
+
+Ψ, n r numbers, is held in float32 where it is large; M is that of the rounded Ψ, and products are in
+float64: what is applied is then exactly symmetric and positive, which conjugate gradients rely on.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from onefold.approximations.alphas import target_ridges
+from onefold.approximations.base import Approximation, Model
+from onefold.approximations.problem import Problem
+from onefold.approximations.registry import register
+from onefold.approximations.workload import Workload
+from onefold.expansions import Expansion
+from onefold.kernels import Kernel, Precomputed
+from onefold.kernels.tiles import common_origin
+from onefold.landmarks import BASES, Basis
+from onefold.linalg import Array, is_foreign, is_sparse, like
+from onefold.linalg.iterate import Map, conjugate_gradients
+from onefold.linalg.dense import add_gram, mirror
+from onefold.machine.memory import available_memory
+from onefold.machine.threads import check_stop, limit_blas, map_in_order, map_threads, spans
+from onefold.machine.warning import warn_user
+from onefold.rows import rows_of
+from onefold.statistics import Design, Whitening, predict_groups
+from onefold.statistics.finite import finite_kernel
+
+_KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
+_SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products
+_SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
+_SIDE = 1024  # of a tile
+_STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
+_BLOCK = 256  # rows of Ψ
+_RUN = 8  # blocks that one thread takes at a time, whatever the number of threads
+_LARGE = 2**29  # bytes
+_DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
+
+
+@register
+@dataclass(frozen=True)
+class ConjugateGradients(Approximation):
+    """The exact machine by preconditioned conjugate gradients.
+
+    It fits one model and has no closed form for folds: it selects only with a learned metric, whose
+    searches refit every fold anyway.
+
+    Parameters
+    ----------
+    n_components : int, default=1000
+        Landmarks of the preconditioner.
+    tolerance : float, default=1e-5
+        Stop when ‖y − b − (K + μV⁻¹)α‖ ≤ tolerance · ‖y‖, computed in float64; y about its mean where
+        there is an intercept. ``approximation_`` has what was reached, and a warning says if it is more.
+    max_iterations : int, default=500
+    random_state : int, default=0
+    """
+
+    n_components: int = 1000
+    tolerance: float = 1e-5
+    max_iterations: int = 500
+    random_state: int = 0
+
+    name = "cg"
+    exact = True
+    selects = False
+    seed_setting = "random_state"
+
+    def __post_init__(self) -> None:
+        for name in ("n_components", "max_iterations"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):
+            raise ValueError(
+                "conjugate gradients compute the kernel from dense NumPy rows; use "
+                'approximation="exact" for a precomputed matrix, sparse rows or another library.'
+            )
+        if load.folds:
+            raise ValueError(
+                "conjugate gradients fit one model; select with an approximation such as Nystroem and "
+                'refit="exact".'
+            )
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> IterativeModel:
+        m = min(self.n_components, max(1, problem.n // 4))
+        rng = np.random.default_rng(self.random_state)
+        with limit_blas(1):  # the same digits whatever the number of threads
+            basis = BASES["rpcholesky"](kernel, problem.X, m, rng)
+            return IterativeModel(self, kernel, problem, basis)
+
+
+class IterativeModel(Model):
+    """K itself, solved for one μ at a time."""
+
+    def __init__(
+        self, settings: ConjugateGradients, kernel: Kernel, problem: Problem, basis: Basis
+    ) -> None:
+        self._settings, self._kernel, self._problem = settings, kernel, problem
+        self._root = np.ones(problem.n) if problem.root_weight is None else problem.root_weight
+        self._low_rank = LowRankPreconditioner(Design(kernel, basis.rows), problem.X, self._root)
+        self._operators: dict[Any, KernelOperator] = {}  # by the dtype of their tiles
+        self.report = {
+            "name": "cg",
+            "reason": f"{problem.n} rows: the true kernel without a dense factorisation",
+            "preconditioner": {**basis.report, "rank": self._low_rank.rank},
+        }
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
+
+    def expansion(self, alpha: Any) -> Expansion:
+        problem = self._problem
+        t = problem.Y.shape[1]
+        ridges = target_ridges(alpha, t)
+        dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
+        solves = []
+        with limit_blas(1):
+            for i, value in enumerate(ridges.distinct):
+                own = np.flatnonzero(ridges.which == i)
+                dual[:, own], intercept[own], outcome = self._solve(float(value), own)
+                solves.append(outcome)
+        self.report["solves"] = solves
+        worst = max(solves, key=lambda outcome: outcome["residual"])
+        if not worst["converged"]:
+            warn_user(
+                f"conjugate gradients stopped after {worst['iterations']} iterations at a relative "
+                f"residual of {worst['residual']:.1e}, above the tolerance "
+                f"{self._settings.tolerance:.1e}; use more landmarks (n_components), a larger alpha, or "
+                "more iterations (max_iterations).",
+                ConvergenceWarning,
+            )
+        X = problem.X
+        return Expansion(self._kernel, X, like(dual, X), like(intercept, X))
+
+    def _operators_for(self, mu: float) -> list[KernelOperator]:
+        """What carries the iteration along, and last what the residual is computed with."""
+        X, noise = self._problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self._problem.n)
+        largest = max(float(X.max()), -float(X.min()), float(self._kernel.diagonal(X).max()))
+        single = largest < _SINGLE_LARGEST and mu > _SINGLE_NOISE * noise
+        rough = self._operator(np.dtype(np.float32 if single else np.float64), may_keep=True)
+        self.report["tiles"] = f"{rough.dtype}, {'kept' if rough.keep else 'computed at each product'}"
+        return [rough, self._operator(np.dtype(np.float64), may_keep=False)] if single else [rough]
+
+    def _operator(self, dtype: Any, *, may_keep: bool) -> KernelOperator:
+        if dtype not in self._operators:
+            n, free = self._problem.n, available_memory()
+            keep = may_keep and free is not None and n * n * dtype.itemsize // 2 < _KEEP_SHARE * free
+            self._operators[dtype] = KernelOperator(
+                self._kernel, self._problem.X, dtype=dtype, keep=keep
+            )
+        return self._operators[dtype]
+
+    def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
+        """α, b and how it went, for the given target columns."""
+        problem, root = self._problem, self._root
+        Y, offset = problem.Y[:, targets], np.zeros(len(targets))
+        if problem.fit_intercept:  # the intercept takes a shift of the targets, their digits stay
+            offset = np.average(Y, axis=0, weights=root**2)
+        Y = Y - offset[None, :]
+        # In units of their own, by a power of 2: squares neither underflow nor overflow.
+        unit = np.exp2(np.frexp(np.abs(Y).max(axis=0, initial=0.0))[1])
+        operators = self._operators_for(mu)
+
+        def times(operator: KernelOperator, *, fast: bool) -> Any:
+            def product(V: Any) -> Any:
+                return root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
+
+            return product
+
+        a, b, outcome = solve_refined(
+            times(operators[-1], fast=False),
+            [times(operator, fast=True) for operator in operators],
+            self._low_rank.solver(mu),
+            root[:, None] * (Y / unit[None, :]),
+            root,
+            fit_intercept=problem.fit_intercept,
+            tolerance=self._settings.tolerance,
+            max_iterations=self._settings.max_iterations,
+        )
+        outcome = {"alpha": mu * problem.alpha_unit, **outcome}
+        return root[:, None] * a * unit[None, :], b * unit + offset, outcome
+
+
+class KernelOperator:
+    """K as a linear operator on NumPy arrays (n, columns), from tiles of the lower triangle.
+
+    The tiles are of `dtype`, and sums are in float64. To `keep` them takes n² itemsize / 2 bytes, each
+    read once for two products; otherwise a product takes O(n²d) time.
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, *, dtype: Any, keep: bool) -> None:
+        self.dtype, self.keep = dtype, keep
+        self._threads = None if kernel.thread_safe else 1
+        origin = common_origin(kernel, X)
+        shifted = X if origin is None else X - origin[None, :]
+        self._rows = np.asarray(shifted, dtype=dtype)
+        self._parts = list(spans(X.shape[0], _SIDE))
+        self._bound = [kernel.bind(self._rows[part]) for part in self._parts]
+        self._kept: list[list[Any]] | None = None
+        if keep:
+            numbers = range(len(self._parts))
+            strips = dict(map_threads(lambda i: (i, self._strip(i)), numbers, self._threads))
+            self._kept = [strips[i] for i in numbers]
+
+    def _strip(self, i: int) -> list[Any]:
+        left = self._rows[self._parts[i]]
+        return [tile(left) for tile in self._bound[: i + 1]]
+
+    def product(self, V: Any, *, rough: bool = False) -> Any:
+        """K V for V of shape (n, columns), float64.
+
+        `rough` multiplies in the dtype of the tiles, which for float32 is several times faster and
+        good to some five digits; sums over tiles are float64 either way.
+        """
+        narrow = V.astype(self.dtype) if rough else V
+
+        def work(i: int) -> Any:
+            mine, out = self._parts[i], np.zeros_like(V)
+            for j, tile in self._tiles(i):
+                check_stop()
+                part = self._parts[j]
+                if rough:
+                    out[mine] += tile @ narrow[part]
+                    if j != i:
+                        out[part] += tile.T @ narrow[mine]
+                    continue
+                for strip in spans(tile.shape[0], _STRIP):
+                    piece = tile[strip].astype(np.float64, copy=False)
+                    here = slice(mine.start + strip.start, mine.start + strip.stop)
+                    out[here] += piece @ V[part]
+                    if j != i:
+                        out[part] += piece.T @ V[here]
+            return out
+
+        total = np.zeros_like(V)
+        # Longest block rows first, so that the last ones to run are short.
+        for piece in map_in_order(work, reversed(range(len(self._parts))), self._threads):
+            total += piece
+        return total
+
+    def _tiles(self, i: int) -> Iterator[tuple[int, Any]]:
+        """(j, tile) of block row i up to the diagonal: the kept ones, or each in the same memory."""
+        if self._kept is not None:
+            yield from enumerate(self._kept[i])
+            return
+        left = self._rows[self._parts[i]]
+        buffer = np.empty((left.shape[0], _SIDE), dtype=left.dtype)
+        for j in range(i + 1):
+            part = self._parts[j]
+            width = part.stop - part.start
+            yield j, self._bound[j](left, buffer[:, :width])
+
+
+class LowRankPreconditioner:
+    """(K̃ + μI)⁻¹ for any μ; O(n m²) to set up, O(n r) to apply."""
+
+    def __init__(self, design: Design, X: Any, root: Any) -> None:
+        T = Whitening.of(design.inner(), rows=X.shape[0]).T
+        self.rank = T.shape[1]
+        large = 8 * X.shape[0] * self.rank > _LARGE
+        self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
+        for _, rows, values in predict_groups(design, rows_of(X), [T]):
+            self._features[rows] = values * root[rows, None]
+        parts = list(spans(X.shape[0], _BLOCK))
+        self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]
+        gram = np.zeros((self.rank, self.rank))
+        for piece in map_in_order(self._gram, self._runs):
+            gram += piece
+        values, self._vectors = np.linalg.eigh(finite_kernel(gram))
+        self._values = np.maximum(values, 0.0)
+
+    def _gram(self, parts: list[slice]) -> Any:
+        total = np.zeros((self.rank, self.rank))
+        for part in parts:
+            add_gram(total, self._features[part].astype(np.float64, copy=False))
+        return mirror(total)
+
+    def solver(self, mu: float) -> Map:
+        """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
+        inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
+
+        def solve(Z: Any) -> Any:
+            out = np.empty_like(Z)
+
+            def project(parts: list[slice]) -> Any:
+                small = np.zeros((self.rank, Z.shape[1]))
+                for part in parts:
+                    small += self._features[part].astype(np.float64, copy=False).T @ Z[part]
+                return small
+
+            small = inner @ sum(map_in_order(project, self._runs))
+
+            def correct(parts: list[slice]) -> None:
+                for part in parts:
+                    piece = self._features[part].astype(np.float64, copy=False)
+                    out[part] = (Z[part] - piece @ small) / mu
+
+            for _ in map_threads(correct, self._runs):
+                pass
+            return out
+
+        return solve
+
+
+def solve_refined(
+    apply: Map,
+    roughs: Sequence[Map],
+    precondition: Map,
+    Y: Any,
+    root: Any,
+    *,
+    fit_intercept: bool,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[Any, Any, dict[str, Any]]:
+    r"""A a + s b = Y, sᵀa = 0, until ‖S⁻¹ (Y − s b − A a)‖ ≤ `tolerance` · ‖S⁻¹ Y‖ in each column.
+
+    s holds √weights, S = diag s; without an intercept b = 0. The residual is computed from a and b by
+    `apply`. What it leaves is solved for, three digits at a time, with the first of `roughs`: cheaper
+    and less exact products. Where that no longer halves the residual, the next one takes over.
+    Returns a, b and a report: iterations, the largest relative residual, and whether it converged.
+    """
+
+    def norm(R: Any) -> Any:
+        return np.linalg.norm(R / root[:, None], axis=0)
+
+    a, b, residual = np.zeros_like(Y), np.zeros(Y.shape[1]), Y
+    scale = np.maximum(norm(Y), np.finfo(float).tiny)
+    relative, best, iterations = norm(Y) / scale, np.inf, 0
+    rho, rough = None, 0
+    while iterations < max_iterations and relative.max() > tolerance:
+        if relative.max() > 0.5 * best:
+            rough += 1
+            if rough == len(roughs):
+                break
+        best = float(relative.max())
+        # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
+        goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale
+        rhs = residual
+        if fit_intercept and rho is None:
+            # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
+            rhs, goal = np.hstack([root[:, None], rhs]), np.append(_DIGITS * norm(root[:, None]), goal)
+        # Rounding parts the residual that is carried along from the true one, computed below.
+        found = conjugate_gradients(
+            roughs[rough], precondition, rhs.copy(), norm, goal, limit=max_iterations - iterations
+        )
+        step, iterations = found.X, iterations + found.iterations
+        if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
+            best = 0.0
+            continue
+        shift = np.zeros_like(b)
+        if fit_intercept:
+            if rho is None:
+                rho, step = step[:, :1], step[:, 1:]
+            shift = (root @ step) / float(root @ rho[:, 0])
+            step = step - rho * shift[None, :]
+        left = Y - root[:, None] * (b + shift)[None, :] - apply(a + step)
+        # A step in the wrong direction, as of a matrix whose rounding exceeds μ, is not taken.
+        better = norm(left) / scale < relative
+        a, b = a + np.where(better, step, 0.0), b + np.where(better, shift, 0.0)
+        residual = np.where(better, left, residual)
+        relative = norm(residual) / scale
+    return a, b, {
+        "iterations": iterations,
+        "residual": float(relative.max(initial=0.0)),
+        "converged": bool(relative.max(initial=0.0) <= tolerance),
+    }  # fmt: skip
