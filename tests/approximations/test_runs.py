@@ -21,7 +21,7 @@ from onefold.approximations import (
     Toeplitz,
     Workload,
 )
-from onefold.approximations.alphas import target_ridges
+from onefold.approximations.problem import target_ridges
 from onefold.kernels import RBF, Precomputed
 
 RNG = np.random.default_rng(0)

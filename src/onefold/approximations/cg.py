@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Approximation, Model
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
@@ -33,8 +32,8 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
 from onefold.landmarks import BASES, Basis
 from onefold.linalg import Array, is_foreign, is_sparse, like
-from onefold.linalg.iterate import Map, conjugate_gradients
 from onefold.linalg.dense import add_gram, mirror
+from onefold.linalg.iterate import Map, conjugate_gradients
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, map_threads, spans
 from onefold.machine.warning import warn_user

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import TargetRidges, target_ridges
 from onefold.approximations.base import Approximation, SmoothingModel
 from onefold.approximations.footprint import exact_bytes
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, TargetRidges, target_ridges
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion, FoldModels
@@ -253,8 +252,7 @@ class ExactModel(SmoothingModel):
     def _refitted_without(self, rows: Any, n_alphas: int) -> tuple[Any, Problem, ExactModel]:
         """The other rows' numbers, their problem about its own mean, and its model."""
         rest = np.delete(np.arange(self.problem.n), rows)
-        part = self.problem.rows(rest, precomputed=isinstance(self._kernel, Precomputed))
-        part = replace(part, offset=None).about_its_mean()
+        part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
         return rest, part, ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
 
     # -- fitted functions ----------------------------------------------------------------------------

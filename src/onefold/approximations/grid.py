@@ -33,11 +33,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Approximation, Model
-from onefold.approximations.fifths import left_out_in_fifths
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.registry import register
 from onefold.approximations.workload import Workload
 from onefold.expansions import GridExpansion
@@ -130,8 +128,7 @@ class GridModel(Model):
         self._tolerance = tolerance
         self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
         self._Y = to_numpy(problem.Y)
-        root = problem.root_weight
-        self._weight = None if root is None else to_numpy(root) ** 2
+        self._weight = problem.weight
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -151,7 +148,7 @@ class GridModel(Model):
         )
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        return left_out_in_fifths(self, self._problem.n, some, alpha)
+        return self._left_out_in_fifths(self._problem.n, some, alpha)
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         found = [self._sums(rows) for rows in parts]

@@ -1,4 +1,4 @@
-r"""The least-squares problem that every approximation is started on."""
+r"""The least-squares problem that every approximation is started on, and the ridges of its targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onefold.expansions import Expansion
-from onefold.linalg import Array, is_foreign, like, take_rows, to_numpy
+from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.rows import Rows, is_remote, rows_of, to_device
 
 
@@ -29,8 +29,8 @@ class Problem:
     root_weight : array (n,) or None
         √v_i, all positive; None for equal weights.
     fit_intercept : bool
-    offset : NumPy array (targets,) or None
-        What was subtracted from the user's targets.
+    offset : NumPy array (targets,)
+        What was subtracted from the user's targets; None stands for nothing, and becomes zeros.
     alpha_unit : float
         What the user's weights, and with them the ridge, were divided by.
     kept : NumPy array (n,) or None
@@ -48,6 +48,15 @@ class Problem:
     kept: Any = None
     device: Any = None
 
+    def __post_init__(self) -> None:
+        if self.offset is None:
+            object.__setattr__(self, "offset", np.zeros(self.Y.shape[1]))
+
+    def __repr__(self) -> str:
+        n, d, targets = self.shape
+        weighted = "" if self.root_weight is None else ", weighted"
+        return f"Problem(rows={n}, features={d}, targets={targets}{weighted})"
+
     @cached_property
     def source(self) -> Rows:
         """The rows as a source of blocks, shared by all models of the problem."""
@@ -62,6 +71,11 @@ class Problem:
     def shape(self) -> tuple[int, int, int]:
         """Rows, features and targets."""
         return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
+
+    @property
+    def weight(self) -> Any | None:
+        """v_i as a NumPy array (n,); None for equal weights."""
+        return None if self.root_weight is None else to_numpy(self.root_weight) ** 2
 
     @property
     def on_device(self) -> bool:
@@ -87,40 +101,52 @@ class Problem:
         return replace(self, X=self.X.only(rows), Y=self.Y[rows], root_weight=root, kept=kept)
 
     def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
-        """The problem of some of the rows; `precomputed` tells that X is the kernel matrix.
+        """The problem of some of the rows; `precomputed` says that X is the kernel matrix.
 
         Rows on Dask's workers are fetched: there should be few.
         """
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
-        X = take_rows(self.X, rows)
+        X, Y = take_rows(self.X, rows), take_rows(self.Y, rows)
         if precomputed:
             X = take_rows(X.T, rows).T
         if self.remote:
             X = to_device(X, self.device)
-            Y, root = like(self.Y[rows], X), None if root is None else like(root, X)
-            return replace(self, X=X, Y=Y, root_weight=root, kept=kept)
-        return replace(self, X=X, Y=take_rows(self.Y, rows), root_weight=root, kept=kept)
+            Y, root = like(Y, X), None if root is None else like(root, X)
+        return replace(self, X=X, Y=Y, root_weight=root, kept=kept)
+
+    def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
+        """The problem of all other rows, where they are, alone."""
+        rest = np.delete(np.arange(self.n), rows)
+        return self.within(rest, precomputed=precomputed).alone()
+
+    def alone(self) -> Problem:
+        """The same problem about its own mean: what it restores is in this one's units."""
+        return replace(self, offset=None).about_its_mean()
 
     def about_its_mean(self) -> Problem:
         """The same problem with targets about their weighted mean, where the intercept allows it."""
         if not self.fit_intercept:
             return self
-        Y = to_numpy(self.Y)
-        weight = np.ones(self.n) if self.root_weight is None else to_numpy(self.root_weight) ** 2
+        Y, weight = to_numpy(self.Y), self.weight
+        weight = np.ones(self.n) if weight is None else weight
         mean = (weight / weight.sum()) @ Y
         mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
-        offset = mean if self.offset is None else self.offset + mean
-        return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=offset)
+        return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=self.offset + mean)
 
     def ridge(self, alpha: Any) -> Any:
         """The problem's μ behind the user's alpha."""
-        return ridge_in(self.alpha_unit, alpha)
+        with np.errstate(over="ignore", under="ignore"):
+            mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
+        if not np.all(np.isfinite(mu) & (mu > 0)):
+            raise ValueError(
+                f"alpha over the mean weight, {self.alpha_unit:.3g}, leaves the range of float64; "
+                "multiply all weights by a constant."
+            )
+        return mu
 
     def restore(self, expansion: Expansion) -> Expansion:
         """The expansion of this problem as one of the user's targets."""
-        if self.offset is None:
-            return expansion
         intercept = expansion.intercept + like(self.offset, expansion.intercept)
         return replace(expansion, intercept=intercept)
 
@@ -136,13 +162,22 @@ class Problem:
         return predictions / root[None, :, None]
 
 
-def ridge_in(unit: float, alpha: Any) -> Any:
-    """The μ behind the user's alpha where weights are in this unit."""
-    with np.errstate(over="ignore", under="ignore"):
-        mu = np.asarray(alpha, dtype=np.float64) / unit
-    if not np.all(np.isfinite(mu) & (mu > 0)):
-        raise ValueError(
-            f"alpha over the mean weight, {unit:.3g}, leaves the range of float64; multiply all weights "
-            "by a constant."
-        )
-    return mu
+@dataclass(frozen=True)
+class TargetRidges:
+    """One ridge for all targets, or one for each, and what has to be solved for them."""
+
+    each: Any  # (targets,): the μ of each
+    distinct: Any  # (μ,): every μ once
+    which: Any  # (targets,): the position of each target's μ among them
+
+    def own(self, solutions: Array) -> Array:
+        """Solutions (μ, …, targets), each target with the μ of its own: (…, targets)."""
+        columns = [solutions[int(i), ..., t] for t, i in enumerate(self.which)]
+        return namespace(solutions).stack(columns, axis=-1)
+
+
+def target_ridges(alpha: Any, targets: int) -> TargetRidges:
+    """The ridges behind one μ, or one per target."""
+    each = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), targets)
+    distinct, which = np.unique(each, return_inverse=True)
+    return TargetRidges(each, distinct, which)

@@ -157,8 +157,7 @@ class Run:
 
     def _without(self, rows: Any, kernel: Kernel, ridges: Any) -> Expansion:
         """The expansion of all other rows, in the problem's units."""
-        part = self.problem.rows(np.delete(np.arange(self.problem.n), rows))
-        part = replace(part, offset=None).about_its_mean()
+        part = self.problem.without(rows)
         return part.restore(self.on(part).model(kernel).expansion(ridges))
 
     def diagnose(self, kernel: Kernel) -> dict[str, Any]:

@@ -20,12 +20,6 @@ from onefold.linalg import Array, namespace, take_rows
 from onefold.machine.threads import check_stop
 
 
-def without(problem: Problem, rows: Any) -> Problem:
-    """The problem of all other rows, about its own mean."""
-    rest = np.delete(np.arange(problem.n), rows)
-    return replace(problem.within(rest), offset=None).about_its_mean()
-
-
 def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int) -> Model:
     """The model of some of a run's rows, with landmarks of its own where it has any."""
     return replace(run, shared=None).on(part, Workload(alphas=n_alphas)).model(kernel)
@@ -68,7 +62,7 @@ class CrossFitted(Model):
     def _predicted(self, rows: Any, kernel: Kernel, alphas: Any) -> Array:
         """The rows (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
         problem = self._run.problem
-        part = without(problem, rows)
+        part = problem.without(rows)
         model = model_of(self._run, part, kernel, alphas.size)
         usable = model.usable(None, alphas)
         found = [part.restore(model.expansion(mu)) for mu in alphas[usable]]
@@ -92,7 +86,7 @@ class CrossFitted(Model):
         fitted = []
         for rows, kernel in zip(parts, self._kernels):
             check_stop()
-            part = without(self._run.problem, rows)
+            part = self._run.problem.without(rows)
             model = model_of(self._run, part, kernel, np.unique(alpha).size)
             fitted.append(part.restore(model.expansion(alpha)))
         return FoldModels.each(fitted)

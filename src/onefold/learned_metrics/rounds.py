@@ -15,10 +15,10 @@ import numpy as np
 
 from onefold.approximations import Problem, Run
 from onefold.kernels import Kernel
-from onefold.learned_metrics.crossfitted import model_of, without
+from onefold.learned_metrics.crossfitted import model_of
 from onefold.learned_metrics.gradient_metric import gradient_metric
 from onefold.learned_metrics.tracks import Track
-from onefold.linalg import take_rows, to_numpy
+from onefold.linalg import take_rows
 from onefold.machine.threads import map_in_order
 
 _PAIRS_OF = 500  # rows, whose mean distance a width is relative to
@@ -96,9 +96,9 @@ def next_round(
     kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
-        own = without(problem, sets[number]) if len(sets[number]) else problem
+        own = problem.without(sets[number]) if len(sets[number]) else problem
         expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
-        weight = None if own.root_weight is None else to_numpy(own.root_weight) ** 2
+        weight = own.weight
         generator = np.random.default_rng([seed, last.number])
         values = gradient_metric(expansion, own.X, weight, kind=last.track.kind, generator=generator)
         return _measured(last.track.kernel.with_metric(values), own, seed)
@@ -114,5 +114,5 @@ def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     rows = np.arange(n)
     if n > _PAIRS_OF:
         rows = np.sort(np.random.default_rng(seed).choice(n, _PAIRS_OF, replace=False))
-    weight = None if problem.root_weight is None else to_numpy(problem.root_weight)[rows] ** 2
+    weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))

@@ -98,8 +98,7 @@ def judged(problem: Problem, task: Task, teachers: Any, judges: Any) -> Scoring:
 
 def of_rows(problem: Problem, task: Task, rows: Any, splits: Splits) -> Scoring:
     """The squared error on some of the rows."""
-    part = replace(problem.rows(rows), offset=None).about_its_mean()
-    return SquaredError().start(part, rows_of(task, rows), splits)
+    return SquaredError().start(problem.rows(rows).alone(), rows_of(task, rows), splits)
 
 
 def rows_of(task: Task, rows: Any) -> Task:

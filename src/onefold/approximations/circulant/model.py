@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import SmoothingModel
 from onefold.approximations.circulant.row import first_row
 from onefold.approximations.circulant.shape import choose_shape
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import kernel_product

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Model
 from onefold.approximations.nystroem.bound import decision_bound, kernel_error
 from onefold.approximations.nystroem.coordinates import Coordinates
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 from onefold.machine.threads import limit_blas

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Model
-from onefold.approximations.fifths import left_out_in_fifths
 from onefold.approximations.nystroem.basis import BasisModel
+from onefold.approximations.problem import target_ridges
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, like, take_rows, to_numpy
@@ -40,7 +39,7 @@ class RowsModel(Model):
         )
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        return left_out_in_fifths(self, self.problem.n, some, alpha)
+        return self._left_out_in_fifths(self.problem.n, some, alpha)
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.alphas import target_ridges
 from onefold.approximations.base import Approximation, SmoothingModel
 from onefold.approximations.footprint import toeplitz_bytes
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.registry import register
 from onefold.approximations.toeplitz.diagonals import (
     UniformSeries,
