@@ -19,9 +19,8 @@ from numpy.testing import assert_allclose
 from onefold.approximations.circulant.row import first_row
 from onefold.kernels import RBF, Laplacian, Matern
 from onefold.linalg import is_numpy, to_numpy
-from onefold.smoothers import CirculantSmoother, CirculantSpectrum
+from onefold.smoothers import CirculantSmoother, CirculantSpectrum, circulant
 from onefold.smoothers.base import Reordered
-from onefold.smoothers.circulant import parts as parts_module
 
 SHAPES = [(7,), (8,), (3, 4), (5, 5), (4, 6), (1, 6), (6, 1), (2, 3, 4), (3, 1, 5), (2, 2, 2, 3)]
 KERNELS = [RBF(0.3), Matern(0.2, nu=2.5), Laplacian(0.4), RBF(0.5) + Matern(0.3) * Laplacian(0.2)]
@@ -130,7 +129,7 @@ def test_every_level_of_leading_blocks_is_a_refit_without_the_block(shape, inter
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(("shape", "n"), [((4, 6), 24), ((4, 6), 21), ((13,), 13), ((2, 3, 4), 22)])
 def test_any_set_of_rows_is_a_refit_without_it(shape, n, intercept, dense_limit, monkeypatch) -> None:
-    monkeypatch.setattr(parts_module, "_DENSE", dense_limit)
+    monkeypatch.setattr(circulant, "_DENSE", dense_limit)
     order = np.random.default_rng(1).permutation(n)
     smoother, U, Y = make(shape, n, intercept=intercept, order=order)
     rng = np.random.default_rng(2)
@@ -150,9 +149,9 @@ def test_any_set_of_rows_is_a_refit_without_it(shape, n, intercept, dense_limit,
         assert smoother.inner.solves["largest_residual"] <= 1e-10
 
 
-def test_a_solve_that_stops_short_is_told(monkeypatch) -> None:
-    monkeypatch.setattr(parts_module, "_DENSE", 0)
-    monkeypatch.setattr(parts_module, "_MAX_ITERATIONS", 2)
+def test_a_solve_that_stops_short_warns(monkeypatch) -> None:
+    monkeypatch.setattr(circulant, "_DENSE", 0)
+    monkeypatch.setattr(circulant, "_MAX_ITERATIONS", 2)
     smoother, _, Y = make((4, 6))
     with pytest.warns(UserWarning, match="relative residual"):
         smoother.heldout(Y, [np.array([1, 5, 9, 14, 20])], [0.01])

@@ -1,0 +1,458 @@
+r"""R(μ) of a multilevel circulant matrix: a filter between two real Fourier transforms.
+
+The eigenvalues λ of U = circ_n[u] are the transform of u over its p axes, so
+
+    R y = F⁻¹ [μ/(λ+μ)] F y,    R_ii = mean of the filter,    O(n log n) time, O(n) memory.
+
+The vector of ones is an eigenvector: with an intercept R_b is R with the filter's constant
+component set to 0. The diagonal blocks of the leading levels are circulant matrices again, and
+their eigenvalues are the filter averaged over the leading frequencies: folds that are such blocks
+are solved by Fourier transforms too, all of them in O(n log n) [edwards2013]_.
+
+The predictions of any other set J, −R_JJ⁻¹ (R y⁰)_J with zeros for y on J, need R_JJ. It is a principal
+submatrix of a circulant one: its entries are read off R's first row, and a product with it is a
+product with R of a vector that vanishes outside J, two Fourier transforms. Up to a bounded size
+the block is formed and factorised; beyond that conjugate gradients work on products alone.
+
+A matrix may have more cells than there are rows. The extra cells P are rows left out of training;
+with y_P set to their predictions −R_PP⁻¹ (R y⁰)_P, the residuals R y on the real rows are those of
+the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP⁻¹ R_PO.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from onefold.linalg import (
+    Array,
+    cholesky,
+    cholesky_solve,
+    inverse_real_fft,
+    is_foreign,
+    is_numpy,
+    like,
+    namespace,
+    real_fft,
+    solve_lower,
+    take_rows,
+    to_numpy,
+)
+from onefold.linalg.iterate import Solution, conjugate_gradients, refined
+from onefold.machine.threads import check_stop, spans
+from onefold.machine.warning import warn_user
+from onefold.smoothers.base import Smoother, UnsolvableError
+
+_IN_CACHE = 2**16  # numbers that several μ may take together
+_DENSE = 1024  # cells: a block of 8 MiB
+_CHUNK = 8192
+_TOLERANCE = 1e-10
+_MAX_ITERATIONS = 1000
+_SCATTERED = 0.25  # runs per row, above which a set counts as scattered
+
+Negative = Literal["raise", "clip"]
+
+
+@dataclass(frozen=True)
+class CirculantSpectrum:
+    """The eigenvalues of a multilevel circulant matrix, as a half spectrum."""
+
+    eigenvalues: Array  # (n_0, …, n_{p−2}, n_{p−1} // 2 + 1)
+    shape: tuple[int, ...]  # the level order
+    negative: int  # how many of the matrix's eigenvalues are negative
+    smallest: float
+    clipped: bool  # whether the negative ones were set to 0
+
+    @classmethod
+    def of(cls, first_row: Array, negative: Negative) -> CirculantSpectrum:
+        """From the first row, an even function along each axis."""
+        shape = tuple(int(size) for size in first_row.shape)
+        spectrum = real_fft(first_row, len(shape))
+        xp = namespace(spectrum)
+        values = xp.real(spectrum)
+        if is_numpy(values):
+            values = np.ascontiguousarray(values)  # let go of the imaginary half
+        smallest = float(xp.min(values))
+        below = 0 if smallest >= 0 else _weighted_sum(xp.astype(values < 0, values.dtype), shape)
+        clipped = negative == "clip" and smallest < 0
+        if clipped:
+            values = xp.where(values > 0, values, xp.zeros_like(values))
+        return cls(values, shape, round(below), smallest, clipped)
+
+    def positive_with(self, alphas: Any) -> Any:
+        """Whether U + μI is positive definite, for each μ."""
+        return np.array([self.count_nonpositive(alpha) == 0 for alpha in _numbers(alphas)])
+
+    def count_nonpositive(self, alpha: float) -> int:
+        """The number of eigenvalues of U + μI that are not positive."""
+        if self.clipped or self.smallest + alpha > 0:
+            return 0
+        xp = namespace(self.eigenvalues)
+        below = xp.astype(self.eigenvalues + alpha <= 0, self.eigenvalues.dtype)
+        return round(_weighted_sum(below, self.shape))
+
+    def filter(self, alpha: float, *, fit_intercept: bool) -> CirculantFilter:
+        """R_b(μ) in frequencies; raises if U + μI is not positive definite."""
+        check_stop()
+        count = self.count_nonpositive(alpha)
+        if count:
+            raise UnsolvableError(
+                f"the circulant matrix plus alpha={alpha:.3g} on its diagonal has {count} of its "
+                f"eigenvalues not positive (the matrix itself goes down to {self.smallest:.3g}); use an "
+                f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
+                'or Circulant(negative="clip") to set negative eigenvalues to 0.'
+            )
+        values = self.eigenvalues + alpha
+        if is_numpy(values):
+            np.divide(alpha, values, out=values)
+        else:
+            values = alpha / values
+        constant = (0,) * len(self.shape)
+        first = float(values[constant])
+        if fit_intercept:
+            values[constant] = 0.0
+        return CirculantFilter(values, self.shape, first)
+
+
+@dataclass(frozen=True)
+class CirculantFilter:
+    """R_b(μ) in frequencies."""
+
+    values: Array  # half spectrum of R_b
+    shape: tuple[int, ...]
+    constant: float  # the constant's component before an intercept set it to 0
+
+    def back(self, spectrum: Array) -> Array:
+        """R_b of what has this spectrum."""
+        return inverse_real_fft(spectrum * self.values, self.shape)
+
+    def apply(self, grid: Array) -> Array:
+        """R_b of targets (t, n_0, …, n_{p−1})."""
+        return self.back(real_fft(grid, len(self.shape)))
+
+    def mean(self) -> float:
+        """The diagonal of R_b, one number."""
+        return float(_half_mean(self.values[None, ...], self.shape)[0])
+
+    @cached_property
+    def first_row(self) -> Array:
+        """R_b's first row, flat."""
+        xp = namespace(self.values)
+        row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
+        return xp.reshape(row, (-1,))
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """The entries of R_b between two sets of cells."""
+        index = np.zeros((rows.size, columns.size), dtype=np.intp)
+        for size, left, right in zip(
+            self.shape, np.unravel_index(rows, self.shape), np.unravel_index(columns, self.shape)
+        ):
+            index *= size
+            index += (right[None, :] - left[:, None]) % size
+        xp = namespace(self.first_row)
+        return xp.reshape(take_rows(self.first_row, index.reshape(-1)), index.shape)
+
+    def inverse(self) -> CirculantFilter:
+        """(U + μI)/μ, which undoes R; also where an intercept has none."""
+        values = namespace(self.values).asarray(self.values, copy=True)
+        values[(0,) * len(self.shape)] = self.constant
+        return CirculantFilter(1.0 / values, self.shape, 1.0 / self.constant)
+
+    def leading_residuals(self, spectrum: Array, length: int) -> Array:
+        """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
+        shape, residuals = self.shape, self.back(spectrum)
+        s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
+        if s == len(shape):
+            return residuals / self.mean()
+        trailing = real_fft(residuals, len(shape) - s)
+        trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
+        return inverse_real_fft(trailing, shape[s:])
+
+    def pad_factor(self, pads: Any) -> Array:
+        """The Cholesky factor of R_PP for the cells P without data."""
+        return cholesky(self.block(pads, pads), overwrite=True)
+
+    def padded_diagonal(self, pads: Any, n: int) -> Array:
+        """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
+        xp, factor, pieces = namespace(self.values), self.pad_factor(pads), []
+        for part in spans(n, _CHUNK):
+            columns = self.block(pads, np.arange(part.start, part.stop))
+            pieces.append(self.mean() - xp.sum(solve_lower(factor, columns) ** 2, axis=0))
+        return xp.concat(pieces)
+
+
+class CirculantSmoother(Smoother):
+    """R_b(μ) of a circulant matrix whose leading cells hold the rows.
+
+    Parameters
+    ----------
+    spectrum : CirculantSpectrum
+    n : int
+        Number of rows; cells beyond them hold no data.
+    fit_intercept : bool
+    """
+
+    def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
+        one = like([1.0], spectrum.eigenvalues)
+        xp = namespace(one)
+        super().__init__(n, xp.broadcast_to(one, (n,)) if fit_intercept else None)
+        self.spectrum = spectrum
+        self._cells = math.prod(spectrum.shape)
+        self._pads = np.arange(n, self._cells)
+        # How the sets of rows held out so far were solved: how many by circulant blocks, densely and
+        # iteratively, the largest number of iterations and the largest relative residual.
+        self.solves: dict[str, Any] = {}
+
+    def _grid(self, Y: Array) -> Array:
+        """Targets (n, t) as (t, n_0, …, n_{p−1}), zeros in cells without data."""
+        xp = namespace(Y)
+        columns = xp.permute_dims(Y, (1, 0))
+        t = columns.shape[0]
+        if self._pads.size:
+            blank = like(np.zeros((t, self._pads.size)), columns)
+            columns = xp.concat([columns, blank], axis=1)
+        return xp.reshape(columns, (t, *self.spectrum.shape))
+
+    def _rows(self, grid: Array) -> Array:
+        """(t, cells) back to (n, t), or (μ, t, cells) to (μ, n, t)."""
+        xp, levels = namespace(grid), len(self.spectrum.shape)
+        columns = xp.reshape(grid, (*grid.shape[:-levels], self._cells))[..., : self.n]
+        return xp.matrix_transpose(columns)
+
+    def _filter(self, alpha: float) -> CirculantFilter:
+        return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
+
+    def _in_turn(self, Y: Array, alphas: Any) -> Iterator[tuple[list[float], Array, Array, Array]]:
+        """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
+
+        One transform serves all μ; as many of them go through the next as fit in cache.
+        """
+        xp, values, grid = namespace(Y), _numbers(alphas), self._grid(Y)
+        if self._pads.size:
+            for alpha in values:
+                filtered = self._filter(alpha)
+                predicted = self._predicted(filtered, grid, self._pads)
+                completed = _with(grid, self._pads, predicted)
+                diagonal = filtered.padded_diagonal(self._pads, self.n)[None, :]
+                yield [alpha], self._rows(filtered.apply(completed))[None, ...], diagonal, completed
+            return
+        spectrum = real_fft(grid, len(self.spectrum.shape))
+        for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
+            bank = [self._filter(a).values for a in values[part]]
+            filters = bank[0][None, ...] if len(bank) == 1 else xp.stack(bank)
+            diagonal = _half_mean(filters, self.spectrum.shape)[:, None]
+            product = spectrum[None, ...] * filters[:, None, ...]
+            residuals = inverse_real_fft(product, self.spectrum.shape)
+            yield values[part], self._rows(residuals), diagonal, grid
+
+    def residuals(self, Y: Array, alphas: Any) -> Array:
+        return _joined((rows for _, rows, _, _ in self._in_turn(Y, alphas)), len(_numbers(alphas)))
+
+    def coefficients(self, Y: Array, alphas: Any) -> tuple[Array, Array]:
+        """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border.
+
+        1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
+        """
+        xp, dual, intercepts = namespace(Y), [], []
+        for values, rows, _, grid in self._in_turn(Y, alphas):
+            dual.append(rows / like(values, Y)[:, None, None])
+            means = xp.mean(xp.reshape(grid, (grid.shape[0], self._cells)), axis=1)[None, :]
+            means = means if self.border is not None else xp.zeros_like(means)
+            intercepts.append(xp.broadcast_to(means, (len(values), Y.shape[1])))
+        return xp.concat(dual), xp.concat(intercepts)
+
+    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+        def pieces() -> Iterator[Array]:
+            for _, rows, diagonal, _ in self._in_turn(Y, alphas):
+                rows /= -diagonal[:, :, None]
+                rows += Y[None, ...]
+                yield rows
+
+        return _joined(pieces(), len(_numbers(alphas)))
+
+    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        xp, grid = namespace(Y), self._grid(Y)
+        cells = [np.asarray(rows) for rows in parts]
+        blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
+        pieces: list[list[Array]] = [[] for _ in parts]
+        spectrum = real_fft(grid, len(self.spectrum.shape))
+        for alpha in _numbers(alphas):
+            filtered = self._filter(alpha)
+            by_length: dict[int, Array] = {}
+            for k, (part, length) in enumerate(zip(cells, blocks)):
+                if length is None:
+                    found = self._predicted(filtered, grid, np.concatenate([part, self._pads]))
+                    pieces[k].append(found[: part.size, :])
+                    continue
+                if length not in by_length:
+                    by_length[length] = self._rows(filtered.leading_residuals(spectrum, length))
+                pieces[k].append(take_rows(Y, part) - take_rows(by_length[length], part))
+        direct = sum(length is not None for length in blocks)
+        self.solves["circulant_blocks"] = self.solves.get("circulant_blocks", 0) + direct
+        return [xp.stack(piece) for piece in pieces]
+
+    def _leading_block(self, cells: Any) -> int | None:
+        """Length of a set of cells if it is a diagonal block of the leading levels, else None."""
+        shape, length, first = self.spectrum.shape, int(cells.size), int(cells.min())
+        if length not in [math.prod(shape[s:]) for s in range(1, len(shape) + 1)]:
+            return None
+        whole = first % length == 0 and np.array_equal(np.sort(cells), np.arange(first, first + length))
+        return length if whole else None
+
+    def _predicted(self, filtered: CirculantFilter, grid: Array, cells: Any) -> Array:
+        """−R_JJ⁻¹ (R y⁰)_J of shape (|J|, t) for the cells J, whatever stands in y_J."""
+        rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
+        if cells.size <= _DENSE:
+            self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
+            factor = cholesky(filtered.block(cells, cells), overwrite=True)
+            return -cholesky_solve(factor, rhs)
+        return -self._iterate(filtered, rhs, cells, grid)
+
+    def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Any, grid: Array) -> Array:
+        """Conjugate gradients on R_JJ x = rhs, all targets at once.
+
+        Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
+        the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
+        """
+        xp = namespace(rhs)
+        blank = grid * 0.0
+        runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
+        inverse = filtered.inverse() if runs <= _SCATTERED * cells.size else None
+
+        def product(by: CirculantFilter, x: Array) -> Array:
+            return _pick(by.apply(_with(blank, cells, x)), cells)
+
+        def precondition(r: Array) -> Array:
+            return r if inverse is None else product(inverse, r)
+
+        scale = _column_norms(rhs)
+        scale = xp.where(scale > 0, scale, xp.ones_like(scale))
+
+        def correct(left: Array, some: Any, relative: Any, limit: int) -> Solution:
+            goal = 0.5 * _TOLERANCE * take_rows(scale, some)
+            start = xp.asarray(left, copy=True)
+            return conjugate_gradients(
+                lambda v: product(filtered, v), precondition, start, _column_norms, goal, limit=limit
+            )
+
+        found = refined(
+            lambda x, some: take_rows(rhs.T, some).T - product(filtered, x),
+            [correct],
+            xp.zeros_like(rhs),
+            rhs,
+            size=lambda left, some: _column_norms(left) / take_rows(scale, some),
+            enough=_TOLERANCE,
+            limit=_MAX_ITERATIONS,
+        )
+        worst = float(found.residual.max())
+        solves = self.solves
+        solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
+        solves["most_iterations"] = max(solves.get("most_iterations", 0), found.iterations)
+        solves["largest_residual"] = max(solves.get("largest_residual", 0.0), worst)
+        if worst > _TOLERANCE:
+            warn_user(
+                f"a fold's system stopped at a relative residual of {worst:.1e} after "
+                f"{found.iterations} iterations; its held-out predictions have that error. Use folds "
+                "that are blocks of the leading levels, or a larger alpha.",
+                ConvergenceWarning,
+            )
+        return found.X
+
+    def trace(self, alphas: Any) -> Any:
+        traces = []
+        for alpha in _numbers(alphas):
+            filtered = self._filter(alpha)
+            if self._pads.size:
+                diagonal = filtered.padded_diagonal(self._pads, self.n)
+                traces.append(float(namespace(diagonal).sum(diagonal)))
+            else:
+                traces.append(self.n * filtered.mean())
+        return np.array(traces)
+
+    def logdet(self, alphas: Any) -> Any:
+        values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
+        for alpha in _numbers(alphas):
+            filtered = self._filter(alpha)
+            value = _weighted_sum(namespace(values).log(values + alpha), shape)
+            if self.border is not None:  # on the complement of 1: without the constant's eigenvalue
+                value -= math.log(float(values[(0,) * len(shape)]) + alpha)
+            if self._pads.size:
+                # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
+                roots = np.diagonal(to_numpy(filtered.pad_factor(self._pads)))
+                value += 2 * float(np.sum(np.log(roots))) - self._pads.size * math.log(alpha)
+                value += 0.0 if self.border is None else math.log(self._cells / self.n)
+            found.append(value)
+        return np.array(found)
+
+
+def _with(grid: Array, cells: Any, values: Array | None) -> Array:
+    """A copy of the grid with `values` (|J|, t), or zeros, in the given cells."""
+    xp = namespace(grid)
+    if is_numpy(grid):
+        flat = grid.reshape(grid.shape[0], -1).copy()
+        flat[:, cells] = 0.0 if values is None else values.T
+        return flat.reshape(grid.shape)
+    flat = xp.reshape(grid, (grid.shape[0], -1))
+    keep = np.ones(flat.shape[1])
+    keep[cells] = 0.0
+    flat = flat * like(keep, grid)[None, :]
+    if values is not None:
+        where = np.zeros(flat.shape[1], dtype=np.intp)
+        where[cells] = np.arange(cells.size)
+        flat = flat + take_rows(values, where).T * like(1.0 - keep, grid)[None, :]
+    return xp.reshape(flat, grid.shape)
+
+
+def _pick(grid: Array, cells: Any) -> Array:
+    """The given cells of (t, n_0, …, n_{p−1}), shape (|J|, t)."""
+    xp = namespace(grid)
+    return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
+
+
+def _column_norms(x: Array) -> Array:
+    xp = namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=0))
+
+
+def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
+    """The mean over a whole spectrum, for each of several halves along the first axis."""
+    xp = namespace(half)
+    columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
+    weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
+    weights[0] = 1.0
+    if shape[-1] % 2 == 0:
+        weights[-1] = 1.0
+    return columns @ like(weights / math.prod(shape), half)
+
+
+def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
+    """The sum over a whole spectrum of which `half` is the half that a real transform keeps."""
+    return float(_half_mean(half[None, ...], shape)[0]) * math.prod(shape)
+
+
+def _numbers(alphas: Any) -> list[float]:
+    """The ridge values one by one."""
+    return [float(a) for a in np.asarray(to_numpy(alphas), dtype=np.float64).reshape(-1)]
+
+
+def _joined(pieces: Iterable[Array], count: int) -> Array:
+    """Arrays (some of μ, …) along their first axis, without holding them all twice."""
+    iterator = iter(pieces)
+    first = next(iterator)
+    if first.shape[0] == count:
+        return first
+    if is_foreign(first):
+        return namespace(first).concat([first, *iterator])
+    out = np.empty((count, *first.shape[1:]))
+    filled = first.shape[0]
+    out[:filled] = first
+    for piece in iterator:
+        out[filled : filled + piece.shape[0]] = piece
+        filled += piece.shape[0]
+    return out
