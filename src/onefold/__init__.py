@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from onefold.rows.parquet import open_parquet
     from onefold.saving import load, save
     from onefold.tables import TableClassifier, TableRegressor
-    from onefold.trust_check.check import trust
+    from onefold.trust_check import trust
 
 __all__ = [
     "LSSVC",
@@ -56,7 +56,7 @@ _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "save": "onefold.saving",
     "TableClassifier": "onefold.tables",
     "TableRegressor": "onefold.tables",
-    "trust": "onefold.trust_check.check",
+    "trust": "onefold.trust_check",
     "write_report": "onefold.report",
 }
 

@@ -10,8 +10,7 @@ import pytest
 import onefold
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.trust_check import Draw, TrustCheck
-from onefold.trust_check.check import _same_cell, _steps
+from onefold.trust_check import Draw, TrustCheck, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -32,11 +31,6 @@ CELLS = [
 def test_steps_between_cells_of_different_kernels(one: int, other: int, steps: int) -> None:
     """A step for the kernel, whatever the widths; ridges count as ever."""
     assert _steps(CELLS, one, other) == _steps(CELLS, other, one) == steps
-
-
-def test_the_same_cell_has_the_same_kernel() -> None:
-    for number, cell in enumerate(CELLS):
-        assert _same_cell(CELLS, dict(cell)) == number
 
 
 @pytest.mark.parametrize("kernel", ["auto", ["linear", "rbf"]], ids=str)

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.given import Given
 from onefold.linalg import is_foreign, to_numpy
-from onefold.trust_check.steps import last_step, name_of
+from onefold.trust_check import last_step, name_of
 
 _FOLDS = 5  # of cv=None
 

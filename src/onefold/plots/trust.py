@@ -11,7 +11,7 @@ import numpy as np
 from onefold.plots.display import Display
 from onefold.plots.fitted import machine_of, searched
 from onefold.plots.ink import ACCENT, BLUE, crown, line_style, plain_text
-from onefold.trust_check.findings import Draw, TrustCheck
+from onefold.trust_check import Draw, TrustCheck
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

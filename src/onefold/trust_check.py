@@ -1,0 +1,408 @@
+r"""The trust check: does an approximation choose what the exact method would choose?
+
+decherchi2010 (§4.3), for every approximation: on a subsample that the exact method can handle,
+select with both, on the same splits and the same grid. Then compare
+
+* the two choices: their distance in grid steps, the larger of the one in gamma and in alpha. Among
+  several kernels there is no order, and the widths of one say nothing of another's: two kernels are
+  one step apart in place of their widths;
+* the *regret*: by how much the exact method's score is worse at the approximation's choice;
+* where the final model is trained with the approximation too, the *loss* that this adds on rows
+  outside the subsample.
+
+What is looked at is the run that would take place: the approximation that it settled on, and how it
+would train the final model. A regret counts as nothing up to its tolerance: one standard error (over the
+splits) of the exact method's best score, or 5 % of the way from the median score of the grid to the
+best, whichever is larger. A loss on fresh rows counts as nothing up to one standard error of the paired
+difference, or 5 % of what the exact model gains over a constant prediction.
+
+    applies         neither exceeds its tolerance, and the choices are at most 2 steps apart
+    does not apply  one exceeds 3 times its tolerance
+    doubtful        everything between
+
+With several repeats (subsamples) the reported one is the upper median: half are at least as good.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from numbers import Integral
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_random_state
+
+from onefold.approximations import Exact
+from onefold.criteria import Task
+from onefold.linalg import is_foreign, take_rows, to_numpy
+from onefold.machine.notebook import html_table
+from onefold.search import GridEdgeWarning, tie_tolerance
+from onefold.search.setup import Setup
+from onefold.typing import ArrayLike, MaybeArray, RandomState
+
+Verdict = Literal["applies", "doubtful", "does not apply"]
+
+_ORDER: tuple[Verdict, ...] = ("applies", "doubtful", "does not apply")
+_NEAR = 2  # grid steps
+_TOO_FAR = 3.0  # times the tolerance
+_SHARE = 0.05  # of what there is to gain
+_ROUNDING = 1e-12  # of a constant prediction's loss
+
+
+def trust(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    size: int = 1000,
+    repeats: int = 1,
+    random_state: RandomState = None,
+    sample_weight: MaybeArray = None,
+    groups: MaybeArray = None,
+) -> TrustCheck:
+    """Check on subsamples whether the estimator's approximation chooses as the exact method would.
+
+    O(size³) per gamma and repeat for the exact side.
+
+    Parameters
+    ----------
+    estimator : LSSVCCV, LSSVRCV, KernelRidgeCV, one with given hyper-parameters, one of whole tables, or
+        a Pipeline
+        With the approximation to be checked. Given hyper-parameters are checked over a grid of
+        factors 1/64, 1/16, …, 64 around them. Of a Pipeline the last step is checked, on rows that
+        copies of the steps before it have transformed; of an estimator of tables the one inside, on the
+        prepared rows.
+    X, y, sample_weight, groups
+        As in ``fit``; the estimator is not fitted by the check.
+    size : int, default=1000
+        Rows of a subsample; classes keep their shares, rows keep their order. At most two thirds of
+        the rows where the final model is trained with the approximation, to be judged on the rest.
+    repeats : int, default=1
+        Number of subsamples.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Returns
+    -------
+    TrustCheck
+    """
+    step = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
+    if not hasattr(step.estimator, "as_chooser"):
+        raise ValueError(
+            f"the trust check does not know {name_of(estimator)}; give it one of the six estimators "
+            "with an approximation, one of whole tables, or a Pipeline that ends in one."
+        )
+    chooser = step.estimator.as_chooser(step.X)
+    setup = chooser.set_up(step.X, step.y, **step.params)
+    return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The comparison on one subsample."""
+
+    rows: int  # size of the subsample
+    exact: dict[str, Any]  # the two choices: gamma and alpha, and the kernel where there were several
+    approximate: dict[str, Any]
+    steps: int  # their distance in grid steps
+    regret: float  # loss of exact score at the approximation's choice,
+    tolerance: float  # and how much of it counts as nothing
+    loss: float | None = None  # the same for the fitted models on fresh rows
+    loss_tolerance: float | None = None  # None where the final model is exact
+
+    @property
+    def excess(self) -> float:
+        """The larger of regret and loss, each in units of its tolerance."""
+        excess = _ratio(self.regret, self.tolerance)
+        if self.loss is None or self.loss_tolerance is None:
+            return excess
+        return max(excess, _ratio(self.loss, self.loss_tolerance))
+
+    @property
+    def verdict(self) -> Verdict:
+        """By the rule at the head of the module."""
+        if self.excess > _TOO_FAR:
+            return "does not apply"
+        return "applies" if self.excess <= 1 and self.steps <= _NEAR else "doubtful"
+
+
+@dataclass(frozen=True)
+class TrustCheck:
+    """What :func:`trust` found: the typical draw's numbers, and every draw.
+
+    Attributes
+    ----------
+    draws : tuple of Draw
+        One per repeat.
+    """
+
+    draws: tuple[Draw, ...]
+
+    @property
+    def typical(self) -> Draw:
+        """The upper median of the draws."""
+        ordered = sorted(self.draws, key=lambda d: (_ORDER.index(d.verdict), d.excess, d.steps))
+        return ordered[len(ordered) // 2]
+
+    @property
+    def verdict(self) -> Verdict:
+        """One of: applies, doubtful, does not apply."""
+        return self.typical.verdict
+
+    @property
+    def exact(self) -> dict[str, Any]:
+        """What the exact method chose."""
+        return self.typical.exact
+
+    @property
+    def approximate(self) -> dict[str, Any]:
+        """What the approximation chose."""
+        return self.typical.approximate
+
+    @property
+    def steps(self) -> int:
+        """Distance of the two choices in grid steps."""
+        return self.typical.steps
+
+    @property
+    def regret(self) -> float:
+        """Exact score at the exact choice minus exact score at the approximation's."""
+        return self.typical.regret
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, as they are kept in ``approximation_["trust"]``."""
+        verdicts = [draw.verdict for draw in self.draws]
+        return {"verdict": self.verdict, **asdict(self.typical), "verdicts": verdicts}
+
+    def __str__(self) -> str:
+        draw = self.typical
+        loss = "" if draw.loss is None else f", loss of the fitted model {draw.loss:.3g}"
+        return (
+            f"{self.verdict}: on {draw.rows} rows the exact method chose {_named(draw.exact)}, the "
+            f"approximation {_named(draw.approximate)}, {draw.steps} grid steps apart; "
+            f"regret {draw.regret:.3g} (tolerance {draw.tolerance:.3g}){loss}."
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        draw = self.typical
+        facts = [
+            ("exact method", _named(draw.exact)),
+            ("approximation", f"{_named(draw.approximate)}, {draw.steps} grid steps apart"),
+            ("regret", f"{draw.regret:.3g} (tolerance {draw.tolerance:.3g})"),
+        ]
+        if draw.loss is not None and draw.loss_tolerance is not None:
+            facts += [("loss on fresh rows", f"{draw.loss:.3g} (tolerance {draw.loss_tolerance:.3g})")]
+        if len(self.draws) > 1:
+            facts += [("subsamples", ", ".join(one.verdict for one in self.draws))]
+        return html_table(facts, f"{self.verdict}, on {draw.rows} rows")
+
+
+def _ratio(value: float, tolerance: float) -> float:
+    if value <= 0:
+        return 0.0
+    return value / tolerance if tolerance > 0 else np.inf
+
+
+def _named(params: dict[str, Any]) -> str:
+    words = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in params.items()}
+    return ", ".join(f"{name} {word}" for name, word in sorted(words.items(), reverse=True))
+
+
+def check_setup(
+    chooser: Any, setup: Setup, *, size: int = 1000, repeats: int = 1, random_state: Any = None
+) -> TrustCheck:
+    """The check of a search that is about to take place; `chooser` makes copies of itself for it."""
+    if not all(isinstance(number, Integral) for number in (size, repeats)) or size < 2 or repeats < 1:
+        raise ValueError(
+            f"size must be a whole number of at least 2 and repeats of at least 1; got {size!r} and "
+            f"{repeats!r}."
+        )
+    if isinstance(random_state, np.random.Generator):
+        random_state = int(random_state.integers(2**31))
+    generator, n = check_random_state(random_state), setup.problem.n
+    if not setup.run.refits_exactly:
+        size = min(size, max(2, 2 * n // 3))  # the rest is for judging the fitted models
+    whole = n <= size
+    draws = []
+    for _ in range(1 if whole else repeats):
+        rows = np.arange(n) if whole else _draw_rows(setup, size, generator)
+        draws.append(_compare(chooser, setup, rows, generator))
+    return TrustCheck(tuple(draws))
+
+
+def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> Draw:
+    """Both methods on some rows of the problem."""
+    problem, task, run = setup.problem, setup.task, setup.run
+    X, y = setup.rows_of(rows, rows), task.y[rows]
+    weight = task.weight_of(rows)
+    cv = _same_splits(setup, rows)
+    same = not run.refits_exactly
+    smaller = run.approximation.for_subsample(len(rows) / problem.n)
+    # Not a clone: an iterator of splits cannot be copied. The approximation that runs has its seed.
+    other_settings = {"approximation": Exact(), "cv": cv, "refit": "same", "random_state": None}
+    exact = type(chooser)(**chooser.get_params(deep=False) | other_settings)
+    other = clone(exact).set_params(approximation=smaller, refit="same" if same else "exact")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)  # the fit itself will warn
+        exact.fit(X, y, sample_weight=weight)
+        other.fit(X, y, sample_weight=weight)
+    scores = exact.cv_results_["mean_test_score"]
+    best, chosen = exact.best_index_, exact.cv_results_["params"].index(other.best_params_)
+    regret = float(scores[best] - scores[chosen])
+    regret = 0.0 if regret <= tie_tolerance(scores) else regret
+    loss, loss_tolerance = None, None
+    fresh = np.setdiff1d(np.arange(problem.n), rows)
+    if same and fresh.size:
+        fresh = np.sort(generator.choice(fresh, min(fresh.size, len(rows)), replace=False))
+        asked = setup.rows_of(fresh, rows)
+        predicted = [to_numpy(fitted.predict(asked)) for fitted in (exact, other)]
+        loss, loss_tolerance = _loss_on(predicted, fresh, rows, task)
+    return Draw(
+        rows=len(rows),
+        exact=exact.best_params_,
+        approximate=other.best_params_,
+        steps=_steps(exact.cv_results_["params"], best, chosen),
+        regret=regret if np.isfinite(regret) else np.inf,
+        tolerance=_tolerance(exact.cv_results_, best),
+        loss=loss,
+        loss_tolerance=loss_tolerance,
+    )
+
+
+def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
+    one, other = params[first], params[second]
+    apart = one.get("kernel") != other.get("kernel")
+    distance = int(apart)
+    for name in one.keys() & other.keys() - ({"kernel", "gamma"} if apart else {"kernel"}):
+        axis = np.unique([cell[name] for cell in params if name in cell])
+        place = np.searchsorted(axis, [one[name], other[name]])
+        distance = max(distance, abs(int(place[0]) - int(place[1])))
+    return distance
+
+
+def _tolerance(results: dict[str, Any], best: int) -> float:
+    """One standard error of the best score, or 5 % of the way there from the median score."""
+    scores = results["mean_test_score"]
+    n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
+    noise = float(results["std_test_score"][best]) / np.sqrt(n_splits - 1) if n_splits > 1 else 0.0
+    return float(max(noise, _SHARE * (scores[best] - np.median(scores[np.isfinite(scores)]))))
+
+
+def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[float, float]:
+    """Mean extra loss of the approximate model on fresh rows, and how much of it counts as nothing.
+
+    `predicted` are the exact and the approximate model's predictions of them, both trained on `rows`.
+    """
+    y, seen = task.y[fresh], task.y[rows]
+    if task.classes is not None:
+        kinds, counts = np.unique(seen, return_counts=True)
+        values = [*predicted, np.full(y.shape, kinds[counts.argmax()])]
+        losses = [(value != y).astype(float) for value in values]
+    else:
+        values = [*predicted, seen.mean(axis=0)]
+        losses = [np.mean(((value - y) ** 2).reshape(len(y), -1), axis=1) for value in values]
+    difference = losses[1] - losses[0]
+    noise = float(difference.std(ddof=1)) / np.sqrt(len(y)) if len(y) > 1 else 0.0
+    gain = max(float(np.mean(losses[2] - losses[0])), 0.0)
+    loss = float(difference.mean())
+    rounding = _ROUNDING * float(np.mean(losses[2]))
+    return (0.0 if abs(loss) <= rounding else loss), max(noise, _SHARE * gain)
+
+
+def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
+    """Row numbers in order: as the approximation needs them, else by class, else any."""
+    problem, task = setup.problem, setup.task
+    rows = setup.run.approximation.subsample(problem.X, size, generator)
+    if rows is not None:
+        return np.sort(rows)
+    if task.classes is None:
+        return np.sort(generator.choice(problem.n, size, replace=False))
+    folds = setup.cv if isinstance(setup.cv, int) else 5
+    picked = []
+    for label in task.classes:
+        members = np.flatnonzero(task.y == label)
+        wanted = max(round(size * members.size / problem.n), folds)
+        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
+    return np.sort(np.concatenate(picked))
+
+
+def _same_splits(setup: Setup, rows: Any) -> Any:
+    """One set of splits of the subsample for both methods, also where a splitter shuffles.
+
+    Splits given as row numbers are those of all rows: what they have of the subsample is taken.
+    """
+    cv, task = setup.cv, setup.task
+    scorings = [setup.scoring, *setup.scoring.others.values()]
+    if all(one.splits is None for one in scorings) or isinstance(cv, str | LeaveOneOut):
+        return cv
+    kept = setup.problem.kept  # the user's numbering counts rows of weight 0
+    given = rows if kept is None else kept[rows]
+    if cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split"):
+        place = np.full(setup.rows, -1)
+        place[given] = np.arange(given.size)
+        parts = [[place[_row_numbers(part)] for part in split] for split in cv]
+        found = [tuple(part[part >= 0] for part in split) for split in parts]
+        found = [split for split in found if all(part.size for part in split)]
+        if not found:
+            raise ValueError(
+                "the subsample of the trust check leaves nothing of the given splits; use a larger "
+                "size, or give cv as a number of folds or a splitter."
+            )
+        return found
+    splitter = check_cv(cv, task.y[rows], classifier=task.classes is not None)
+    groups = None if setup.groups is None else np.asarray(setup.groups)[given]
+    take = take_rows if is_foreign(setup.table) else _safe_indexing
+    return list(splitter.split(take(setup.table, given), task.y[rows], groups))
+
+
+def _row_numbers(part: Any) -> Any:
+    part = np.asarray(part)
+    return np.flatnonzero(part) if part.dtype == bool else part
+
+
+class Step(NamedTuple):
+    """An estimator, and the rows, targets, weights and groups that it would be fitted to."""
+
+    estimator: Any
+    X: Any
+    y: Any
+    params: dict[str, Any]
+
+
+def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> Step:
+    """The last step of a Pipeline, with what it would get.
+
+    Copies of the steps before it are fitted to X; with metadata routing they get those of `params` that
+    they have asked for. An estimator of whole tables stands for its preparation and the estimator
+    inside. Anything else comes back as it is.
+    """
+    while isinstance(estimator, Pipeline):
+        before, final = estimator[:-1], estimator.steps[-1][1]
+        if before.steps:
+            X = clone(before).fit_transform(X, y, **_asked_for(before, params))
+        estimator = final
+    if hasattr(estimator, "as_step"):
+        return Step(*estimator.as_step(X, y, **params))
+    return Step(estimator, X, y, params)
+
+
+def _asked_for(steps: Pipeline, params: dict[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that some step requests."""
+    given = {name: value for name, value in params.items() if value is not None}
+    if not given or not get_config()["enable_metadata_routing"]:
+        return {}
+    wanted = steps.get_metadata_routing().consumes("fit_transform", given.keys())
+    return {name: given[name] for name in wanted}
+
+
+def name_of(estimator: Any) -> str:
+    """How an error calls what somebody has given: by its class, and where it ends."""
+    if not isinstance(estimator, Pipeline):
+        return type(estimator).__name__
+    final = estimator.steps[-1][1]
+    return f"a Pipeline that ends in {final if isinstance(final, str) else name_of(final)}"
