@@ -12,7 +12,7 @@ from onefold.approximations import Auto, ConjugateGradients, Nystroem, Toeplitz
     [
         (Nystroem, "rank", 1.5),
         (Nystroem, "rank", 0),
-        (Toeplitz, "sample", 1.5),
+        (Toeplitz, "tolerance", 1.5),
         (ConjugateGradients, "n_components", 0),
         (ConjugateGradients, "n_components", 2.5),
         (ConjugateGradients, "max_iterations", 0),

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, load
-from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem, Toeplitz
+from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem
 from onefold.estimators.random import seed_of
 
 RNG = np.random.default_rng(0)
@@ -52,7 +52,6 @@ def test_the_settings_of_the_approximation_stand_where_nothing_is_given():
         (Auto(), "random_state"),
         (Nystroem(3), "random_state"),
         (ConjugateGradients(), "random_state"),
-        (Toeplitz(), "seed"),
         (Circulant(), "seed"),
     ],
 )

@@ -98,6 +98,8 @@ class Way:
     rows: str = "plane"
     kernels: tuple[str, ...] = ()
     """The kernels to try where they are not all of interest: those that take another path."""
+    ridge: float = 1.0
+    """Multiplies every alpha, where small ones cannot be solved with."""
     same_digits: float = 10.0
 
     def __str__(self) -> str:
@@ -216,6 +218,7 @@ WAYS = [
         kernels=("rbf", "polynomial", "callable", "precomputed"),
         precomputed=True,
         sparse_rows=False,
+        ridge=100.0,
         same_digits=1e3,
     ),
     Way(

@@ -87,9 +87,14 @@ class Outcome:
     """Bound on the rounding of `values`, in units of the targets' size."""
 
 
+def alphas_of(case: Case) -> list[float]:
+    """The grid of a case before its units."""
+    return [case.way.ridge * alpha for alpha in ALPHAS]
+
+
 def estimator(case: Case, data: Data, *, ridge: float = 1.0, **extra: Any) -> Any:
     """The estimator of a case; `ridge` multiplies every alpha."""
-    ridge = ridge * data.square**case.kernel.alpha_power
+    ridge = ridge * case.way.ridge * data.square**case.kernel.alpha_power
     parameters: dict[str, Any] = {"n_jobs": 1} | case.way.settings(data.anchor)
     if case.machine.searches:
         parameters |= {"alphas": [a * ridge for a in ALPHAS], "cv": data.cv}
@@ -143,7 +148,7 @@ def _slack(case: Case, data: Data, ridge: float) -> float:
         wide = kernel.scaled(max(GAMMAS)) if case.kernel.has_width else kernel
         diagonal = wide.diagonal(np.asarray(data.X, dtype=float))
     weight = 1.0 if data.weight is None else data.weight
-    smallest = ALPHAS[0] * ridge * data.square**case.kernel.alpha_power
+    smallest = ALPHAS[0] * ridge * case.way.ridge * data.square**case.kernel.alpha_power
     condition = 1.0 + float(np.sum(diagonal * weight)) / smallest
     return case.way.same_digits * EPS * len(data.X) * condition
 

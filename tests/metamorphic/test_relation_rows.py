@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 from metamorphic_cases import Case
-from metamorphic_fits import ALPHAS, GAMMAS, Data, agree, every, explore, fit, inputs, spread
+from metamorphic_fits import GAMMAS, Data, agree, alphas_of, every, explore, fit, inputs, spread
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import (
     GroupKFold,
@@ -89,7 +89,9 @@ def test_folds_in_another_order(case: Case) -> None:
 @SELECTS
 def test_grid_in_another_order(case: Case) -> None:
     def relation(case: Case, data: Data) -> None:
-        grid = {"alphas": ALPHAS[::-1]} | ({"gammas": GAMMAS[::-1]} if case.kernel.has_width else {})
+        grid = {"alphas": alphas_of(case)[::-1]} | (
+            {"gammas": GAMMAS[::-1]} if case.kernel.has_width else {}
+        )
         one, two = fit(case, data), fit(case, data, **grid)
         assert one.model.best_params_ == two.model.best_params_
         agree(one, replace(two, choice=one.choice), size=spread(case, data.y))
@@ -103,7 +105,7 @@ def test_less_of_the_grid(case: Case) -> None:
 
     def relation(case: Case, data: Data, keep: int) -> None:
         one = fit(case, data)
-        alphas = sorted({ALPHAS[keep], one.model.alpha_})
+        alphas = sorted({alphas_of(case)[keep], one.model.alpha_})
         grid = {"alphas": alphas}
         if case.kernel.has_width:
             grid["gammas"] = sorted({GAMMAS[keep], one.model.gamma_})
@@ -117,7 +119,9 @@ def test_less_of_the_grid(case: Case) -> None:
 @SELECTS
 def test_a_value_of_the_grid_twice(case: Case) -> None:
     def relation(case: Case, data: Data) -> None:
-        grid = {"alphas": ALPHAS + ALPHAS} | ({"gammas": GAMMAS * 2} if case.kernel.has_width else {})
+        grid = {"alphas": 2 * alphas_of(case)} | (
+            {"gammas": GAMMAS * 2} if case.kernel.has_width else {}
+        )
         one, two = fit(case, data), fit(case, data, **grid)
         assert one.model.best_params_ == two.model.best_params_
         agree(one, replace(two, choice=one.choice), size=spread(case, data.y))

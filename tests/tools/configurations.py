@@ -221,7 +221,7 @@ CASES: dict[str, Case] = {
     "lssvr-grid": (lambda: LSSVR(gamma=0.5, alpha=0.1, approximation=Grid(points=20)),
         lambda: weighted(numbers(200, d=2))),
     "ridge-toeplitz": (lambda: KernelRidge(gamma=2.0, alpha=0.1, approximation="toeplitz"), series),
-    "lssvr-toeplitz-averaged": (lambda: LSSVR(gamma=0.1, approximation=Toeplitz(solver="pcg")),
+    "lssvr-toeplitz-averaged": (lambda: LSSVR(gamma=0.1, approximation=Toeplitz()),
         lambda: numbers(90)),
     "lssvc-circulant": (lambda: LSSVC(gamma=0.1, approximation=Circulant(negative="clip")),
         lambda: labels(96)),

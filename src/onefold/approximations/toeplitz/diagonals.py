@@ -17,7 +17,6 @@ from onefold.linalg import is_sparse
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 
 STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
-_PAIRS = 2**16  # kernel values computed at a time when sampling
 _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
 
 
@@ -85,26 +84,11 @@ def _distances(A: Any, B: Any) -> Any:
     return np.linalg.norm(A.astype(np.float64) - B.astype(np.float64), axis=1)
 
 
-@dataclass(frozen=True)
-class Means:
-    """Diagonal means of a kernel matrix.
+def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
+    """Mean of each diagonal of K over all its entries, and ‖K − T‖_F / ‖K‖_F for T of these means.
 
-    Attributes
-    ----------
-    column : array (n,)
-    distance : float or None
-        ‖K − T‖_F / ‖K‖_F; None where K was only sampled.
-    error : array (n,) or None
-        Standard errors of sampled means.
+    O(n²) kernel values, O(n) memory.
     """
-
-    column: Any
-    distance: float | None
-    error: Any
-
-
-def diagonal_means(kernel: Kernel, X: Any) -> Means:
-    """Mean of each diagonal of K over all its entries: O(n²) kernel values, O(n) memory."""
     n = X.shape[0]
     origin = None if isinstance(kernel, Precomputed) else common_origin(kernel, X)
     parts = list(spans(n, tile_side()))
@@ -136,7 +120,7 @@ def diagonal_means(kernel: Kernel, X: Any) -> Means:
     column = total / length
     kept = float(np.sum(np.where(np.arange(n) > 0, 2, 1) * length * column**2))
     distance = np.sqrt(max(squares - kept, 0.0) / squares) if squares > 0 else 0.0
-    return Means(column, float(distance), None)
+    return column, float(distance)
 
 
 def _add_diagonals(sums: Any, tile: Any, offset: int) -> None:
@@ -150,28 +134,6 @@ def _add_diagonals(sums: Any, tile: Any, offset: int) -> None:
     first = offset - (p - 1)  # the diagonal of skewed[0]
     skip = max(0, -first)  # what lies left of K's main diagonal was counted on the right
     sums[first + skip : first + q + p - 1] += skewed[skip:]
-
-
-def sampled_means(kernel: Kernel, X: Any, sample: int, generator: Any) -> Means:
-    """Unbiased estimates of the diagonal means from `sample` entries each, with standard errors.
-
-    Diagonals with no more than `sample` entries are averaged exactly. O(n·sample) kernel values.
-    """
-    n = X.shape[0]
-    column, error = np.empty(n), np.zeros(n)
-    step = max(1, _PAIRS // sample)
-    short = n - sample  # diagonals from here on have at most `sample` entries
-    for part in spans(max(short, 0), step):
-        lags = np.arange(part.start, part.stop)
-        first = (generator.random((lags.size, sample)) * (n - lags)[:, None]).astype(np.intp)
-        values = _entries(kernel, X, first, first + lags[:, None])
-        column[part] = values.mean(axis=1)
-        if sample > 1:
-            error[part] = values.std(axis=1, ddof=1) / np.sqrt(sample)
-    for lag in range(max(short, 0), n):
-        first = np.arange(n - lag)
-        column[lag] = _entries(kernel, X, first, first + lag).mean()
-    return Means(column, None, error)
 
 
 def _entries(kernel: Kernel, X: Any, i: Any, j: Any) -> Any:

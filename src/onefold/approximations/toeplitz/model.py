@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ from onefold.approximations.footprint import toeplitz_bytes
 from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.registry import register
 from onefold.approximations.toeplitz.diagonals import (
-    UniformSeries,
     diagonal_means,
-    sampled_means,
     unexplained_by_lag,
     uniform_series,
 )
@@ -33,14 +30,12 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, like, to_numpy
 from onefold.machine.warning import warn_user
 from onefold.smoothers import Smoother
-from onefold.smoothers.base import Reordered
+from onefold.smoothers.base import Reordered, UnsolvableError
 from onefold.smoothers.toeplitz import ToeplitzSmoother
-from onefold.smoothers.toeplitz.solve import SolverName
 
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
-_SOLVERS = ("auto", "levinson", "pcg", "minres")
 
 
 @register
@@ -48,37 +43,23 @@ _SOLVERS = ("auto", "levinson", "pcg", "minres")
 class Toeplitz(Approximation):
     """Exact for uniform series; for other rows the nearest Toeplitz matrix.
 
+    Levinson's recursion solves n ≤ 1024 rows, preconditioned conjugate gradients more. Where T + μI is
+    not positive definite, as it can be for rows that are no series, that alpha has no score.
+
     Parameters
     ----------
-    solver : {"auto", "levinson", "pcg", "minres"}, default="auto"
-        "auto" takes Levinson's recursion for n ≤ 1024 and preconditioned conjugate gradients above;
-        an indefinite T + μI is factorised with pivoting or solved by MINRES. What ran, and why, is
-        in ``approximation_``.
-    sample : int or None, default=None
-        Estimate the mean of each diagonal from this many random entries instead of all of them.
-    seed : int, default=0
-        Of the sampled entries.
     tolerance : float, default=1e-10
         Of the true relative residual of the iterative solvers.
     """
 
-    solver: SolverName = "auto"
-    sample: int | None = None
-    seed: int = 0
     tolerance: float = 1e-10
 
     name = "toeplitz"
     smooths = True
     supports_weights = False
     learns_metrics = False
-    seed_setting = "seed"
 
     def __post_init__(self) -> None:
-        if self.solver not in _SOLVERS:
-            names = ", ".join(f'"{name}"' for name in _SOLVERS)
-            raise ValueError(f"solver must be one of {names}; got {self.solver!r}.")
-        if self.sample is not None and not (isinstance(self.sample, Integral) and self.sample >= 1):
-            raise ValueError(f"sample must be at least 1 entry per diagonal; got {self.sample!r}.")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
@@ -120,14 +101,18 @@ class ToeplitzModel(SmoothingModel):
         X = to_numpy(problem.X)
         series = uniform_series(X) if kernel.stationary else None
         self.report: dict[str, Any] = {"name": "toeplitz"}
-        column = _first_column(settings, kernel, X, series, self.report)
+        if series is not None:
+            self.report.update(diagonals="exact", why_exact=f"uniform series of step {series.step:.6g}")
+            column = series.column(kernel)
+        else:
+            column, distance = diagonal_means(kernel, X)
+            self.report.update(diagonals="averaged", distance=distance)
         if not np.isfinite(column).all():
-            raise ValueError("the kernel matrix holds NaN or infinite values; check the kernel.")
+            raise UnsolvableError("the kernel matrix holds NaN or infinite values; check the kernel.")
         self._order = None if series is None else _unless_sorted(series.order)
         self._sorted = ToeplitzSmoother(
             column,
             intercept=problem.fit_intercept,
-            solver=settings.solver,
             semidefinite=series is not None and kernel.always_psd,
             tolerance=settings.tolerance,
             report=self.report,
@@ -137,6 +122,9 @@ class ToeplitzModel(SmoothingModel):
         if self._order is not None:
             self.smoother = Reordered(self._sorted, self._order)
         self._Y = to_numpy(problem.Y)
+
+    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        return self._sorted.solvable(alphas)
 
     def leave_one_out(self, alphas: Any) -> Array:
         return self._beside(self.smoother.leave_one_out(self._Y, alphas))
@@ -160,30 +148,6 @@ class ToeplitzModel(SmoothingModel):
 
     def _beside(self, values: Any) -> Array:
         return like(values, self.problem.Y)
-
-
-def _first_column(
-    settings: Toeplitz,
-    kernel: Kernel,
-    X: Any,
-    series: UniformSeries | None,
-    report: dict[str, Any],
-) -> Any:
-    """t_0 … t_{n−1}, and where they come from in the report."""
-    if series is not None:
-        report.update(diagonals="exact", why_exact=f"uniform series of step {series.step:.6g}")
-        return series.column(kernel)
-    if settings.sample is None:
-        means = diagonal_means(kernel, X)
-        report.update(diagonals="averaged", distance=means.distance)
-        return means.column
-    means = sampled_means(kernel, X, settings.sample, np.random.default_rng(settings.seed))
-    report.update(
-        diagonals="sampled",
-        largest_standard_error=float(means.error.max()),
-        mean_standard_error=float(means.error.mean()),
-    )
-    return means.column
 
 
 def _unless_sorted(order: Any) -> Any | None:

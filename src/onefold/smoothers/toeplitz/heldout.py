@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from onefold.smoothers.toeplitz.inverse import Inverse
-from onefold.smoothers.toeplitz.iterate import minimal_residuals, refined_gradients
+from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.toeplitz.inverse import GohbergSemencul
+from onefold.smoothers.toeplitz.iterate import refined_gradients
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz, scatter
 from onefold.smoothers.toeplitz.solve import DENSE
 
@@ -40,7 +41,7 @@ class Border:
 
 def heldout_residuals(
     toeplitz: SymmetricToeplitz,
-    inverse: Inverse,
+    inverse: GohbergSemencul,
     mu: float,
     W: Any,
     border: Border | None,
@@ -73,13 +74,16 @@ def _dense(block: Any, W: Any, border: Border | None, rows: Any) -> Any:
         block -= part[:, None] * (part / border.total)[None, :]
     try:
         return scipy.linalg.solve(block, W.T, assume_a="pos", check_finite=False).T
-    except np.linalg.LinAlgError:  # T + μI is indefinite, and so may be the block
-        return scipy.linalg.solve(block, W.T, assume_a="sym", check_finite=False).T
+    except np.linalg.LinAlgError:
+        raise UnsolvableError(
+            f"the block of {rows.size} held-out rows of the Toeplitz matrix's inverse is not positive "
+            "definite; use a larger alpha."
+        ) from None
 
 
 def _iterated(
     toeplitz: SymmetricToeplitz,
-    inverse: Inverse,
+    inverse: GohbergSemencul,
     mu: float,
     W: Any,
     border: Border | None,
@@ -100,10 +104,8 @@ def _iterated(
 
     settings: dict[str, Any] = {"tolerance": tolerance, "norm": 1.0 / mu, "limit": _LIMIT}
     found = refined_gradients(product, precondition, B, start=None, **settings)
-    if found.state == "indefinite":
-        found = minimal_residuals(product, lambda V: V.copy(), B, **settings)
     if found.state != "converged" and found.residual > _ENOUGH:
-        raise ValueError(
+        raise UnsolvableError(
             f"the held-out block of {rows.size} rows did not converge (residual {found.residual:.2g}); "
             'use cv="loo", more folds, or a larger alpha.'
         )

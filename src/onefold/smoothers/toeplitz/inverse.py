@@ -13,41 +13,27 @@ hence the diagonal in O(n) and a contiguous block of |J| rows in O(|J|²) after 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.fft import irfft, rfft
 
 from onefold.machine.threads import thread_budget
+from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
 
 _SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
-
-
-class Inverse(Protocol):
-    """G⁻¹ of one μ."""
-
-    def product(self, V: Any) -> Any:
-        """G⁻¹ v for every row v of V."""
-        ...
-
-    def diagonal(self) -> Any:
-        """Its diagonal (n,)."""
-        ...
-
-    def block(self, start: int, stop: int) -> Any:
-        """G⁻¹ on the contiguous rows start … stop − 1."""
-        ...
 
 
 class GohbergSemencul:
     """G⁻¹ from its first column x; five arrays of n."""
 
     def __init__(self, x: Any, toeplitz: SymmetricToeplitz) -> None:
-        if abs(x[0]) <= _SMALLEST_PIVOT * np.abs(x).max():
-            raise ValueError(
-                "the Toeplitz matrix has a singular leading block, so that its inverse cannot be "
-                "written by its first column; change alpha, or use the exact kernel matrix."
+        if x[0] <= _SMALLEST_PIVOT * np.abs(x).max():
+            raise UnsolvableError(
+                "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
+                "that its inverse cannot be written by its first column; use a larger alpha, or the "
+                "exact kernel matrix."
             )
         self._x, self._n = x, x.size
         self._length = toeplitz.length
@@ -55,6 +41,7 @@ class GohbergSemencul:
         self._Fz = rfft(_reversed(x), self._length)
 
     def product(self, V: Any) -> Any:
+        """G⁻¹ v for every row v of V."""
         transformed = rfft(V, self._length, axis=-1, workers=thread_budget())
         left = self._Fx.conj() * transformed
         transformed *= self._Fz.conj()
@@ -74,12 +61,14 @@ class GohbergSemencul:
         return rfft(values, axis=-1, workers=thread_budget(), overwrite_x=True)
 
     def diagonal(self) -> Any:
+        """Its diagonal (n,)."""
         # The diagonal reads the same from both ends; the first half has the fewer roundings.
         n, half = self._n, (self._n + 1) // 2
         first = np.cumsum(self._x[:half] ** 2 - _reversed(self._x)[:half] ** 2) / self._x[0]
         return np.concatenate([first, first[: n - half][::-1]])
 
     def block(self, start: int, stop: int) -> Any:
+        """G⁻¹ on the contiguous rows start … stop − 1."""
         size = stop - start
         x, z = self._x[start:stop], _reversed(self._x)[start:stop]
         unit = np.zeros((1, self._n))
@@ -97,19 +86,3 @@ class GohbergSemencul:
 def _reversed(x: Any) -> Any:
     """The vector z of the formula."""
     return np.concatenate([np.zeros(1), x[:0:-1]])
-
-
-class DenseInverse:
-    """G⁻¹ as it stands, for small n where T + μI may be anything but singular."""
-
-    def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix
-
-    def product(self, V: Any) -> Any:
-        return V @ self.matrix
-
-    def diagonal(self) -> Any:
-        return np.diagonal(self.matrix).copy()
-
-    def block(self, start: int, stop: int) -> Any:
-        return self.matrix[start:stop, start:stop].copy()

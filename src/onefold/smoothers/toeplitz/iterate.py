@@ -1,4 +1,4 @@
-r"""Conjugate gradients and MINRES on several right-hand sides, judged by the true residual."""
+"""Conjugate gradients on several right-hand sides, judged by the true residual."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, minres
 
 from onefold.linalg.iterate import Map, Solution, State, conjugate_gradients, refined
 
-_RESTARTS = 6
 _ROUNDING = 8 * np.finfo(np.float64).eps
 
 
@@ -77,38 +75,3 @@ def refined_gradients(
         limit=limit,
     )
     return Outcome(found.X.T, found.state, found.iterations, float(found.residual.max(initial=0.0)))
-
-
-def minimal_residuals(
-    product: Map, precondition: Map, B: Any, *, tolerance: float, norm: float, limit: int
-) -> Outcome:
-    """MINRES, column by column, for a symmetric A of any sign; refined by the true residual."""
-    n = B.shape[1]
-    A = LinearOperator((n, n), matvec=lambda v: product(v[None])[0], dtype=np.float64)
-    M = LinearOperator((n, n), matvec=lambda v: precondition(v[None])[0], dtype=np.float64)
-    X = np.zeros_like(B)
-    spent, worst, good = 0, 0.0, True
-    for x, b in zip(X, B):
-        scale = float(np.linalg.norm(b)) or 1.0
-        residual = b.copy()
-        for _ in range(_RESTARTS):
-            counter = _Counter()
-            step, _ = minres(A, residual, M=M, rtol=tolerance / 100, maxiter=limit, callback=counter)
-            x += step
-            spent += counter.count
-            residual = b - product(x[None])[0]
-            size = float(np.linalg.norm(residual)) / scale
-            enough = max(tolerance, _ROUNDING * norm * float(np.linalg.norm(x)) / scale)
-            if size <= enough:
-                break
-        worst = max(worst, size)
-        good = good and size <= enough
-    return Outcome(X, "converged" if good else "slow", spent, worst)
-
-
-class _Counter:
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, _: Any) -> None:
-        self.count += 1

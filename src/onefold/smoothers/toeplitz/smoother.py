@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold.smoothers.base import Smoother
+from onefold.smoothers.base import Smoother, UnsolvableError
 from onefold.smoothers.toeplitz.heldout import Border, heldout_residuals
-from onefold.smoothers.toeplitz.inverse import Inverse
+from onefold.smoothers.toeplitz.inverse import GohbergSemencul
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
-from onefold.smoothers.toeplitz.solve import DENSE, SolverName, ToeplitzSolver, log_determinant
+from onefold.smoothers.toeplitz.solve import DENSE, ToeplitzSolver, log_determinant
 
 _LOGDET_LIMIT = 100_000
 
@@ -30,7 +30,7 @@ class ToeplitzSmoother(Smoother):
         First column of T.
     intercept : bool
         Whether there is a border of ones.
-    solver, semidefinite, tolerance, report
+    semidefinite, tolerance, report
         As in :class:`ToeplitzSolver`.
     """
 
@@ -39,7 +39,6 @@ class ToeplitzSmoother(Smoother):
         column: Any,
         *,
         intercept: bool,
-        solver: SolverName = "auto",
         semidefinite: bool = False,
         tolerance: float = 1e-10,
         report: dict[str, Any] | None = None,
@@ -50,13 +49,18 @@ class ToeplitzSmoother(Smoother):
         self._tolerance = tolerance
         self._solver = ToeplitzSolver(
             self.toeplitz,
-            solver=solver,
             semidefinite=semidefinite,
             tolerance=tolerance,
             report={} if report is None else report,
         )
 
-    def _each(self, Y: Any, alphas: Any) -> Iterator[tuple[int, float, Any, Inverse, Border | None]]:
+    def solvable(self, alphas: Any) -> Any:
+        """Whether each μ may be solved with, as far as has turned out."""
+        return np.asarray(alphas, dtype=np.float64) > self._solver.refused
+
+    def _each(
+        self, Y: Any, alphas: Any
+    ) -> Iterator[tuple[int, float, Any, GohbergSemencul, Border | None]]:
         """(index, μ, G_b⁻¹Yᵀ by rows, G⁻¹, border) for every μ, in no particular order."""
         alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
         B = np.ascontiguousarray(Y.T)
@@ -94,9 +98,13 @@ class ToeplitzSmoother(Smoother):
         for index, mu, W, inverse, border in self._each(Y, alphas):
             whole = inverse.block(0, self.n) if self.n <= DENSE else None
             for rows, out in zip(parts, outs):
-                errors, residual = heldout_residuals(
-                    self.toeplitz, inverse, mu, W, border, rows, self._tolerance, whole
-                )
+                try:
+                    errors, residual = heldout_residuals(
+                        self.toeplitz, inverse, mu, W, border, rows, self._tolerance, whole
+                    )
+                except UnsolvableError:
+                    self._solver.refused = max(self._solver.refused, mu)
+                    raise
                 out[index] = Y[rows] - errors.T
                 known = self._solver.report.get("heldout_residual", 0.0)
                 self._solver.report["heldout_residual"] = max(known, residual)
@@ -123,7 +131,7 @@ class ToeplitzSmoother(Smoother):
             column[0] += mu
             try:
                 out[index] = log_determinant(column)
-            except np.linalg.LinAlgError:
+            except np.linalg.LinAlgError:  # too long for `_levinson` to have found out
                 out[index] = np.nan
                 continue
             if border is not None:

@@ -1,4 +1,4 @@
-r"""Solving (T + μI) X = B for one T and many μ: which solver, and why.
+r"""Solving (T + μI) X = B for one positive definite T + μI and many μ: which solver, and why.
 
 Levinson's recursion (SciPy's), O(n²) time and O(n) memory, is quickest for short series.
 
@@ -7,27 +7,24 @@ ones. Only G⁻¹e_1 is found by iteration: the Gohberg–Semencul formula then 
 right-hand side, and conjugate gradients polish that where its true residual asks for it. The start
 for the next μ is the best combination of the last solutions, which costs no product.
 
-T of averaged diagonals may be indefinite, where Levinson's recursion can break down at a nearly
-singular leading block and conjugate gradients have no ground to stand on. Then short matrices are
-factorised with symmetric pivoting (Bunch–Kaufman, n ≤ 2048), and long ones solved by MINRES, which
-needs symmetry alone; a look-ahead Levinson recursion would have to guess how far to look ahead.
+T of averaged diagonals may be indefinite: where T + μI is, at μ and at every smaller one, there is no
+model, and an :class:`UnsolvableError` says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from onefold.machine.threads import spans
-from onefold.smoothers.toeplitz.inverse import DenseInverse, GohbergSemencul, Inverse
-from onefold.smoothers.toeplitz.iterate import Outcome, minimal_residuals, refined_gradients
-from onefold.smoothers.toeplitz.preconditioners import Preconditioner, Strang, choose_preconditioner
+from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.toeplitz.inverse import GohbergSemencul
+from onefold.smoothers.toeplitz.iterate import Outcome, refined_gradients
+from onefold.smoothers.toeplitz.preconditioners import Preconditioner, choose_preconditioner
 from onefold.smoothers.toeplitz.products import SymmetricToeplitz
-
-SolverName = Literal["auto", "levinson", "pcg", "minres"]
 
 SHORT = 1024  # up to here Levinson's recursion is quicker than some tens of FFTs
 DENSE = 2048  # up to here an n × n array costs nothing
@@ -44,7 +41,6 @@ class ToeplitzSolver:
     Parameters
     ----------
     toeplitz : SymmetricToeplitz
-    solver : {"auto", "levinson", "pcg", "minres"}
     semidefinite : bool
         T is known to be positive semi-definite: the kernel matrix of a uniform series.
     tolerance : float
@@ -57,42 +53,44 @@ class ToeplitzSolver:
         self,
         toeplitz: SymmetricToeplitz,
         *,
-        solver: SolverName,
         semidefinite: bool,
         tolerance: float,
         report: dict[str, Any],
     ) -> None:
-        self.toeplitz = toeplitz
-        self._auto = solver == "auto"
-        self._solver, reason = choose_solver(toeplitz.n, solver)
+        self.toeplitz, n = toeplitz, toeplitz.n
+        self.refused = -np.inf
+        """The largest μ that could not be solved with; with smaller ones it is tried no more."""
+        self._iterates = n > SHORT
         self._definite_from = 0.0 if semidefinite else np.inf
         self._tolerance = tolerance
         self._preconditioner: Preconditioner | None = None
         self._earlier: list[tuple[float, Any]] = []
         self.report = report
-        report.update(solver=self._solver, reason=reason, iterations=0, residual=0.0)
+        report.update(solver="levinson", reason=f"n = {n} ≤ {SHORT}: O(n²) is quicker than iterating")
+        if self._iterates:
+            report.update(solver="pcg", reason=f"n = {n} > {SHORT}: O(n log n) per iteration")
+        report.update(iterations=0, residual=0.0)
 
-    def each(self, B: Any, alphas: Any) -> Iterator[tuple[int, float, Any, Inverse]]:
+    def each(self, B: Any, alphas: Any) -> Iterator[tuple[int, float, Any, GohbergSemencul]]:
         """(index, μ, G⁻¹B, G⁻¹) for every μ, from the largest down; B holds a vector per row."""
         self._earlier = []
         for index in np.argsort(-np.asarray(alphas), kind="stable"):
             mu = float(alphas[index])
-            yield int(index), mu, *self._solve(mu, B)
+            try:
+                X, inverse = (self._pcg if self._iterates else self._levinson)(mu, B)
+            except UnsolvableError:
+                self.refused = max(self.refused, mu)
+                raise
+            yield int(index), mu, X, inverse
+            del X, inverse  # before the next μ needs the memory
         self._earlier = []
-
-    def _solve(self, mu: float, B: Any) -> tuple[Any, Inverse]:
-        if self._solver == "minres":
-            return self._minres(mu, B)
-        if self._solver == "pcg":
-            return self._pcg(mu, B)
-        return self._levinson(mu, B)
 
     # -- Levinson ------------------------------------------------------------------------------
 
-    def _levinson(self, mu: float, B: Any) -> tuple[Any, Inverse]:
+    def _levinson(self, mu: float, B: Any) -> tuple[Any, GohbergSemencul]:
         n = self.toeplitz.n
         if n <= DENSE and not self._is_definite(mu):
-            return self._safe(mu, B, "T + μI is indefinite")
+            raise _unsolvable(mu, "it is not positive definite")
         column = self.toeplitz.column.copy()
         column[0] += mu
         unit = np.zeros((1, n))
@@ -100,12 +98,12 @@ class ToeplitzSolver:
         try:
             X = np.atleast_2d(scipy.linalg.solve_toeplitz(column, np.vstack([B, unit]).T).T)
         except np.linalg.LinAlgError:
-            return self._safe(mu, B, "a leading block of T + μI is singular")
+            raise _unsolvable(mu, "a leading block is singular") from None
         if not np.isfinite(X).all():
-            return self._safe(mu, B, "a leading block of T + μI is nearly singular")
+            raise _unsolvable(mu, "a leading block is nearly singular")
         residual = self._residual(mu, X, np.vstack([B, unit]))
         if residual > _LOOSE:
-            return self._safe(mu, B, f"Levinson's recursion lost its digits (residual {residual:.1g})")
+            raise _unsolvable(mu, f"Levinson's recursion lost its digits (residual {residual:.1g})")
         self._note(Outcome(X, "converged", 0, residual))
         return X[:-1], GohbergSemencul(X[-1], self.toeplitz)
 
@@ -121,7 +119,7 @@ class ToeplitzSolver:
 
     # -- conjugate gradients ---------------------------------------------------------------------
 
-    def _pcg(self, mu: float, B: Any) -> tuple[Any, Inverse]:
+    def _pcg(self, mu: float, B: Any) -> tuple[Any, GohbergSemencul]:
         if self._preconditioner is None:
             self._preconditioner = choose_preconditioner(self.toeplitz)
             self.report["preconditioner"] = self._preconditioner.name
@@ -144,13 +142,14 @@ class ToeplitzSolver:
             else:
                 return X, inverse
         if found.state == "indefinite":
-            return self._safe(mu, B, "conjugate gradients met a direction of negative curvature")
-        if self._auto and self.toeplitz.n <= _LEVINSON_LIMIT:
-            self._change("levinson", f"conjugate gradients did not converge ({found.residual:.1g})")
+            raise _unsolvable(mu, "conjugate gradients met a direction of negative curvature")
+        if self.toeplitz.n <= _LEVINSON_LIMIT:
+            why = f"conjugate gradients did not converge ({found.residual:.1g})"
+            self._iterates = False
+            self.report.update(solver="levinson", reason=why)
             return self._levinson(mu, B)
-        raise ValueError(
-            f"the Toeplitz system did not converge in {found.iterations} iterations (alpha {mu:.3g}, "
-            f"residual {found.residual:.2g}); {_REMEDY}"
+        raise _unsolvable(
+            mu, f"no convergence in {found.iterations} iterations (residual {found.residual:.2g})"
         )
 
     def _iterate(self, mu: float, B: Any, start: Any | None) -> Outcome:
@@ -176,50 +175,6 @@ class ToeplitzSolver:
         weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=1e-14)[0]
         return (weights @ V)[None]
 
-    # -- indefinite matrices ---------------------------------------------------------------------
-
-    def _safe(self, mu: float, B: Any, why: str) -> tuple[Any, Inverse]:
-        if not self._auto:
-            raise ValueError(
-                f'solver="{self._solver}" cannot solve this Toeplitz system: {why} (alpha {mu:.3g}); '
-                'use solver="auto", or a larger alpha.'
-            )
-        if self.toeplitz.n > DENSE:
-            self._change("minres", why)
-            return self._minres(mu, B)
-        self._change("dense", why, keep=True)
-        try:
-            with np.errstate(all="ignore"):
-                inverse = scipy.linalg.inv(self.toeplitz.dense(mu), check_finite=False)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(_singular(mu)) from error
-        inverse = (inverse + inverse.T) / 2
-        X = B @ inverse
-        residual = self._residual(mu, X, B) if np.isfinite(X).all() else np.inf
-        if residual > _LOOSE:
-            raise ValueError(_singular(mu))
-        self._note(Outcome(X, "converged", 0, residual))
-        return X, DenseInverse(inverse)
-
-    def _minres(self, mu: float, B: Any) -> tuple[Any, Inverse]:
-        unit = np.zeros((1, self.toeplitz.n))
-        unit[0, 0] = 1.0
-        found = minimal_residuals(
-            lambda V: self.toeplitz.product(V, mu),
-            Strang(self.toeplitz).at(mu),
-            np.vstack([B, unit]),
-            tolerance=self._tolerance,
-            norm=self.toeplitz.norm + mu,
-            limit=10 * _LIMIT,
-        )
-        if found.state != "converged":
-            raise ValueError(
-                f"MINRES did not converge on the indefinite Toeplitz system (alpha {mu:.3g}, "
-                f"residual {found.residual:.2g}); {_REMEDY}"
-            )
-        self._note(found)
-        return found.X[:-1], GohbergSemencul(found.X[-1], self.toeplitz)
-
     # -- the report ------------------------------------------------------------------------------
 
     def _residual(self, mu: float, X: Any, B: Any) -> float:
@@ -232,20 +187,11 @@ class ToeplitzSolver:
         self.report["iterations"] = max(self.report["iterations"], found.iterations)
         self.report["residual"] = max(self.report["residual"], found.residual)
 
-    def _change(self, solver: str, why: str, *, keep: bool = False) -> None:
-        """Record another solver; `keep` uses it for this μ alone."""
-        if not keep:
-            self._solver = solver
-        self.report.update(solver=solver, reason=why)
 
-
-def choose_solver(n: int, solver: SolverName) -> tuple[str, str]:
-    """The solver to begin with, and why."""
-    if solver != "auto":
-        return solver, "as asked"
-    if n <= SHORT:
-        return "levinson", f"n = {n} ≤ {SHORT}: O(n²) is quicker than iterating"
-    return "pcg", f"n = {n} > {SHORT}: O(n log n) per iteration"
+def _unsolvable(mu: float, why: str) -> UnsolvableError:
+    return UnsolvableError(
+        f"the Toeplitz matrix plus {mu:.3g}·I cannot be solved with: {why}; {_REMEDY}"
+    )
 
 
 def log_determinant(column: Any) -> float:
@@ -266,7 +212,3 @@ def log_determinant(column: Any) -> float:
         predictor = np.append(predictor - reflection * predictor[::-1], reflection)
         error *= 1.0 - reflection * reflection
     return total
-
-
-def _singular(mu: float) -> str:
-    return f"T + alpha·I is singular at alpha {mu:.6g}; change alpha, or use the exact kernel matrix."
