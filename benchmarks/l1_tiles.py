@@ -5,7 +5,7 @@
 Without names, everything runs. A difference is one |a − b| added to a sum: n · m · d of them are a tile.
 The bare limit of a core is a += b on arrays in its cache, one addition for each number; compiled code
 passes it, since it loads and stores a sum once for four differences. The device part needs CUDA; it runs
-with torch and with CuPy, whichever is there.
+with torch.
 """
 
 from __future__ import annotations
@@ -175,9 +175,8 @@ def device(quick: bool) -> list[Row]:
     """A tile of float32 and of float64 rows on a GPU."""
     n, m = (4096, 256) if quick else (65_536, 1000)
     rows: list[Row] = []
-    for part in (_with_torch, _with_cupy):
-        for dtype in ("float32", "float64"):
-            rows += part(n, m, dtype)
+    for dtype in ("float32", "float64"):
+        rows += _with_torch(n, m, dtype)
     return rows
 
 
@@ -223,19 +222,6 @@ def _blocks(triton: Any, dtype: str, tile: Any, left: Any, right: Any) -> list[R
             work = {f"laplacian tile, blocks {size}": lambda: tile(left)}
             rows += _device_rows("torch", dtype, work, left, right, torch.cuda.synchronize)
     return rows
-
-
-def _with_cupy(n: int, m: int, dtype: str) -> list[Row]:
-    if not find_spec("cupy"):
-        return [{"library": "cupy", "skipped": "CuPy is not installed"}]
-    import cupy
-
-    if not cupy.cuda.is_available():
-        return [{"library": "cupy", "skipped": "CuPy finds no CUDA device"}]
-    left, right = (cupy.asarray(values) for values in points(n, m, dtype))
-    laplacian, gauss = LAPLACIAN.bind(right), GAUSS.bind(right)
-    work = {"laplacian tile": lambda: laplacian(left), "rbf tile": lambda: gauss(left)}
-    return _device_rows("cupy", dtype, work, left, right, cupy.cuda.runtime.deviceSynchronize)
 
 
 def _device_rows(

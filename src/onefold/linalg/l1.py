@@ -4,7 +4,6 @@ No matrix product gives them: n · m · d differences are formed one by one, in 
 
     NumPy           loops compiled by Numba where it is installed, SciPy's cdist in float64 otherwise
     torch on CUDA   a Triton kernel, the exponential included
-    CuPy            an elementwise kernel, the exponential included
     elsewhere       column by column, in place where the library can
 """
 

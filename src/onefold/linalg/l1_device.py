@@ -1,4 +1,4 @@
-r"""The tile exp(−Σ_f |a_f − b_f|) of libraries other than NumPy: fused on CUDA, by columns elsewhere."""
+r"""The tile exp(−Σ_f |a_f − b_f|) outside NumPy: fused for torch on CUDA, by columns elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from array_api_compat import is_cupy_array, is_torch_array
+from array_api_compat import is_torch_array
 
 from onefold.linalg.arrays import Array, namespace, on_accelerator
 from onefold.linalg.inplace import abs_in_place, difference_into, exp_in_place
@@ -26,8 +26,6 @@ def _tile_for(right: Array) -> Callable[[Array, Array, Array | None], Array]:
     xp = namespace(right)
     if not on_accelerator(right) or right.dtype not in (xp.float32, xp.float64):
         return _by_columns
-    if is_cupy_array(right):
-        return _with_cupy
     triton = _triton() if is_torch_array(right) else None
     return _by_columns if triton is None else triton.exponentials
 
@@ -55,38 +53,3 @@ def _by_columns(left: Array, columns: Array, out: Array | None) -> Array:
         difference = abs_in_place(difference_into(*pair(feature), difference))
         total -= difference
     return exp_in_place(total)
-
-
-def _with_cupy(left: Array, columns: Array, out: Array | None) -> Array:
-    xp = namespace(left)
-    (n, d), m, dtype = left.shape, columns.shape[1], xp.result_type(left, columns)
-    with left.device:  # the current one may be another
-        tile = xp.empty((n, m), dtype=dtype)
-        rows, right = (xp.ascontiguousarray(a.astype(dtype, copy=False)) for a in (left, columns))
-        _cupy_kernel()(rows, right, n, m, d, tile, size=-(-n // 8) * m)
-    return tile
-
-
-@cache
-def _cupy_kernel() -> Any:
-    """Eight rows and one column for each thread: a landmark's number serves eight differences."""
-    import cupy
-
-    return cupy.ElementwiseKernel(
-        "raw T left, raw T right, int64 rows, int64 columns, int64 features",
-        "raw T tile",
-        """
-        const long long first = i / columns * 8, column = i % columns;
-        T total[8] = {};
-        for (long long f = 0; f < features; ++f) {
-            const T b = right[f * columns + column];
-            #pragma unroll
-            for (int r = 0; r < 8; ++r)
-                total[r] -= fabs(left[min(first + r, (long long)rows - 1) * features + f] - b);
-        }
-        #pragma unroll
-        for (int r = 0; r < 8; ++r)
-            if (first + r < rows) tile[(first + r) * columns + column] = exp(total[r]);
-        """,
-        "onefold_l1_exponentials",
-    )
