@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.linalg import namespace, to_numpy
 from onefold.linalg.iterate import conjugate_gradients, refined
-from onefold.smoothers.toeplitz.iterate import refined_gradients
+from onefold.smoothers.toeplitz import refined_gradients
 
 
 def system(shape=(), n=40, columns=3, seed=0):

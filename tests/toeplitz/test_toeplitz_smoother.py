@@ -12,16 +12,16 @@ from numpy.testing import assert_allclose
 from scipy.linalg import toeplitz
 
 from onefold.smoothers.base import UnsolvableError
-from onefold.smoothers.toeplitz import ToeplitzSmoother
-from onefold.smoothers.toeplitz.inverse import GohbergSemencul
-from onefold.smoothers.toeplitz.iterate import refined_gradients
-from onefold.smoothers.toeplitz.preconditioners import (
+from onefold.smoothers.toeplitz import (
     DeflatedEmbedding,
+    GohbergSemencul,
     Strang,
+    SymmetricToeplitz,
+    ToeplitzSmoother,
+    log_determinant,
     orthonormal_polynomials,
+    refined_gradients,
 )
-from onefold.smoothers.toeplitz.products import SymmetricToeplitz
-from onefold.smoothers.toeplitz.solve import log_determinant
 
 ALPHAS = np.array([1e-3, 3.0, 0.1])
 
@@ -71,7 +71,7 @@ def check_against_dense_twin(
 def test_dense_twin(
     n: int, gamma: float, solver: str, short: int, intercept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onefold.smoothers.toeplitz.solve.SHORT", short)
+    monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", short)
     column, report = rbf_column(n, gamma), {}
     smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True, report=report)
     check_against_dense_twin(smoother, column, intercept, atol=1e-8)
@@ -80,9 +80,8 @@ def test_dense_twin(
 
 @pytest.mark.parametrize("gamma", [1.0, 1e5])
 def test_blocks_that_are_not_formed(gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onefold.smoothers.toeplitz.smoother.DENSE", 10)
-    monkeypatch.setattr("onefold.smoothers.toeplitz.heldout.DENSE", 70)
-    monkeypatch.setattr("onefold.smoothers.toeplitz.solve.SHORT", 10)
+    monkeypatch.setattr("onefold.smoothers.toeplitz.DENSE", 70)
+    monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 10)
     column = rbf_column(400, gamma)
     for intercept in (False, True):
         smoother = ToeplitzSmoother(column, intercept=intercept, semidefinite=True)
@@ -113,7 +112,7 @@ class TestIndefinite:
     def test_only_ridges_that_make_it_definite_are_solved_with(
         self, short: int, intercept: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("onefold.smoothers.toeplitz.solve.SHORT", short)
+        monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", short)
         column = self.column(80)
         least = -np.linalg.eigvalsh(toeplitz(column)).min()
         assert least > 1e-3
@@ -146,7 +145,7 @@ def test_a_semidefinite_matrix_of_rank_one_is_no_obstacle() -> None:
 
 
 def test_targets_far_from_zero_lose_no_digits_to_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onefold.smoothers.toeplitz.solve.SHORT", 100)
+    monkeypatch.setattr("onefold.smoothers.toeplitz.SHORT", 100)
     column = rbf_column(300, 1000.0)
     smoother = ToeplitzSmoother(column, intercept=True, semidefinite=True)
     y = np.random.default_rng(0).normal(size=(300, 1))
@@ -166,7 +165,7 @@ def test_log_determinant(intercept: bool) -> None:
 
 
 def test_log_determinants_too_long_to_compute_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onefold.smoothers.toeplitz.smoother._LOGDET_LIMIT", 10)
+    monkeypatch.setattr("onefold.smoothers.toeplitz._LOGDET_LIMIT", 10)
     with pytest.raises(ValueError, match='n = 11; use criterion="press"'):
         ToeplitzSmoother(rbf_column(11, 1.0), intercept=False).logdet([1.0])
     with pytest.raises(np.linalg.LinAlgError):
