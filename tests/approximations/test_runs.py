@@ -48,12 +48,12 @@ def test_refit_means_the_same_under_every_name_of_the_exact_machine(refit):
 def test_refits_of_an_approximation(monkeypatch):
     assert not started(Nystroem(9), refit="auto").refits_exactly
     assert started(Nystroem(9), refit="exact").refit.approximation == Exact()
-    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_DENSE", 50)
+    monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 50)
     assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
     for structured in (Circulant(negative="clip"), Toeplitz()):
         with pytest.warns(UserWarning, match="no series") if structured.name == "toeplitz" else _quiet():
             assert started(structured, refit="auto").refits_exactly
-    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_UNASKED", 50)
+    monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
     assert not started(Circulant(), refit="auto").refits_exactly
 
 
@@ -92,9 +92,8 @@ def test_memory_is_asked_for_before_anything_else(monkeypatch):
 
 
 def test_what_cannot_be_refitted_is_refused_at_the_start(monkeypatch):
-    needed = Exact().memory(80, 2, 1, Workload())
-    monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda: 10**9)
-    small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4))
+    needed = Exact().memory(80, 2, 1, Workload(), 10**9)
+    small = Nystroem(2).memory(80, 2, 1, Workload(2, 3, 4), 10**9)
     monkeypatch.setattr("onefold.approximations.exact.exact_bytes", lambda *_: 10 * small)
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2 * small)
     assert needed > 0
@@ -118,9 +117,9 @@ class Watched(Exact):
     loads: tuple[Any, ...] = ()
     name = "watched"
 
-    def start(self, problem: Any, kernels: Any, load: Any) -> Any:
+    def start(self, problem: Any, kernels: Any, load: Any, machine: Any = None) -> Any:
         LOADS.append((problem.n, load))
-        return super().start(problem, kernels, load)
+        return super().start(problem, kernels, load, machine)
 
 
 LOADS: list[tuple[int, Workload]] = []
@@ -178,3 +177,19 @@ def test_the_remedy_for_weights_names_what_can_do_the_same(approximation: Any) -
         with pytest.raises(ValueError, match="has no place for sample or class weights") as refusal:
             approximation.start(weighted, [RBF()], Workload(folds=folds))
         assert ('"cg"' in str(refusal.value)) is able
+
+
+def test_free_memory_is_read_once_per_fit(monkeypatch):
+    asked = []
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: asked.append(0) or 10**10)
+    run = started(Nystroem(9), refit="exact")
+    assert run.at_once >= 1
+    assert run.refit.machine is run.machine
+    assert len(asked) == 1
+
+
+def test_reprs_fit_on_a_line():
+    run = started(Nystroem(9), refit="exact")
+    assert repr(run.problem) == "Problem(rows=80, features=2, targets=1)"
+    size = f"Run({run.approximation}, {run.problem}, refit=Exact(), reason='as asked for')"
+    assert repr(run) == size

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import onefold.approximations.registry as registry
+import onefold.approximations.base as registry
 from onefold.approximations import Approximation, Model, Problem, Workload, register, registered
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Linear

@@ -10,7 +10,7 @@ from sklearn.cluster import MiniBatchKMeans
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.approximations.problem import Problem
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 from onefold.landmarks import BASES, given_rows
 

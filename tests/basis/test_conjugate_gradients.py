@@ -87,7 +87,7 @@ def test_failure_to_converge_warns(regression):
 
 def test_exact_refit_after_a_basis_search(regression, monkeypatch):
     X, Y = regression
-    monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_DENSE", 100)
+    monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 100)
     fitted = LSSVRCV(gammas=[0.3], alphas=[0.1], approximation=Nystroem(20), refit="exact").fit(X, Y)
     assert fitted.approximation_["selected_with"]["name"] == "nystroem"
     assert fitted.approximation_["fitted_with"]["name"] == "cg"

@@ -29,6 +29,7 @@ from onefold.machine.speed import Speed, _read, machine_speed, measure
 from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
+FREE = 16 * 2**30
 
 
 def settled(X):
@@ -39,8 +40,8 @@ def settled(X):
 
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
-    monkeypatch.setattr(planning, "machine_speed", lambda: FAST)
-    monkeypatch.setattr(planning, "available_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: FAST)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: FREE)
 
 
 def test_exact_for_few_rows_and_landmarks_for_many():
@@ -58,7 +59,7 @@ def test_budget_and_memory_decide(monkeypatch):
     poor = plan((100_000, 10), seconds=120).approximation.n_components
     assert rich > poor
     assert "still would take" in plan((10**7, 10), seconds=1).reason
-    monkeypatch.setattr(planning, "available_memory", lambda: 2**30)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2**30)
     assert plan((100_000, 10), seconds=1e6).approximation.n_components < rich
 
 
@@ -69,9 +70,9 @@ def test_estimates_grow_with_the_work():
         assert small < large
         assert kind.duration(3000, 10, 1, one, FAST) < kind.duration(3000, 10, 1, search, FAST)
     for kind in (Exact(), Nystroem(500), Toeplitz(), Circulant()):
-        assert kind.memory(10**3, 10, 1, search) < kind.memory(10**6, 10, 1, search)
-        assert kind.memory(3000, 10, 1, one) < kind.memory(3000, 10, 1, search)
-        assert kind.memory(3000, 10, 1, search) < kind.memory(3000, 10, 500, search)
+        assert kind.memory(10**3, 10, 1, search, FREE) < kind.memory(10**6, 10, 1, search, FREE)
+        assert kind.memory(3000, 10, 1, one, FREE) < kind.memory(3000, 10, 1, search, FREE)
+        assert kind.memory(3000, 10, 1, search, FREE) < kind.memory(3000, 10, 500, search, FREE)
 
 
 def test_plan_of_a_given_approximation_and_its_words():
@@ -122,26 +123,23 @@ def test_classes_and_threads_count():
 
 
 def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
-    monkeypatch.setattr(planning, "available_memory", lambda: 100 * 10**6)
-    monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda: 100 * 10**6)
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 100 * 10**6)
     found = plan((2000, 4))
     assert isinstance(found.approximation, Nystroem)
     assert "would need" in found.reason
 
 
-def test_models_run_side_by_side_only_where_memory_allows(monkeypatch):
+def test_models_run_side_by_side_only_where_memory_allows():
     for free, at_once in ((None, 2), (10**10, 2), (5 * 10**8, 1), (10, 1)):
-        monkeypatch.setattr("onefold.approximations.footprint.available_memory", lambda free=free: free)
         with use_threads(2):
-            assert Exact().at_once(2000, 5, 1, Workload(13, 11, 5)) == at_once
-            assert (
-                Exact().at_once(2000, 5, 3000, Workload(13, 11, 5)) == 1
-            )  # predictions of many targets
+            assert Exact().at_once(2000, 5, 1, Workload(13, 11, 5), free) == at_once
+            # Predictions of many targets.
+            assert Exact().at_once(2000, 5, 3000, Workload(13, 11, 5), free) == 1
 
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
     timed = []
-    monkeypatch.setattr(planning, "machine_speed", lambda: timed.append(1) or FAST)
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: timed.append(1) or FAST)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 4))
     LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X, X[:, 0])
@@ -282,14 +280,14 @@ def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
     few, many = (Workload(13, 11, 8, groups=groups) for groups in (0, 100))
     for rows in (4000, 10**6):  # trained from factors, and from sums
         with use_threads(1):
-            extra = Nystroem(100).memory(rows, 2, 1, many) - Nystroem(100).memory(rows, 2, 1, few)
-        assert extra > 90 * 8 * 100**2 / 3
+            more, less = (Nystroem(100).memory(rows, 2, 1, load, FREE) for load in (many, few))
+        assert more - less > 90 * 8 * 100**2 / 3
 
 
 @pytest.mark.parametrize("approximation", ["exact", "nystroem"])
 def test_fewer_threads_take_longer(monkeypatch, approximation):
-    monkeypatch.setattr(planning, "machine_speed", lambda: FAST)
-    for module in ("planning", "nystroem.settings"):
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: FAST)
+    for module in ("run", "nystroem.settings"):
         monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
     one, four, many = (
         plan((50_000, 20), approximation=approximation, n_jobs=n_jobs).seconds for n_jobs in (1, 4, 64)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold
 
-import onefold.approximations.planning as planning
 from onefold import LSSVRCV, plan
 from onefold.approximations import Auto, Exact, Nystroem
 from onefold.cli import main
@@ -24,8 +23,8 @@ LEARNED = {"kernel": "auto", "metric": "auto", "blend": True}
 
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
-    monkeypatch.setattr(planning, "machine_speed", lambda: Speed(4e10, 1e9))
-    monkeypatch.setattr(planning, "available_memory", lambda: 16 * 2**30)
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: Speed(4e10, 1e9))
+    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 16 * 2**30)
 
 
 def test_the_steps_of_many_rows_and_what_they_leave_out():

@@ -227,11 +227,11 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(one.predict_interval(NEW), two.predict_interval(NEW))
 
 
-def test_a_fold_that_cannot_be_solved_is_told(monkeypatch):
+def test_a_fold_that_cannot_be_solved_warns(monkeypatch):
     def refuse(*_):
         raise UnsolvableError("no solution; use a larger alpha.")
 
-    monkeypatch.setattr("onefold.approximations.exact.model.ExactModel.fold_models", refuse)
+    monkeypatch.setattr("onefold.approximations.exact.ExactModel.fold_models", refuse)
     with pytest.warns(UserWarning, match="no model without each fold for intervals: no solution"):
         model = LSSVRCV(approximation="exact", **GRID).fit(X, y)
     assert "final model itself" in model.approximation_["intervals"]["predictions"]

@@ -236,7 +236,7 @@ class TestAveragedDiagonals:
         assert found.approximation_["diagonals"] == "averaged"
 
     def test_large_sets_keep_the_approximation(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("onefold.approximations.true_kernel.LARGEST_UNASKED", 50)
+        monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
         X, labels = make_moons(60, noise=0.2, random_state=0)
         found = LSSVCCV(approximation="toeplitz", **GRID).fit(X, labels)
         assert found.approximation_["fitted_with"]["name"] == "toeplitz"

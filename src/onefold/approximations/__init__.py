@@ -1,18 +1,22 @@
 """Approximations: how the kernel matrix is represented. One file or folder each, found by `register`."""
 
-from onefold.approximations.base import Approximation, Model, SmoothingModel
+from onefold.approximations.base import (
+    Approximation,
+    Model,
+    SmoothingModel,
+    register,
+    registered,
+    resolve_approximation,
+)
 from onefold.approximations.cg import ConjugateGradients
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
-from onefold.approximations.names import resolve_approximation
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan
 from onefold.approximations.problem import Problem
-from onefold.approximations.registry import register, registered
-from onefold.approximations.run import Run
+from onefold.approximations.run import Run, Workload
 from onefold.approximations.toeplitz.model import Toeplitz
-from onefold.approximations.workload import Workload
 
 __all__ = [
     "Approximation",

@@ -4,30 +4,38 @@ An approximation is started on a problem once (:mod:`onefold.approximations.run`
 into a *model*: one kernel, every ridge value. A model answers two questions, whatever is inside: the
 predictions of rows held out of training, and the expansion to predict with. Search and estimators know
 nothing more.
+
+A final fit with the true kernel is made according to its number of rows:
+
+    up to 10,000 rows   the dense matrix: O(n³/3) time, 8 n² bytes
+    beyond              conjugate gradients, a fraction of that time and no such array
+    beyond 20,000 rows  as before, but only where it is asked for: it takes minutes
+
+Conjugate gradients need dense NumPy rows; sparse ones, a given matrix and other libraries stay dense.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from onefold.approximations.footprint import models_at_once
 from onefold.approximations.problem import Problem
-from onefold.approximations.registry import registered
-from onefold.approximations.run import Run
-from onefold.approximations.true_kernel import true_kernel
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Machine, Run, Workload
 from onefold.expansions import Expansion, FoldModels
-from onefold.kernels import Kernel
-from onefold.linalg import Array, free_memory_of, namespace, take_rows
-from onefold.machine.memory import require_memory, require_of
+from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import Array, is_foreign, is_sparse, namespace, take_rows
+from onefold.machine.memory import require_of
 from onefold.machine.speed import Speed
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
+
+LARGEST_DENSE = 10_000  # rows, see above
+LARGEST_UNASKED = 20_000
 
 
 class Model(ABC):
@@ -137,11 +145,7 @@ class Approximation(ABC):
     """Whether its models are of the rows themselves, in any metric: not of their order or of a grid."""
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
     """Where the models without each fold, which predict new rows, come from: a closed form, or fits that
-    are cheap enough; None where they are not to be had."""
-    fold_rows: ClassVar[float] = np.inf
-    """Rows up to which they are."""
-    seed_setting: ClassVar[str | None] = None
-    """The setting that seeds its random choices."""
+    are cheap enough; None where there are none."""
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
     """What helps where memory is short."""
 
@@ -150,11 +154,19 @@ class Approximation(ABC):
         """Whether its models read rows by blocks alone, so that a device need not hold them all."""
         return False
 
-    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+    def start(
+        self,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        load: Workload,
+        machine: Machine | None = None,
+    ) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work.
 
-        What cannot be fitted at the end is refused now.
+        What cannot be fitted at the end is refused now. `machine` is the one that the rows are on, if it
+        has been looked at already.
         """
+        machine = Machine.of(problem) if machine is None else machine
         if problem.streamed and not self.streams:
             raise ValueError(
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
@@ -172,14 +184,14 @@ class Approximation(ABC):
             )
         for kernel in kernels:
             self.check(kernel, problem, load)
-        self.require_memory(problem, load)
+        self.require_memory(problem, load, machine)
         auto = load.refit == "auto" and self.prefers_exact_refit(problem)
         refit = None
         if (auto or load.refit == "exact") and not self.exact:
             final = true_kernel(kernels[0], problem)
-            refit = final.start(problem, kernels[:1], load.of_final_fit())
+            refit = final.start(problem, kernels[:1], load.of_final_fit(), machine)
         shared = self.share(problem, kernels)
-        return Run(self.settled(problem, load), problem, load, shared=shared, refit=refit)
+        return Run(self.settled(problem, load), problem, load, machine, shared=shared, refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -197,8 +209,8 @@ class Approximation(ABC):
             )
 
     def has_folds(self, n: int) -> bool:
-        """Whether the models without each fold of n rows are to be had."""
-        return self.fold_models is not None and n <= self.fold_rows
+        """Whether there are models without each fold of n rows."""
+        return self.fold_models is not None
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Any:
         """What the models of all kernels share; None where each stands alone."""
@@ -217,11 +229,9 @@ class Approximation(ABC):
         return {}
 
     def seeded(self, seed: int) -> Approximation:
-        """The same with its random choices seeded."""
-        if self.seed_setting is None:
-            return self
-        settings: dict[str, Any] = {self.seed_setting: seed}
-        return replace(self, **settings)  # type: ignore[type-var]
+        """The same with its random choices seeded, by its setting ``random_state`` or ``seed``."""
+        own = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]
+        return replace(self, **dict.fromkeys(own, seed))  # type: ignore[type-var]
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """Rows for the trust check to look at; None where any rows will do.
@@ -249,24 +259,84 @@ class Approximation(ABC):
         """Estimated peak of a fit beyond the data, with some models side by side; None for unknown."""
         return None
 
-    def at_once(self, n: int, d: int, targets: int, load: Workload) -> int:
+    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         """How many models run side by side in what is free."""
-        return models_at_once(self.peak_bytes(n, d, targets, load.of_one_kernel(), 1))
+        return models_at_once(self.peak_bytes(n, d, targets, load.of_one_kernel(), 1), free)
 
-    def memory(self, n: int, d: int, targets: int, load: Workload) -> int | None:
+    def memory(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int | None:
         """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
-        return self.peak_bytes(n, d, targets, load, self.at_once(n, d, targets, load))
+        return self.peak_bytes(n, d, targets, load, self.at_once(n, d, targets, load, free))
 
-    def require_memory(self, problem: Problem, load: Workload) -> None:
+    def require_memory(self, problem: Problem, load: Workload, machine: Machine) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
         what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
-        if problem.on_device:  # one model at a time, in the memory of the device
-            there = free_memory_of(problem.source.reference)
+        if machine.kind == "device":
+            what += ", on the device,"
+        if machine.kind == "device" or problem.remote:  # one model at a time
             needed = self.peak_bytes(*problem.shape, load, 1)
-            require_of(there, needed or 0, f"{what}, on the device,", self.remedy)
-            return
-        needed = self.memory(*problem.shape, load)
-        if problem.remote:  # one model at a time
-            needed = self.peak_bytes(*problem.shape, load, 1)
-        if needed is not None:
-            require_memory(needed, what, self.remedy)
+        else:
+            needed = self.memory(*problem.shape, load, machine.free)
+        require_of(machine.free, needed or 0, what, self.remedy)
+
+
+def fits_unasked(n: int) -> bool:
+    """Whether a final model of `n` rows is trained with the true kernel without being told to."""
+    return n <= LARGEST_UNASKED
+
+
+def true_kernel(kernel: Kernel, problem: Problem) -> Approximation:
+    """How to fit with the true kernel: densely, or by conjugate gradients for many dense rows."""
+    dense_rows = not (is_sparse(problem.X) or is_foreign(problem.X) or isinstance(kernel, Precomputed))
+    return registered()["cg" if dense_rows and problem.n > LARGEST_DENSE else "exact"]()
+
+
+# The one list of approximations: their names, saved files and the command line all read it.
+_BY_NAME: dict[str, type[Approximation]] = {}
+Class = TypeVar("Class", bound=type[Approximation])
+
+
+def register(cls: Class) -> Class:
+    """Let an approximation be asked for by its name, saved and loaded; usable as a decorator.
+
+    Its settings are those of a dataclass, and all have defaults. It must be registered again before a
+    file that names it is loaded.
+    """
+    name, derived = getattr(cls, "name", None), isinstance(cls, type) and issubclass(cls, Approximation)
+    if not derived or not is_dataclass(cls) or not isinstance(name, str):
+        raise TypeError(
+            f"{cls!r} cannot be registered: make it a dataclass derived from Approximation, with a name."
+        )
+    try:
+        cls()
+    except TypeError as error:
+        raise TypeError(
+            f"{cls!r} cannot be registered ({error}); define its model, and give all settings defaults."
+        ) from error
+    for other in _BY_NAME.values():
+        same = (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__)
+        if not same and (other.name == name or other.__name__ == cls.__name__):
+            raise ValueError(
+                f"another approximation is registered as {other.name!r}, {other.__name__}; "
+                "rename this one."
+            )
+    _BY_NAME[name] = cls
+    return cls
+
+
+def registered() -> dict[str, type[Approximation]]:
+    """Every approximation by its name, in alphabetical order."""
+    return dict(sorted(_BY_NAME.items()))
+
+
+def resolve_approximation(approximation: Any) -> Approximation:
+    """The Approximation behind a name or an instance."""
+    if isinstance(approximation, Approximation):
+        return approximation
+    known = registered()
+    if isinstance(approximation, str) and approximation in known:
+        return known[approximation]()
+    names = ", ".join(repr(name) for name in known)
+    raise ValueError(
+        f"unknown approximation {approximation!r}; use one of {names}, "
+        "or an object from onefold.approximations."
+    )

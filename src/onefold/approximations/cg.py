@@ -23,10 +23,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold.approximations.base import Approximation, Model
+from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.problem import Problem, target_ridges
-from onefold.approximations.registry import register
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
@@ -79,7 +78,6 @@ class ConjugateGradients(Approximation):
     name = "cg"
     exact = True
     selects = False
-    seed_setting = "random_state"
 
     def __post_init__(self) -> None:
         for name in ("n_components", "max_iterations"):

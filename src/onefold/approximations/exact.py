@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, SmoothingModel
+from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
 from onefold.approximations.problem import Problem, TargetRidges, target_ridges
-from onefold.approximations.registry import register
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product

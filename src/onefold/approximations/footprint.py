@@ -8,8 +8,7 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 
 from __future__ import annotations
 
-from onefold.approximations.workload import Workload
-from onefold.machine.memory import available_memory
+from onefold.approximations.run import Workload
 from onefold.machine.threads import thread_budget
 from onefold.smoothers.base import choose_route
 
@@ -35,12 +34,10 @@ _CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms 
 GRID_MODEL = 2**29
 
 
-def models_at_once(each: int | None) -> int:
+def models_at_once(each: int | None, free: int | None) -> int:
     """How many models of so many bytes run side by side: within 3 GiB and half of what is free."""
-    threads = thread_budget()
-    free = available_memory() if threads > 1 else None
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
-    return max(1, min(threads, budget // max(1, each or 0)))
+    return max(1, min(thread_budget(), budget // max(1, each or 0)))
 
 
 def uses_factors(n: int, m: int) -> bool:

@@ -33,11 +33,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from onefold.approximations.base import Approximation, Model
+from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
 from onefold.approximations.problem import Problem, target_ridges
-from onefold.approximations.registry import register
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
 from onefold.kernels import Kernel
@@ -116,8 +115,8 @@ class Grid(Approximation):
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
         return GridModel(kernel, problem, lattice, self.tolerance)
 
-    def at_once(self, n: int, d: int, targets: int, load: Workload) -> int:
-        return models_at_once(GRID_MODEL)
+    def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
+        return models_at_once(GRID_MODEL, free)
 
 
 class GridModel(Model):

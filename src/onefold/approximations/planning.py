@@ -12,18 +12,14 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
-from onefold.approximations.base import Approximation, Model
+from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.problem import Problem
-from onefold.approximations.registry import register
-from onefold.approximations.run import Run
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Machine, Run, Workload
 from onefold.kernels import Kernel, Precomputed
-from onefold.machine.memory import available_memory
 from onefold.machine.notebook import html_table
-from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import count_workers, thread_budget
+from onefold.machine.speed import Speed
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
@@ -117,12 +113,14 @@ def make_plan(
 
     Where nobody `asked` for the time, the machine is measured only if the choice depends on it.
     """
-    free = available_memory()
+    machine = Machine.host()
     seconds = approximation.seconds if isinstance(approximation, Auto) else Auto.seconds
 
     def price(what: Approximation, reason: str, timed: bool) -> Plan:
-        time = _duration(what, n, d, targets, load, speed_here() if timed else NOMINAL)
-        return Plan(what, n, d, time, what.memory(n, d, targets, load), free, reason)
+        time = _duration(what, n, d, targets, load, machine.speed if timed else NOMINAL)
+        return Plan(
+            what, n, d, time, what.memory(n, d, targets, load, machine.free), machine.free, reason
+        )
 
     def worth_timing(what: Approximation) -> bool:
         rough = _duration(what, n, d, targets, load, NOMINAL) or 0.0
@@ -162,8 +160,7 @@ def _duration(
 
 def speed_here() -> Speed:
     """The speed of the machine, as far as the thread budget goes."""
-    speed, cores = machine_speed(), count_workers(None)
-    return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
+    return Machine.host().speed
 
 
 def _objection(found: Plan, seconds: float) -> str | None:
@@ -200,7 +197,6 @@ class Auto(Approximation):
     random_state: int = 0
 
     name = "auto"
-    seed_setting = "random_state"
 
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, Real) or not self.seconds > 0:
@@ -211,10 +207,16 @@ class Auto(Approximation):
         """It chooses what does, where rows are to be read by blocks."""
         return True
 
-    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+    def start(
+        self,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        load: Workload,
+        machine: Machine | None = None,
+    ) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         chosen, reason = self._choice(problem, kernels, load)
-        return chosen.start(problem, kernels, load).because(reason)
+        return chosen.start(problem, kernels, load, machine).because(reason)
 
     def _choice(
         self, problem: Problem, kernels: Sequence[Kernel], load: Workload

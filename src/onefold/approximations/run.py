@@ -9,48 +9,101 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from onefold.approximations.workload import Workload
+from onefold.approximations.problem import Problem
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
+from onefold.linalg import free_memory_of
+from onefold.machine import memory
+from onefold.machine.speed import Speed, machine_speed
+from onefold.machine.threads import count_workers, thread_budget
 from onefold.machine.warning import warn_user
-from onefold.smoothers.base import UnsolvableError
+from onefold.smoothers.base import Need, UnsolvableError
 
 if TYPE_CHECKING:
     from onefold.approximations.base import Approximation, Model
-    from onefold.approximations.problem import Problem
+
+Refit = Literal["auto", "exact", "same"]
+_ASKED = "as asked for"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What will be asked of the models of a run."""
+
+    kernels: int = 1
+    alphas: int = 1  # ridges for each kernel
+    folds: int = 0  # 0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole
+    # Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
+    groups: int = field(default=0, kw_only=True)
+    predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
+    whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
+    smoother: bool = False  # R(μ) as a whole is looked at
+    single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
+    # The rows left out together, in turn; None where nothing is held out.
+    parts: Any = field(default=None, compare=False, repr=False)
+    refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
+    # Multiply-adds on a few of the rows that come first, whatever the approximation.
+    before: float = field(default=0.0, kw_only=True)
+
+    @property
+    def need(self) -> Need:
+        """Whether solving is enough, or held-out predictions are wanted too."""
+        return "heldout" if self.folds else "coefficients"
+
+    def of_one_kernel(self) -> Workload:
+        """The share of one kernel."""
+        return replace(self, kernels=1)
+
+    def of_final_fit(self, alphas: int = 1) -> Workload:
+        """What is left once kernel and ridge are known."""
+        return Workload(alphas=alphas)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the work is done: looked at once per fit."""
+
+    free: int | None  # bytes of memory; None where nothing says
+    kind: Literal["host", "device"] = "host"
+
+    @classmethod
+    def host(cls) -> Machine:
+        """The host and its own memory."""
+        return cls(memory.available_memory())
+
+    @classmethod
+    def of(cls, problem: Problem) -> Machine:
+        """The one that the problem's rows are on, or are streamed to."""
+        if not problem.on_device:
+            return cls.host()
+        return cls(free_memory_of(problem.source.reference), "device")
+
+    @property
+    def speed(self) -> Speed:
+        """Of the host as far as the thread budget goes; it takes half a second if never measured."""
+        speed, cores = machine_speed(), count_workers(None)
+        return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
 
 
 @dataclass(frozen=True)
 class Run:
-    """What will take place, and why.
+    """What will take place, and why."""
 
-    Attributes
-    ----------
-    approximation : Approximation
-        The one that runs; nothing about it is open.
-    problem : Problem
-    load : Workload
-    reason : str
-        Why this approximation.
-    report : dict
-        What the reports of its models say of the choice.
-    shared : object
-        What the models of all kernels share: landmarks, say.
-    refit : Run or None
-        The run with the true kernel that makes the final model; None where this one does.
-    """
-
-    approximation: Approximation
+    approximation: Approximation  # the one that runs; nothing about it is open
     problem: Problem
     load: Workload
-    reason: str = "as asked for"
-    report: dict[str, Any] = field(default_factory=dict)
-    shared: Any = None
-    refit: Run | None = None
+    machine: Machine
+    reason: str = _ASKED  # why this approximation
+    shared: Any = None  # what the models of all kernels share: landmarks, say
+    refit: Run | None = None  # makes the final model with the true kernel; None where this one makes it
+
+    def __repr__(self) -> str:
+        refit = "" if self.refit is None else f", refit={self.refit.approximation}"
+        return f"Run({self.approximation}, {self.problem}{refit}, reason={self.reason!r})"
 
     @property
     def exact(self) -> bool:
@@ -69,19 +122,21 @@ class Run:
             return 1
         if self.problem.remote:
             return int(self.problem.X.runner.at_once)
-        n, d, targets = self.problem.shape
-        return self.approximation.at_once(n, d, targets, self.load)
+        return self.approximation.at_once(*self.problem.shape, self.load, self.machine.free)
 
     def because(self, reason: str | None) -> Run:
         """The same, and its reports say why it was chosen; None changes nothing."""
-        if reason is None:
-            return self
-        return replace(self, reason=reason, report={"chosen": reason})
+        return self if reason is None else replace(self, reason=reason)
 
     @property
     def chosen_because(self) -> str:
         """Why it was chosen; nothing where it was asked for."""
-        return str(self.report.get("chosen", ""))
+        return "" if self.reason == _ASKED else self.reason
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the reports of its models say of the choice."""
+        return {"chosen": self.reason} if self.chosen_because else {}
 
     def with_ridges(self, count: int) -> Run:
         """The same where so many μ are asked of each model."""
@@ -98,7 +153,7 @@ class Run:
 
     def restarted(self, kernel: Kernel) -> Run:
         """The same for another kernel, whose metric the landmarks follow."""
-        started = self.approximation.start(self.problem, [kernel], self.load)
+        started = self.approximation.start(self.problem, [kernel], self.load, self.machine)
         return replace(self, shared=started.shared, refit=started.refit)
 
     def model(self, kernel: Kernel) -> Model:
@@ -140,10 +195,16 @@ class Run:
         if not self.approximation.has_folds(self.problem.n):
             return None
         ridges = self.problem.ridge(alpha)
+
+        def without(rows: Any) -> Expansion:
+            """The expansion of all other rows, in the problem's units."""
+            part = self.problem.without(rows)
+            return part.restore(self.on(part).model(kernel).expansion(ridges))
+
         try:
             found = model.fold_models(parts, ridges)
             if found is None and self.approximation.fold_models == "refitted":
-                found = FoldModels.each([self._without(rows, kernel, ridges) for rows in parts])
+                found = FoldModels.each([without(rows) for rows in parts])
         except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
             warn_user(f"there is no model without each fold for intervals: {error}")
             return None
@@ -154,11 +215,6 @@ class Run:
             )
             return None
         return None if found is None else found.plus(self.problem.offset)
-
-    def _without(self, rows: Any, kernel: Kernel, ridges: Any) -> Expansion:
-        """The expansion of all other rows, in the problem's units."""
-        part = self.problem.without(rows)
-        return part.restore(self.on(part).model(kernel).expansion(ridges))
 
     def diagnose(self, kernel: Kernel) -> dict[str, Any]:
         """What is worth knowing of the chosen kernel's model, and too dear for every candidate."""

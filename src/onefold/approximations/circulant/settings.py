@@ -10,19 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation
+from onefold.approximations.base import Approximation, fits_unasked, register
 from onefold.approximations.circulant.diagnosis import relative_error
 from onefold.approximations.circulant.model import CirculantModel, Layout
 from onefold.approximations.circulant.order import ORDERS, Order, data_spacing, row_order
 from onefold.approximations.circulant.shape import choose_shape, fold_shape
 from onefold.approximations.footprint import circulant_bytes
 from onefold.approximations.problem import Problem
-from onefold.approximations.registry import register
-from onefold.approximations.true_kernel import fits_unasked
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.kernels import Kernel
 from onefold.smoothers.circulant import Negative
 
+_FOLD_ROWS = 2000  # that fold models are of: they predict by n² values of the true kernel
 _CHOICES: dict[str, tuple[str, ...]] = {
     "order": ORDERS,
     "validate": ("kernel", "matrix"),
@@ -78,8 +77,6 @@ class Circulant(Approximation):
     supports_weights = False
     learns_metrics = False
     fold_models = "refitted"
-    fold_rows = 2000  # they predict by n² values of the true kernel, the search by none
-    seed_setting = "seed"
 
     def __post_init__(self) -> None:
         for setting, allowed in _CHOICES.items():
@@ -148,6 +145,9 @@ class Circulant(Approximation):
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
         return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
+
+    def has_folds(self, n: int) -> bool:
+        return n <= _FOLD_ROWS
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
         return fits_unasked(problem.n)

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, Model
+from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import basis_bytes, uses_factors
 from onefold.approximations.nystroem.coordinates import choose_coordinates
 from onefold.approximations.nystroem.factored import FactoredModel
 from onefold.approximations.nystroem.rows import RowsModel
 from onefold.approximations.nystroem.summed import SummedModel
 from onefold.approximations.problem import Problem
-from onefold.approximations.registry import register
-from onefold.approximations.workload import Workload
+from onefold.approximations.run import Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metric_of
 from onefold.linalg import is_sparse
@@ -64,7 +63,6 @@ class Nystroem(Approximation):
 
     name = "nystroem"
     fold_models = "closed"
-    seed_setting = "random_state"
     remedy = "use fewer landmarks (n_components)"
 
     def __post_init__(self) -> None:

@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, SmoothingModel
+from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
 from onefold.approximations.footprint import toeplitz_bytes
 from onefold.approximations.problem import Problem, target_ridges
-from onefold.approximations.registry import register
+from onefold.approximations.run import Workload
 from onefold.approximations.toeplitz.diagonals import (
     diagonal_means,
     unexplained_by_lag,
     uniform_series,
 )
-from onefold.approximations.true_kernel import fits_unasked
-from onefold.approximations.workload import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, like, to_numpy
