@@ -20,16 +20,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
-from onefold.approximations.problem import Problem, TargetRidges, target_ridges
+from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.run import Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import (
     Array,
+    HostArray,
+    Index,
     all_finite,
     double,
     like,
@@ -43,7 +46,16 @@ from onefold.linalg import (
 )
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
-from onefold.smoothers.base import GIVEN, LARGE, PSD, Need, Rounding, UnsolvableError, choose_route
+from onefold.smoothers.base import (
+    GIVEN,
+    LARGE,
+    PSD,
+    Flags,
+    Need,
+    Rounding,
+    UnsolvableError,
+    choose_route,
+)
 from onefold.smoothers.dense import DenseSmoother, LeftOut
 from onefold.smoothers.factorisations import (
     CholeskySmoother,
@@ -136,7 +148,7 @@ class ExactModel(SmoothingModel):
     def one_by_one(self) -> bool:
         return isinstance(self.smoother, CholeskySmoother)
 
-    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+    def usable(self, parts: Sequence[Index] | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
         if below:
             self.report["below_rounding"] = f"{below} of {np.size(alphas)} alphas"
@@ -144,31 +156,31 @@ class ExactModel(SmoothingModel):
 
     # -- rows held out -------------------------------------------------------------------------------
 
-    def leave_one_out(self, alphas: Any) -> Array:
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         return self._heaviest_refitted(
             self.problem.unscale(predictions), np.arange(self.problem.n), alphas
         )
 
-    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
         """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
         found = self.smoother.some_left_out(self.problem.scaled_targets(), some, alpha)
         found = self.problem.unscale(found[None, ...], some)
         return some, self._heaviest_refitted(found, some, [alpha])[0, ...]
 
-    def _heaviest_refitted(self, predictions: Array, rows: Any, alphas: Any) -> Array:
+    def _heaviest_refitted(self, predictions: Array, rows: Index, alphas: ArrayLike) -> Array:
         """Predictions (μ, rows, targets), that of a row which outweighs all others from a refit."""
         if self._host_weight is None:
             return predictions
-        heaviest = int(np.argmax(self._host_weight))
+        heaviest = np.argmax(self._host_weight, keepdims=True)
         place = np.flatnonzero(rows == heaviest)
-        if place.size and self._outweighs([heaviest]):
-            there = self._trained_without([heaviest], alphas)
+        if place.size and self._outweighs(heaviest):
+            there = self._trained_without(heaviest, alphas)
             predictions = like(to_numpy(predictions), predictions)
             predictions[:, int(place[0]), :] = there[:, 0, :]
         return predictions
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         below = self.smoother.below_rounding(values)
         xp, closed, found = namespace(self.problem.Y), self._in_closed_form(parts, values[~below]), []
@@ -183,7 +195,7 @@ class ExactModel(SmoothingModel):
             found.append(xp.take(xp.concat(pieces), like_index(back, self.problem.Y), axis=0))
         return found
 
-    def _in_closed_form(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def _in_closed_form(self, parts: Sequence[Index], alphas: HostArray) -> list[Array]:
         """The parts predicted without them, (μ, |J|, targets) each, for μ above the rounding of K.
 
         Coefficients of the models without a part take 4 n² operations per μ, part and target: worth it
@@ -197,7 +209,7 @@ class ExactModel(SmoothingModel):
         predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
         return [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
 
-    def _heldout_by_duals(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def _heldout_by_duals(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
 
         As good as a literal refit, also where the predictions of a part differ in their last digits
@@ -226,7 +238,7 @@ class ExactModel(SmoothingModel):
             found.append(xp.take(f, like_index(rows, f), axis=1))
         return found
 
-    def _outweighs(self, rows: Any) -> bool:
+    def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
         weight = self._host_weight
         if weight is None:
@@ -234,11 +246,11 @@ class ExactModel(SmoothingModel):
         return bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
 
     @cached_property
-    def _host_weight(self) -> Any | None:
+    def _host_weight(self) -> HostArray | None:
         root = self.problem.root_weight
         return None if root is None else to_numpy(root) ** 2
 
-    def _trained_without(self, rows: Any, alphas: Any) -> Array:
+    def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""
         problem, values = self.problem, np.asarray(alphas, dtype=np.float64).reshape(-1)
         rest, part, model = self._refitted_without(rows, values.size)
@@ -248,7 +260,7 @@ class ExactModel(SmoothingModel):
         models = [part.restore(model.expansion(mu)) for mu in values]
         return namespace(problem.Y).stack([f.predict(asked) for f in models])
 
-    def _refitted_without(self, rows: Any, n_alphas: int) -> tuple[Any, Problem, ExactModel]:
+    def _refitted_without(self, rows: Index, n_alphas: int) -> tuple[Index, Problem, ExactModel]:
         """The other rows' numbers, their problem about its own mean, and its model."""
         rest = np.delete(np.arange(self.problem.n), rows)
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
@@ -256,15 +268,20 @@ class ExactModel(SmoothingModel):
 
     # -- fitted functions ----------------------------------------------------------------------------
 
-    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+    def fold_models(self, parts: Sequence[Index], alpha: ArrayLike) -> FoldModels:
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
-        ridges = target_ridges(alpha, t)
+        ridges, width = target_ridges(alpha, t), count * t
+        coef, level = zeros((problem.n, width), problem.Y), zeros((width,), problem.Y)
         literal = bool(self.smoother.below_rounding(ridges.distinct).any())
-        if literal:
-            coef, level = zeros((problem.n, count * t), problem.Y), zeros((count * t,), problem.Y)
-        else:
-            coef, level = self._folds_in_closed_form(parts, ridges)
+        if not literal:  # α = R_b Ŷ / μ and b = (sᵀŶ − (Ks)ᵀα) / sᵀs, O(n²) per part and target
+            xp, Y = namespace(problem.Y), problem.scaled_targets()
+            duals, found = self.smoother.heldout_duals(Y, parts, ridges.distinct)
+            coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
+            if found is not None:
+                level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
+            if problem.root_weight is not None:
+                coef = problem.root_weight[:, None] * coef
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
                 rest, part, model = self._refitted_without(rows, ridges.distinct.size)
@@ -275,23 +292,7 @@ class ExactModel(SmoothingModel):
                 level[columns] = alone.intercept
         return FoldModels.of(self._expansion(coef, level), count)
 
-    def _folds_in_closed_form(self, parts: Sequence[Any], ridges: TargetRidges) -> tuple[Array, Array]:
-        r"""α = R_b Ŷ / μ, (n, parts · targets), and b = (sᵀŶ − (Ks)ᵀα) / sᵀs.
-
-        O(n²) per part and target beyond the blocks of R.
-        """
-        problem, Y = self.problem, self.problem.scaled_targets()
-        xp, width = namespace(Y), len(parts) * int(Y.shape[1])
-        duals, found = self.smoother.heldout_duals(Y, parts, ridges.distinct)
-        coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
-        level = zeros((width,), Y)
-        if found is not None:
-            level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
-        if problem.root_weight is not None:
-            coef = problem.root_weight[:, None] * coef
-        return coef, level
-
-    def expansion(self, alpha: Any) -> Expansion:
+    def expansion(self, alpha: ArrayLike) -> Expansion:
         r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
         problem, Y = self.problem, self.problem.scaled_targets()
         ridges = target_ridges(alpha, Y.shape[1])

@@ -167,7 +167,7 @@ def check_intervals(method: Any, run: Run, *, learned: bool = False) -> None:
         )
     if method != "jackknife+":
         return
-    if run.approximation.name != "exact" or learned:
+    if not (run.exact and run.approximation.fold_models == "closed") or learned:
         raise ValueError(
             "jackknife+ needs the exact machine in closed form, without a learned metric or a blend;"
             ' use approximation="exact", metric=None and blend=False, or intervals="cv+".'

@@ -20,11 +20,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from onefold.linalg import Array, is_numpy, like, like_index, namespace, take_rows
+from onefold.linalg import Array, HostArray, Index, is_numpy, like, like_index, namespace, take_rows
+
+Flags: TypeAlias = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _NOISE = 8 * _EPS  # of the largest eigenvalue
@@ -44,26 +47,26 @@ class Smoother(ABC):
         self.border = border
 
     @abstractmethod
-    def residuals(self, Y: Array, alphas: Any) -> Array:
+    def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         """R_b(μ) Y of shape (μ, n, targets)."""
 
     @abstractmethod
-    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+    def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         """Y_i − (R_b Y)_i / (R_b)_ii, shape (μ, n, targets): each row predicted from all others."""
 
     @abstractmethod
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J, Y⁰ being Y with zeros on J, for each set J in `parts`.
 
         Shape (μ, |J|, targets) each: the rows J predicted from all other rows.
         """
 
     @abstractmethod
-    def trace(self, alphas: Any) -> Any:
+    def trace(self, alphas: ArrayLike) -> HostArray:
         """The trace of R_b, one number per μ; the model's degrees of freedom are n − tr R_b."""
 
     @abstractmethod
-    def logdet(self, alphas: Any) -> Any:
+    def logdet(self, alphas: ArrayLike) -> HostArray:
         """The number log det (K + μI) for each μ.
 
         With a border, the determinant on the complement of s: that of the restricted likelihood. NaN
@@ -74,33 +77,33 @@ class Smoother(ABC):
 class Reordered(Smoother):
     """The smoother `inner` of the rows taken in `order`, for rows in their own order."""
 
-    def __init__(self, inner: Smoother, order: Any) -> None:
+    def __init__(self, inner: Smoother, order: Index) -> None:
         super().__init__(inner.n, inner.border)
         self.inner, self.order = inner, order  # order: the row in each place
         self.place = np.empty_like(order)  # the place of each row
         self.place[order] = np.arange(order.size)
 
-    def residuals(self, Y: Array, alphas: Any) -> Array:
+    def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         return _taken(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
 
-    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+    def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         return _taken(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
 
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         places = [self.place[rows] for rows in parts]
         ranks = [np.argsort(p) for p in places]
         ascending = [p[r] for p, r in zip(places, ranks)]
         found = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
         return [_taken(f, np.argsort(r)) for f, r in zip(found, ranks)]
 
-    def trace(self, alphas: Any) -> Any:
+    def trace(self, alphas: ArrayLike) -> HostArray:
         return self.inner.trace(alphas)
 
-    def logdet(self, alphas: Any) -> Any:
+    def logdet(self, alphas: ArrayLike) -> HostArray:
         return self.inner.logdet(alphas)
 
 
-def _taken(found: Array, index: Any) -> Array:
+def _taken(found: Array, index: Index) -> Array:
     """Rows of (μ, rows, targets) in another order; in NumPy over the array itself, one μ at a time."""
     if not is_numpy(found):
         return namespace(found).take(found, like_index(index, found), axis=1)
@@ -146,7 +149,7 @@ class BorderCorrection:
         return logdet + xp.log(self.sigma / alphas) - xp.log(border @ border)
 
 
-def as_vector(alphas: Any, reference: Array) -> Array:
+def as_vector(alphas: ArrayLike, reference: Array) -> Array:
     """μ as a vector in the library and on the device of `reference`."""
     return like(np.asarray(alphas, dtype=np.float64).reshape(-1), reference)
 

@@ -28,10 +28,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.linalg import (
     Array,
+    HostArray,
+    Index,
     cholesky,
     cholesky_solve,
     inverse_real_fft,
@@ -47,7 +50,7 @@ from onefold.linalg import (
 from onefold.linalg.iterate import Solution, conjugate_gradients, refined
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
-from onefold.smoothers.base import Smoother, UnsolvableError
+from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 _IN_CACHE = 2**16  # numbers that several μ may take together
 _DENSE = 1024  # cells: a block of 8 MiB
@@ -85,7 +88,7 @@ class CirculantSpectrum:
             values = xp.where(values > 0, values, xp.zeros_like(values))
         return cls(values, shape, round(below), smallest, clipped)
 
-    def positive_with(self, alphas: Any) -> Any:
+    def positive_with(self, alphas: ArrayLike) -> Flags:
         """Whether U + μI is positive definite, for each μ."""
         return np.array([self.count_nonpositive(alpha) == 0 for alpha in _numbers(alphas)])
 
@@ -147,7 +150,7 @@ class CirculantFilter:
         row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
         return xp.reshape(row, (-1,))
 
-    def block(self, rows: Any, columns: Any) -> Array:
+    def block(self, rows: Index, columns: Index) -> Array:
         """The entries of R_b between two sets of cells."""
         index = np.zeros((rows.size, columns.size), dtype=np.intp)
         for size, left, right in zip(
@@ -174,11 +177,11 @@ class CirculantFilter:
         trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
         return inverse_real_fft(trailing, shape[s:])
 
-    def pad_factor(self, pads: Any) -> Array:
+    def pad_factor(self, pads: Index) -> Array:
         """The Cholesky factor of R_PP for the cells P without data."""
         return cholesky(self.block(pads, pads), overwrite=True)
 
-    def padded_diagonal(self, pads: Any, n: int) -> Array:
+    def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
         xp, factor, pieces = namespace(self.values), self.pad_factor(pads), []
         for part in spans(n, _CHUNK):
@@ -228,7 +231,7 @@ class CirculantSmoother(Smoother):
     def _filter(self, alpha: float) -> CirculantFilter:
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
-    def _in_turn(self, Y: Array, alphas: Any) -> Iterator[tuple[list[float], Array, Array, Array]]:
+    def _in_turn(self, Y: Array, alphas: ArrayLike) -> Iterator[tuple[list[float], Array, Array, Array]]:
         """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
 
         One transform serves all μ; as many of them go through the next as fit in cache.
@@ -251,10 +254,10 @@ class CirculantSmoother(Smoother):
             residuals = inverse_real_fft(product, self.spectrum.shape)
             yield values[part], self._rows(residuals), diagonal, grid
 
-    def residuals(self, Y: Array, alphas: Any) -> Array:
+    def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         return _joined((rows for _, rows, _, _ in self._in_turn(Y, alphas)), len(_numbers(alphas)))
 
-    def coefficients(self, Y: Array, alphas: Any) -> tuple[Array, Array]:
+    def coefficients(self, Y: Array, alphas: ArrayLike) -> tuple[Array, Array]:
         """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border.
 
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
@@ -267,7 +270,7 @@ class CirculantSmoother(Smoother):
             intercepts.append(xp.broadcast_to(means, (len(values), Y.shape[1])))
         return xp.concat(dual), xp.concat(intercepts)
 
-    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+    def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         def pieces() -> Iterator[Array]:
             for _, rows, diagonal, _ in self._in_turn(Y, alphas):
                 rows /= -diagonal[:, :, None]
@@ -276,7 +279,7 @@ class CirculantSmoother(Smoother):
 
         return _joined(pieces(), len(_numbers(alphas)))
 
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         xp, grid = namespace(Y), self._grid(Y)
         cells = [np.asarray(rows) for rows in parts]
         blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
@@ -297,7 +300,7 @@ class CirculantSmoother(Smoother):
         self.solves["circulant_blocks"] = self.solves.get("circulant_blocks", 0) + direct
         return [xp.stack(piece) for piece in pieces]
 
-    def _leading_block(self, cells: Any) -> int | None:
+    def _leading_block(self, cells: Index) -> int | None:
         """Length of a set of cells if it is a diagonal block of the leading levels, else None."""
         shape, length, first = self.spectrum.shape, int(cells.size), int(cells.min())
         if length not in [math.prod(shape[s:]) for s in range(1, len(shape) + 1)]:
@@ -305,7 +308,7 @@ class CirculantSmoother(Smoother):
         whole = first % length == 0 and np.array_equal(np.sort(cells), np.arange(first, first + length))
         return length if whole else None
 
-    def _predicted(self, filtered: CirculantFilter, grid: Array, cells: Any) -> Array:
+    def _predicted(self, filtered: CirculantFilter, grid: Array, cells: Index) -> Array:
         """−R_JJ⁻¹ (R y⁰)_J of shape (|J|, t) for the cells J, whatever stands in y_J."""
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
@@ -314,7 +317,7 @@ class CirculantSmoother(Smoother):
             return -cholesky_solve(factor, rhs)
         return -self._iterate(filtered, rhs, cells, grid)
 
-    def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Any, grid: Array) -> Array:
+    def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index, grid: Array) -> Array:
         """Conjugate gradients on R_JJ x = rhs, all targets at once.
 
         Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
@@ -334,7 +337,7 @@ class CirculantSmoother(Smoother):
         scale = _column_norms(rhs)
         scale = xp.where(scale > 0, scale, xp.ones_like(scale))
 
-        def correct(left: Array, some: Any, relative: Any, limit: int) -> Solution:
+        def correct(left: Array, some: Index, relative: HostArray, limit: int) -> Solution:
             goal = 0.5 * _TOLERANCE * take_rows(scale, some)
             start = xp.asarray(left, copy=True)
             return conjugate_gradients(
@@ -364,7 +367,7 @@ class CirculantSmoother(Smoother):
             )
         return found.X
 
-    def trace(self, alphas: Any) -> Any:
+    def trace(self, alphas: ArrayLike) -> HostArray:
         traces = []
         for alpha in _numbers(alphas):
             filtered = self._filter(alpha)
@@ -375,7 +378,7 @@ class CirculantSmoother(Smoother):
                 traces.append(self.n * filtered.mean())
         return np.array(traces)
 
-    def logdet(self, alphas: Any) -> Any:
+    def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
         for alpha in _numbers(alphas):
             filtered = self._filter(alpha)
@@ -391,7 +394,7 @@ class CirculantSmoother(Smoother):
         return np.array(found)
 
 
-def _with(grid: Array, cells: Any, values: Array | None) -> Array:
+def _with(grid: Array, cells: Index, values: Array | None) -> Array:
     """A copy of the grid with `values` (|J|, t), or zeros, in the given cells."""
     xp = namespace(grid)
     if is_numpy(grid):
@@ -409,7 +412,7 @@ def _with(grid: Array, cells: Any, values: Array | None) -> Array:
     return xp.reshape(flat, grid.shape)
 
 
-def _pick(grid: Array, cells: Any) -> Array:
+def _pick(grid: Array, cells: Index) -> Array:
     """The given cells of (t, n_0, …, n_{p−1}), shape (|J|, t)."""
     xp = namespace(grid)
     return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
@@ -436,7 +439,7 @@ def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
     return float(_half_mean(half[None, ...], shape)[0]) * math.prod(shape)
 
 
-def _numbers(alphas: Any) -> list[float]:
+def _numbers(alphas: ArrayLike) -> list[float]:
     """The ridge values one by one."""
     return [float(a) for a in np.asarray(to_numpy(alphas), dtype=np.float64).reshape(-1)]
 

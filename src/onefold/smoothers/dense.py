@@ -18,13 +18,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from onefold.linalg import Array, is_numpy, like, like_index, namespace, solve_positive, to_numpy
+from onefold.linalg import (
+    Array,
+    HostArray,
+    Index,
+    is_numpy,
+    like,
+    like_index,
+    namespace,
+    solve_positive,
+    to_numpy,
+)
 from onefold.machine.threads import check_stop
-from onefold.smoothers.base import BorderCorrection, Smoother, gather
+from onefold.smoothers.base import BorderCorrection, Flags, Smoother, gather
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
@@ -49,7 +59,7 @@ class Operator(ABC):
     def diagonal(self) -> Array:
         """The diagonal of R, shape (μ, n)."""
 
-    def diagonal_at(self, rows: Any) -> Array:
+    def diagonal_at(self, rows: Index) -> Array:
         """The diagonal of R at some rows, ascending, of the first μ."""
         diagonal = self.diagonal()[0, :]
         return gather(diagonal, like_index(rows, diagonal))
@@ -67,7 +77,7 @@ class DenseSmoother(Smoother):
     """R_b(μ) through operators, some μ after the others."""
 
     @abstractmethod
-    def operators(self, alphas: Any, columns: int = 1) -> Iterator[Operator]:
+    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         """R at every μ in turn, to be applied to so many columns.
 
         An operator is used up before the next one is asked for.
@@ -78,11 +88,11 @@ class DenseSmoother(Smoother):
         """Of K, as far as the factorisation knows it: 0 unless it found a negative one."""
         return 0.0
 
-    def solvable(self, alphas: Any) -> Any:
+    def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
         return np.asarray(alphas, dtype=np.float64).reshape(-1) + self.smallest_eigenvalue > 0
 
-    def below_rounding(self, alphas: Any) -> Any:
+    def below_rounding(self, alphas: ArrayLike) -> Flags:
         r"""Whether each μ is so small beside K that the rounding of K would decide the solution.
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
@@ -98,11 +108,11 @@ class DenseSmoother(Smoother):
         border = BorderCorrection.of(xp.asarray(both[:, :, t], copy=True), self.border)
         return border.vectors(both[:, :, :t], Y), border
 
-    def residuals(self, Y: Array, alphas: Any) -> Array:
+    def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         operators = self.operators(alphas, Y.shape[1])
         return namespace(Y).concat([self._first(operator, Y)[0] for operator in operators])
 
-    def duals(self, Y: Array, alphas: Any) -> Array:
+    def duals(self, Y: Array, alphas: ArrayLike) -> Array:
         r"""R_b Y / μ, shape (μ, n, targets): the coefficients of the kernel at each row.
 
         Where μ is below the rounding of K, without the directions that are rounding alone: they leave
@@ -126,7 +136,7 @@ class DenseSmoother(Smoother):
             pieces.append(dual)
         return xp.concat(pieces)
 
-    def leave_one_out(self, Y: Array, alphas: Any) -> Array:
+    def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         diagonals, residuals = [], []
         for operator in self.operators(alphas, Y.shape[1]):
             operator.expect_blocks()
@@ -138,7 +148,7 @@ class DenseSmoother(Smoother):
         known = self._known(xp.concat(diagonals), alphas)
         return Y[None, ...] - xp.concat(residuals) / known[:, :, None]
 
-    def some_left_out(self, Y: Array, rows: Any, alpha: float) -> Array:
+    def some_left_out(self, Y: Array, rows: Index, alpha: float) -> Array:
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
         operator, here = next(iter(self.operators([alpha]))), like_index(rows, Y)
         residuals, border = self._first(operator, Y)
@@ -148,7 +158,7 @@ class DenseSmoother(Smoother):
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
         return gather(Y, here) - gather(residuals[0, :, :], here) / diagonal[:, None]
 
-    def _known(self, diagonals: Array, alphas: Any) -> Array:
+    def _known(self, diagonals: Array, alphas: ArrayLike) -> Array:
         """The diagonal of R_b (μ, n), NaN where rounding decides it: rows that a tiny μ saturates."""
         below = self.below_rounding(alphas)
         if not below.any():
@@ -157,7 +167,7 @@ class DenseSmoother(Smoother):
         lost = (diagonals < _SATURATED) & (like(below, diagonals)[:, None] > 0)
         return xp.where(lost, xp.full_like(diagonals, xp.nan), diagonals)
 
-    def heldout(self, Y: Array, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         sets = LeftOut(parts, Y)
         blanked = sets.blanked(Y)
         found: list[list[Array]] = []
@@ -165,7 +175,9 @@ class DenseSmoother(Smoother):
             found += self._heldout(operator, blanked, sets)[0]
         return [namespace(Y).stack([f[k] for f in found]) for k in range(sets.count)]
 
-    def heldout_duals(self, Y: Array, parts: Sequence[Any], alphas: Any) -> tuple[Array, Array | None]:
+    def heldout_duals(
+        self, Y: Array, parts: Sequence[Index], alphas: ArrayLike
+    ) -> tuple[Array, Array | None]:
         r"""α (μ, parts, n, t) of the models without each part; with a border sᵀŶ / sᵀs (μ, parts, t)."""
         duals, levels, sets = [], [], LeftOut(parts, Y)
         xp, blanked = namespace(Y), sets.blanked(Y)
@@ -203,7 +215,7 @@ class DenseSmoother(Smoother):
             found.append([solved[k] for k in range(sets.count)])
         return found, border
 
-    def trace(self, alphas: Any) -> Any:
+    def trace(self, alphas: ArrayLike) -> HostArray:
         traces = []
         for operator in self.operators(alphas):
             operator.expect_blocks()
@@ -212,7 +224,7 @@ class DenseSmoother(Smoother):
             traces.append(to_numpy(trace if border is None else border.trace(trace)))
         return np.concatenate(traces)
 
-    def logdet(self, alphas: Any) -> Any:
+    def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
         for operator in self.operators(alphas):
             border, value = self._border_of(operator), operator.logdet()
@@ -230,7 +242,7 @@ class DenseSmoother(Smoother):
 class LeftOut:
     """Sets of rows, on the device of the targets Y (n, t): made once, used at every μ."""
 
-    def __init__(self, parts: Sequence[Any], Y: Array) -> None:
+    def __init__(self, parts: Sequence[Index], Y: Array) -> None:
         self.parts = [np.asarray(rows) for rows in parts]
         self.count = len(self.parts)
         keep = np.ones((Y.shape[0], self.count))
@@ -277,7 +289,7 @@ class LeftOut:
 class _Group:
     """Sets of one size: their `numbers`, and their rows (|J|,) of one or (sets, |J|) of many."""
 
-    def __init__(self, numbers: list[int], parts: Sequence[Any], Y: Array) -> None:
+    def __init__(self, numbers: list[int], parts: Sequence[Index], Y: Array) -> None:
         rows = np.stack([parts[k] for k in numbers])
         places = rows * len(parts) + np.array(numbers)[:, None]
         if is_numpy(Y):

@@ -41,13 +41,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 
 from onefold.linalg import (
     Array,
+    HostArray,
+    Index,
     add_to_diagonal,
     cholesky,
     cholesky_solve,
@@ -65,6 +67,7 @@ from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import (
     BELOW,
     GIVEN,
+    Flags,
     Rounding,
     UnsolvableError,
     as_vector,
@@ -106,7 +109,7 @@ class SpectralSmoother(DenseSmoother):
         K: Array,
         border: Array | None,
         *,
-        alone: Any | None = None,
+        alone: Index | None = None,
         release_lock: bool = False,
         rounding: Rounding = GIVEN,
     ) -> None:
@@ -128,10 +131,10 @@ class SpectralSmoother(DenseSmoother):
         values = self._spectrum.values
         return float(namespace(values).min(values)) if values.shape[0] else 0.0
 
-    def below_rounding(self, alphas: Any) -> Any:
+    def below_rounding(self, alphas: ArrayLike) -> Flags:
         return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
 
-    def operators(self, alphas: Any, columns: int = 1) -> Iterator[Operator]:
+    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         """As many μ together as need no larger arrays than U."""
         values = self._spectrum.values
         mu, weights = as_vector(alphas, values), self._filter(alphas)
@@ -139,7 +142,7 @@ class SpectralSmoother(DenseSmoother):
             check_stop()
             yield _Filtered(self._spectrum, weights[part, :], mu[part])
 
-    def _filter(self, alphas: Any) -> Array:
+    def _filter(self, alphas: ArrayLike) -> Array:
         """μ/(λ+μ) of shape (μ, n); where μ is below the rounding of K, noise among the λ counts as 0."""
         values, xp = self._spectrum.values, namespace(self._spectrum.values)
         mu = as_vector(alphas, values)[:, None]
@@ -160,8 +163,8 @@ class _Spectrum:
 
     values: Array
     vectors: Array  # (rows that are coupled, q)
-    rest: Any = None  # None where every row is
-    alone: Any = None
+    rest: Index | None = None  # None where every row is
+    alone: Index | None = None
 
     def mix(self, Y: Array, weights: Array) -> Array:
         """U [weights] Uᵀ Y of shape (μ, n, t) for weights (μ, λ), as one product.
@@ -200,7 +203,7 @@ class _Spectrum:
         """The entries of U [weights] Uᵀ between rows (|J|,), or a stack of them, for weights (λ,)."""
         xp, q = namespace(weights), self.vectors.shape[1]
         roots = xp.sqrt(weights[:q])
-        if self.rest is None:
+        if self.rest is None or self.alone is None:
             factor = gather(self.vectors, rows) * roots
             return factor @ xp.matrix_transpose(factor)
         touched = np.isin(rows, self.rest)
@@ -238,7 +241,7 @@ class _Filtered(Operator):
         return xp.sum(xp.log(self.spectrum.values[None, :] + self.alphas[:, None]), axis=1)
 
 
-def isolated_rows(K: Array) -> Any | None:
+def isolated_rows(K: Array) -> Index | None:
     """Rows whose entries beside the diagonal vanish to working precision, or None if there are few.
 
     An entry counts as 0 below eps/n times the smallest diagonal entry: dropping all of them moves
@@ -265,18 +268,18 @@ def isolated_rows(K: Array) -> Any | None:
 class ThinSmoother(DenseSmoother):
     """R_b(μ) from orthonormal columns U (n, r) and their λ (r,). NumPy only."""
 
-    def __init__(self, columns: Any, values: Any, border: Any | None) -> None:
+    def __init__(self, columns: HostArray, values: HostArray, border: HostArray | None) -> None:
         super().__init__(columns.shape[0], border)
         self._spectrum = _Spectrum(values, columns)
 
-    def operators(self, alphas: Any, columns: int = 1) -> Iterator[Operator]:
+    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         """As many μ together as need no larger arrays than U."""
         mu, values = np.asarray(alphas, dtype=np.float64).reshape(-1), self._spectrum.values
         for part in spans(mu.size, max(1, values.size // max(1, columns))):
             check_stop()
             yield _Shrunk(self._spectrum, values / (values + mu[part, None]), mu[part])
 
-    def diagonals(self, alphas: Any) -> Any:
+    def diagonals(self, alphas: ArrayLike) -> HostArray:
         """The diagonal of R_b, shape (μ, n), for columns that are orthogonal to the border."""
         found = np.concatenate([operator.diagonal() for operator in self.operators(alphas)])
         return found if self.border is None else found - self.border**2 / (self.border @ self.border)
@@ -285,12 +288,12 @@ class ThinSmoother(DenseSmoother):
 class LowRankSmoother(ThinSmoother):
     """R_b(μ) from the thin factor L (n, r) of :func:`low_rank_factor`."""
 
-    def __init__(self, factor: Any, border: Any | None) -> None:
+    def __init__(self, factor: HostArray, border: HostArray | None) -> None:
         # The singular vectors of L, not the eigenvectors of LᵀL: these square its condition.
         columns, singular, _ = np.linalg.svd(factor, full_matrices=False)
         super().__init__(columns, singular**2, border)
 
-    def below_rounding(self, alphas: Any) -> Any:
+    def below_rounding(self, alphas: ArrayLike) -> Flags:
         largest = float(self._spectrum.values.max(initial=0.0))
         return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * _THIN_ROUNDING * largest
 
@@ -300,31 +303,31 @@ class _Shrunk(Operator):
     """I − U [shares] Uᵀ, the shares being λ/(λ+μ) of shape (μ, r)."""
 
     spectrum: _Spectrum
-    shares: Any
-    alphas: Any
+    shares: HostArray
+    alphas: HostArray
 
-    def apply(self, Y: Any) -> Any:
+    def apply(self, Y: HostArray) -> HostArray:
         return Y - self.spectrum.mix(Y, self.shares)
 
-    def solve_signal(self, Y: Any) -> Any:
+    def solve_signal(self, Y: HostArray) -> HostArray:
         return self.spectrum.mix(Y, 1.0 / (self.spectrum.values + self.alphas[:, None]))
 
-    def diagonal(self) -> Any:
+    def diagonal(self) -> HostArray:
         return 1.0 - self.spectrum.diagonal(self.shares)
 
-    def block(self, rows: Any, index: int) -> Any:
+    def block(self, rows: Index, index: int) -> HostArray:
         block = self.spectrum.block(rows, self.shares[index])
         np.negative(block, out=block)
         np.einsum("ii->i", block)[...] += 1.0
         return block
 
-    def logdet(self) -> Any:
+    def logdet(self) -> HostArray:
         n, rank = self.spectrum.vectors.shape
         known = np.log(self.spectrum.values + self.alphas[:, None]).sum(axis=1)
         return known + (n - rank) * np.log(self.alphas)
 
 
-def low_rank_factor(K: Array, *, psd: bool = True) -> Any | None:
+def low_rank_factor(K: Array, *, psd: bool = True) -> HostArray | None:
     """L of shape (n, r) with K = L Lᵀ to rounding, or None if r is not far below n.
 
     A look at the spectrum of a few hundred rows decides first whether to try. Small diagonal entries of
@@ -394,12 +397,12 @@ class CholeskySmoother(DenseSmoother):
     def smallest_eigenvalue(self) -> float:
         return 0.0 if self._decomposed is None else self._decomposed.smallest_eigenvalue
 
-    def below_rounding(self, alphas: Any) -> Any:
+    def below_rounding(self, alphas: ArrayLike) -> Flags:
         if self._decomposed is not None:
             return self._decomposed.below_rounding(alphas)
         return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
 
-    def operators(self, alphas: Any, columns: int = 1) -> Iterator[Operator]:
+    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
             check_stop()
             yield self._operator(float(alpha))
@@ -493,7 +496,7 @@ class _Factorised(Operator):
             total += xp.sum(inverse[part, :] ** 2, axis=0)
         return self._alpha * total[None, :]
 
-    def diagonal_at(self, rows: Any) -> Array:
+    def diagonal_at(self, rows: Index) -> Array:
         if self._inverted:
             return super().diagonal_at(rows)
         check_stop()

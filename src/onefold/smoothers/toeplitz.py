@@ -48,11 +48,13 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
+from onefold.linalg import HostArray, Index
 from onefold.linalg.iterate import Map, Refined, Solution, conjugate_gradients, refined
 from onefold.machine.threads import check_stop, spans, thread_budget
-from onefold.smoothers.base import Smoother, UnsolvableError
+from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
 SHORT = 1024  # up to here Levinson's recursion is quicker than some tens of FFTs
 DENSE = 2048  # up to here an n × n array costs nothing
@@ -73,7 +75,7 @@ _ROUNDING = 8 * np.finfo(np.float64).eps
 class SymmetricToeplitz:
     """T from its first column (n,); three arrays of n."""
 
-    def __init__(self, column: Any) -> None:
+    def __init__(self, column: HostArray) -> None:
         self.column = np.asarray(column, dtype=np.float64)
         self.n = self.column.size
         self.length = next_fast_len(2 * self.n, real=True)
@@ -84,7 +86,7 @@ class SymmetricToeplitz:
         self.spectrum = rfft(embedded).real.copy()  # a view would keep the imaginary part
         self.norm = float(np.abs(self.spectrum).max())  # an upper bound of ‖T‖₂
 
-    def product(self, V: Any, shift: float = 0.0) -> Any:
+    def product(self, V: HostArray, shift: float = 0.0) -> HostArray:
         """(T + shift·I) v for every row v of V."""
         check_stop()
         out = _filtered(V, self.spectrum, self.length)[..., : self.n]
@@ -92,7 +94,7 @@ class SymmetricToeplitz:
             out = out + shift * V
         return out
 
-    def dense(self, shift: float = 0.0) -> Any:
+    def dense(self, shift: float = 0.0) -> HostArray:
         """T + shift·I as an n × n array, for small n."""
         index = np.arange(self.n)
         matrix = self.column[np.abs(index[:, None] - index[None, :])]
@@ -100,7 +102,7 @@ class SymmetricToeplitz:
         return matrix
 
 
-def _filtered(V: Any, weights: Any, length: int) -> Any:
+def _filtered(V: HostArray, weights: HostArray, length: int) -> HostArray:
     """Rows of V, continued by zeros to `length`, with their frequencies weighted."""
     transformed = rfft(V, length, axis=-1, workers=thread_budget())
     transformed *= weights
@@ -110,7 +112,7 @@ def _filtered(V: Any, weights: Any, length: int) -> Any:
 class GohbergSemencul:
     """G⁻¹ from its first column x; five arrays of n."""
 
-    def __init__(self, x: Any, toeplitz: SymmetricToeplitz) -> None:
+    def __init__(self, x: HostArray, toeplitz: SymmetricToeplitz) -> None:
         if x[0] <= _SMALLEST_PIVOT * np.abs(x).max():
             raise UnsolvableError(
                 "the Toeplitz matrix has a leading block that is singular or not positive definite, so "
@@ -121,7 +123,7 @@ class GohbergSemencul:
         self._Fx = rfft(self._x, self._length)
         self._Fz = rfft(_reversed(x), self._length)
 
-    def product(self, V: Any) -> Any:
+    def product(self, V: HostArray) -> HostArray:
         """G⁻¹ v for every row v of V."""
         transformed = rfft(V, self._length, axis=-1, workers=thread_budget())
         left = self._Fx.conj() * transformed
@@ -135,20 +137,20 @@ class GohbergSemencul:
         out = irfft(left, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
         return out[..., : self._n] / self._x[0]
 
-    def _truncated(self, transformed: Any) -> Any:
+    def _truncated(self, transformed: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """The transform of the first n entries alone."""
         values = irfft(transformed, self._length, axis=-1, workers=thread_budget(), overwrite_x=True)
         values[..., self._n :] = 0.0
         return rfft(values, axis=-1, workers=thread_budget(), overwrite_x=True)
 
-    def diagonal(self) -> Any:
+    def diagonal(self) -> HostArray:
         """Its diagonal (n,)."""
         # The diagonal reads the same from both ends; the first half has the fewer roundings.
         n, half = self._n, (self._n + 1) // 2
         first = np.cumsum(self._x[:half] ** 2 - _reversed(self._x)[:half] ** 2) / self._x[0]
         return np.concatenate([first, first[: n - half][::-1]])
 
-    def block(self, start: int, stop: int) -> Any:
+    def block(self, start: int, stop: int) -> HostArray:
         """G⁻¹ on the contiguous rows start … stop − 1."""
         size = stop - start
         x, z = self._x[start:stop], _reversed(self._x)[start:stop]
@@ -162,12 +164,12 @@ class GohbergSemencul:
         return block
 
 
-def _reversed(x: Any) -> Any:
+def _reversed(x: HostArray) -> HostArray:
     """The vector z of the formula."""
     return np.concatenate([np.zeros(1), x[:0:-1]])
 
 
-def _unit(n: int, place: int = 0) -> Any:
+def _unit(n: int, place: int = 0) -> HostArray:
     """The unit vector of a place as a row (1, n)."""
     unit = np.zeros((1, n))
     unit[0, place] = 1.0
@@ -215,7 +217,7 @@ class DeflatedEmbedding:
         values, vectors = np.linalg.eigh(self._small)
         inner = (vectors / (np.maximum(values, 0.0) + mu)) @ vectors.T
 
-        def apply(V: Any) -> Any:
+        def apply(V: HostArray) -> HostArray:
             parts = V @ Q.T
             Z = _filtered(V - parts @ Q, weights, toeplitz.length)[..., : toeplitz.n]
             return Z + (parts @ inner - Z @ Q.T) @ Q
@@ -231,7 +233,7 @@ def choose_preconditioner(toeplitz: SymmetricToeplitz) -> Strang | DeflatedEmbed
     return DeflatedEmbedding(toeplitz)
 
 
-def orthonormal_polynomials(n: int, count: int) -> Any:
+def orthonormal_polynomials(n: int, count: int) -> HostArray:
     """Polynomials of degree 0 … count − 1, orthonormal on n equally spaced points: (count, n).
 
     The three-term recurrence, which stays orthonormal to rounding while count ≪ √n; for short
@@ -258,9 +260,9 @@ def orthonormal_polynomials(n: int, count: int) -> Any:
 def refined_gradients(
     product: Map,
     precondition: Map,
-    B: Any,
+    B: HostArray,
     *,
-    start: Any | None,
+    start: HostArray | None,
     tolerance: float,
     norm: float,
     limit: int,
@@ -284,10 +286,10 @@ def refined_gradients(
     X = np.zeros_like(B) if start is None else start
     scale = _sizes(B)
 
-    def lengths(V: Any) -> Any:
+    def lengths(V: HostArray) -> HostArray:
         return np.linalg.norm(V, axis=0)
 
-    def correct(left: Any, some: Any, relative: Any, most: int) -> Solution:
+    def correct(left: HostArray, some: Index, relative: HostArray, most: int) -> Solution:
         return conjugate_gradients(
             lambda V: product(V.T).T,
             lambda V: precondition(V.T).T,
@@ -309,14 +311,14 @@ def refined_gradients(
     return replace(found, X=found.X.T)
 
 
-def _sizes(B: Any) -> Any:
+def _sizes(B: HostArray) -> HostArray:
     """The lengths of the rows, 1 for zeros."""
     size = np.linalg.norm(B, axis=1)
     size[size == 0] = 1.0
     return size
 
 
-def log_determinant(column: Any) -> float:
+def log_determinant(column: HostArray) -> float:
     r"""The number log det T of a positive definite Toeplitz T: Durbin's recursion, Σ log of its errors.
 
     O(n²) time, O(n) memory; raises ``LinAlgError`` if the matrix is not positive definite.
@@ -345,12 +347,12 @@ class _Solved:
 
     index: int  # of μ among those asked for
     mu: float
-    W: Any  # G_b⁻¹ Yᵀ by rows (targets, n)
+    W: HostArray  # G_b⁻¹ Yᵀ by rows (targets, n)
     inverse: GohbergSemencul
-    g: Any | None  # None without a border
+    g: HostArray | None  # None without a border
     total: float  # 1ᵀg
 
-    def diagonal(self) -> Any:
+    def diagonal(self) -> HostArray:
         """The diagonal of G_b⁻¹."""
         diagonal = self.inverse.diagonal()
         return diagonal if self.g is None else diagonal - self.g**2 / self.total
@@ -375,7 +377,7 @@ class ToeplitzSmoother(Smoother):
 
     def __init__(
         self,
-        column: Any,
+        column: HostArray,
         *,
         intercept: bool,
         semidefinite: bool = False,
@@ -390,7 +392,7 @@ class ToeplitzSmoother(Smoother):
         self._refused = -np.inf  # the largest μ that could not be solved with
         self._definite_from = 0.0 if semidefinite else np.inf
         self._preconditioner: Strang | DeflatedEmbedding | None = None
-        self._earlier: list[tuple[float, Any]] = []
+        self._earlier: list[tuple[float, HostArray]] = []
         self.report: dict[str, Any] = {} if report is None else report
         if self._iterates:
             self.report.update(solver="pcg", reason=f"n = {n} > {SHORT}: O(n log n) per iteration")
@@ -399,11 +401,11 @@ class ToeplitzSmoother(Smoother):
             self.report.update(solver="levinson", reason=reason)
         self.report.update(iterations=0, residual=0.0)
 
-    def solvable(self, alphas: Any) -> Any:
+    def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether each μ may be solved with, as far as has turned out."""
         return np.asarray(alphas, dtype=np.float64) > self._refused
 
-    def _each(self, Y: Any, alphas: Any) -> Iterator[_Solved]:
+    def _each(self, Y: HostArray, alphas: ArrayLike) -> Iterator[_Solved]:
         """G_b⁻¹ and what it makes of Y for every μ, from the largest down."""
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         B = np.ascontiguousarray(Y.T)
@@ -426,14 +428,14 @@ class ToeplitzSmoother(Smoother):
             del X, inverse, g  # before the next μ needs the memory
         self._earlier = []
 
-    def residuals(self, Y: Any, alphas: Any) -> Any:
+    def residuals(self, Y: HostArray, alphas: ArrayLike) -> HostArray:
         out = np.empty((np.size(alphas), *Y.shape))
         for solved in self._each(Y, alphas):
             np.multiply(solved.W.T, solved.mu, out=out[solved.index])
             del solved
         return out
 
-    def leave_one_out(self, Y: Any, alphas: Any) -> Any:
+    def leave_one_out(self, Y: HostArray, alphas: ArrayLike) -> HostArray:
         out = np.empty((np.size(alphas), *Y.shape))
         for solved in self._each(Y, alphas):
             errors = solved.W
@@ -442,7 +444,7 @@ class ToeplitzSmoother(Smoother):
             del solved, errors  # before the next μ needs the memory
         return out
 
-    def heldout(self, Y: Any, parts: Sequence[Any], alphas: Any) -> list[Any]:
+    def heldout(self, Y: HostArray, parts: Sequence[Index], alphas: ArrayLike) -> list[HostArray]:
         outs = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
         for solved in self._each(Y, alphas):
             whole = solved.inverse.block(0, self.n) if self.n <= DENSE else None
@@ -456,13 +458,13 @@ class ToeplitzSmoother(Smoother):
             del solved, whole
         return outs
 
-    def trace(self, alphas: Any) -> Any:
+    def trace(self, alphas: ArrayLike) -> HostArray:
         out = np.empty(np.size(alphas))
         for solved in self._each(np.zeros((self.n, 0)), alphas):
             out[solved.index] = solved.mu * solved.diagonal().sum()
         return out
 
-    def logdet(self, alphas: Any) -> Any:
+    def logdet(self, alphas: ArrayLike) -> HostArray:
         if self.n > _LOGDET_LIMIT:
             raise ValueError(
                 f"the log-determinant of a Toeplitz matrix takes n² operations, too many for n = "
@@ -483,7 +485,7 @@ class ToeplitzSmoother(Smoother):
 
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
-    def _levinson(self, mu: float, B: Any) -> tuple[Any, GohbergSemencul]:
+    def _levinson(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
         if self.n <= DENSE and not self._is_definite(mu):
             raise _unsolvable(mu, "it is not positive definite")
         column = self.toeplitz.column.copy()
@@ -512,13 +514,13 @@ class ToeplitzSmoother(Smoother):
             self._definite_from = mu
         return True
 
-    def _pcg(self, mu: float, B: Any) -> tuple[Any, GohbergSemencul]:
+    def _pcg(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
         if self._preconditioner is None:
             self._preconditioner = choose_preconditioner(self.toeplitz)
             self.report["preconditioner"] = self._preconditioner.name
         precondition = self._preconditioner.at(mu)
 
-        def iterate(rows: Any, start: Any | None) -> Refined:
+        def iterate(rows: HostArray, start: HostArray | None) -> Refined:
             found = refined_gradients(
                 lambda V: self.toeplitz.product(V, mu),
                 precondition,
@@ -558,7 +560,7 @@ class ToeplitzSmoother(Smoother):
             mu, f"no convergence in {found.iterations} iterations (residual {residual:.2g})"
         )
 
-    def _extrapolated(self, mu: float) -> Any | None:
+    def _extrapolated(self, mu: float) -> HostArray | None:
         r"""The best combination of the solutions x_i at earlier μ_i: (T + μ)x_i = e_1 + (μ − μ_i)x_i."""
         if not self._earlier:
             return None
@@ -574,7 +576,7 @@ class ToeplitzSmoother(Smoother):
 
     # -- rows held out together ----------------------------------------------------------------------
 
-    def _heldout_errors(self, solved: _Solved, rows: Any, whole: Any | None) -> Any:
+    def _heldout_errors(self, solved: _Solved, rows: Index, whole: HostArray | None) -> HostArray:
         """Residuals (targets, |J|) of the rows J left out together; `whole` is the dense G⁻¹, if any."""
         if np.any(np.diff(rows) < 0):
             raise ValueError("held-out rows must be in ascending order.")
@@ -597,16 +599,16 @@ class ToeplitzSmoother(Smoother):
                 "positive definite; use a larger alpha."
             ) from None
 
-    def _iterated_errors(self, solved: _Solved, rows: Any) -> Any:
+    def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
         W, g = solved.W[:, rows], None if solved.g is None else solved.g[rows]
         runs = 1 + int(np.count_nonzero(np.diff(rows) > 1))
 
-        def scattered(V: Any) -> Any:
+        def scattered(V: HostArray) -> HostArray:
             out = np.zeros((V.shape[0], self.n))
             out[:, rows] = V
             return out
 
-        def precondition(V: Any) -> Any:
+        def precondition(V: HostArray) -> HostArray:
             if rows.size < _LONG_RUN * runs:
                 return V.copy()
             return self.toeplitz.product(scattered(V), solved.mu)[:, rows]
