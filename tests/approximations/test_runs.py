@@ -22,6 +22,7 @@ from onefold.approximations import (
     Workload,
 )
 from onefold.approximations.problem import target_ridges
+from onefold.estimators.validation import problem_of
 from onefold.kernels import RBF, Precomputed
 
 RNG = np.random.default_rng(0)
@@ -74,7 +75,7 @@ def test_the_final_model_is_the_one_that_selected_where_it_may_be():
 def test_alpha_and_targets_of_the_final_model_are_the_users():
     weight = RNG.uniform(10, 20, 80)
     fitted = LSSVR(gamma=0.5, alpha=3.0).fit(X, Y + 100, sample_weight=weight)
-    problem, _ = LSSVR()._problem(X, Y + 100, weight)
+    problem, _ = problem_of(LSSVR(), X, Y + 100, weight, sparse=True)
     run = Exact().start(problem, [RBF(0.5)], Workload())
     expansion, _ = run.final(RBF(0.5), 3.0)
     np.testing.assert_allclose(expansion.predict(X)[:, 0], fitted.predict(X), rtol=1e-12)

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, load
 from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem
-from onefold.estimators.random import seed_of
+from onefold.estimators.validation import seed_of
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((150, 2))

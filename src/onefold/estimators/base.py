@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,70 +17,21 @@ from sklearn.base import (
     _clone_parametrized,
 )
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from onefold.approximations import Problem
-from onefold.calibration import check_calibration
-from onefold.criteria import Task, label_index
-from onefold.estimators.following import takes_any_library
+from onefold.approximations import resolve_approximation
+from onefold.criteria import label_index
+from onefold.estimators.families import takes_sparse
 from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.probabilities import Calibrated
-from onefold.estimators.validation import (
-    check_length,
-    check_rows,
-    check_targets,
-    check_weights,
-    mean_weight,
-    weights_of_classes,
-)
-from onefold.expansions import Expansion, FittedFunction
-from onefold.kernels import Kernel, Precomputed, resolve_kernel
-from onefold.linalg import (
-    Array,
-    all_finite,
-    is_foreign,
-    labels_like,
-    like,
-    take_rows,
-    to_numpy,
-)
+from onefold.estimators.validation import check_rows, is_precomputed
+from onefold.expansions import FittedFunction
+from onefold.linalg import Array, all_finite, is_foreign, labels_like, like, to_numpy
 from onefold.machine.threads import count_workers, limit_blas, use_threads
-from onefold.rows import gathered, is_dask, to_device
+from onefold.rows import gathered, is_dask
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
-
-
-def with_weights(problem: Problem, weight: Any) -> Problem:
-    """The problem with positive weights, in units of their mean."""
-    unit = mean_weight(weight)
-    equal = bool(np.all(weight == weight[0]))
-    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
-    return replace(problem, root_weight=root, alpha_unit=unit)
-
-
-def _of_rows(problem: Problem, task: Task, rows: Any, *, precomputed: bool) -> tuple[Problem, Task]:
-    """The problem and its task without the rows of weight 0."""
-    left = problem.within(rows, precomputed=precomputed)
-    given = None if task.sample_weight is None else task.sample_weight[rows]
-    X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
-    task = replace(task, X=X, y=task.y[rows], sample_weight=given)
-    if task.classes is not None and np.unique(task.y).size < 2:
-        raise ValueError(
-            f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
-            "needs at least two classes."
-        )
-    return left, task
-
-
-def signed_targets(index: Any, classes: int) -> Any:
-    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
-    if classes == 2:
-        return 2.0 * index[:, None] - 1.0
-    targets = np.full((index.size, classes), -1.0)
-    targets[np.arange(index.size), index] = 1.0
-    return targets
 
 
 class KernelMachine(BaseEstimator):
@@ -95,84 +44,37 @@ class KernelMachine(BaseEstimator):
     device: Any
     n_jobs: int | None
 
-    def _kernel_for_tags(self) -> Kernel | None:
-        """The kernel as far as it is known before fitting; None if its parameters are wrong."""
-        try:
-            return resolve_kernel(self.kernel, 1.0, 3, 1.0)
-        except (TypeError, ValueError):
-            return None
-
-    def _accepts_sparse(self) -> bool:
-        """Whether CSR rows can be fitted."""
-        kernel = self._kernel_for_tags()
-        return kernel is not None and kernel.accepts_sparse
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self._kernel_for_tags(), Precomputed)
-        tags.input_tags.sparse = self._accepts_sparse()
-        tags.array_api_support = takes_any_library(self)
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
+        tags.input_tags.sparse = takes_sparse(self)
+        try:
+            chosen = resolve_approximation(getattr(self, "approximation", "exact"))
+            tags.array_api_support = chosen.name != "cg"  # whose tiles are NumPy's
+        except (TypeError, ValueError):  # `fit` will say what is wrong
+            tags.array_api_support = False
         return tags
 
-    def _in_memory(self, *values: Any) -> list[Any]:
-        """Collections of Dask computed; anything else as it is."""
-        return [gathered(value, getattr(self, "client", None)) for value in values]
-
-    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Task]:
-        """Validated input as a least-squares problem, and what its targets mean."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        kernel = self._kernel_for_tags()
-        X = check_rows(self, X, sparse=self._accepts_sparse(), fitting=True)
-        targets, task, class_weight = self._encode(X, y)
-        weight = check_weights(sample_weight, X.shape[0])
-        task = replace(task, sample_weight=weight)
-        if class_weight is not None:
-            weight = class_weight if weight is None else weight * class_weight
-        X = to_device(X, self.device)
-        problem = Problem(X, like(targets, X), None, self._fit_intercept, device=self.device)
-        if weight is not None:
-            if not np.all(weight > 0):
-                rows = np.flatnonzero(weight > 0)
-                problem, task = _of_rows(
-                    problem, task, rows, precomputed=isinstance(kernel, Precomputed)
-                )
-                weight = weight[rows]
-            problem = with_weights(problem, weight)
-        # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
-        return (problem if task.classes is not None else problem.about_its_mean()), task
-
-    def _finished(self, expansion: FittedFunction, problem: Problem, n: int) -> FittedFunction:
-        """The fitted expansion for a table of `n` rows; raise if it is not finite."""
-        if not expansion.finite:
-            raise ValueError(
-                "the coefficients are not finite: the kernel or the targets overflow; scale the "
-                "features and the targets, or use another kernel."
-            )
-        if problem.kept is not None and isinstance(expansion, Expansion) and expansion.centres is None:
-            coef = np.zeros((n, expansion.n_targets))  # a column for every row of X
-            coef[problem.kept] = to_numpy(expansion.coef)
-            expansion = replace(expansion, coef=like(coef, expansion.coef))
-        return expansion
+    def get_metadata_routing(self) -> Any:
+        """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
+        return with_groups_of(getattr(self, "cv", None), super().get_metadata_routing())
 
     @contextmanager
-    def _threads(self, problem: Problem) -> Iterator[None]:
+    def _threads(self, n: int) -> Iterator[None]:
         """`n_jobs` threads, also for BLAS; that has one for few rows, so that no digit depends on it."""
-        few = problem.n <= _FEW_ROWS
+        few = n <= _FEW_ROWS
         blas = 1 if few else None if self.n_jobs is None else count_workers(self.n_jobs)
         with use_threads(self.n_jobs), limit_blas(blas):
             yield
-
-    @abstractmethod
-    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
-        """Targets (n, t), what they mean, and weights that follow from the classes."""
 
     def __sklearn_clone__(self) -> Self:
         """As any estimator is cloned; a client of Dask is shared, for it cannot be copied."""
         client = getattr(self, "client", None)
         if client is None:
             return _clone_parametrized(self)
-        found = _clone_parametrized(_without_client(self))
+        bare = copy(self)
+        bare.client = None
+        found = _clone_parametrized(bare)
         found.client = client
         return found
 
@@ -227,32 +129,11 @@ class KernelMachine(BaseEstimator):
         return write_report(self, path, X, y, sample_weight=sample_weight, groups=groups, title=title)
 
 
-def _without_client(estimator: Any) -> Any:
-    found = copy(estimator)
-    found.client = None
-    return found
-
-
 class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
     class_weight: ClassWeight
     classes_: Any
-
-    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
-        y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=self)
-        check_length(y, X.shape[0])
-        check_classification_targets(y)
-        if self.calibration is not None:
-            check_calibration(self.calibration)
-        self.classes_, index = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(
-                f"y has one class only ({only!r}); a classifier needs at least two classes."
-            )
-        targets = signed_targets(index, self.classes_.size)
-        return targets, Task(X, y, self.classes_), weights_of_classes(self.class_weight, y)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
@@ -271,9 +152,7 @@ class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the given rows."""
-        y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
-        predicted = to_numpy(predicted)
-        return float(accuracy_score(to_numpy(y), predicted, sample_weight=sample_weight))
+        return _scored(self, accuracy_score, X, y, sample_weight)
 
     def _fitted_classes(self) -> Any:
         check_is_fitted(self, "expansion_")
@@ -284,11 +163,6 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
     single_target_: bool
-
-    def _encode(self, X: Any, y: Any) -> tuple[Any, Task, Any | None]:
-        y = check_targets(y, X.shape[0])
-        self.single_target_ = y.ndim == 1
-        return np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), Task(X, y, None), None
 
     def predict(self, X: ArrayLike) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
@@ -301,5 +175,50 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the given rows."""
-        y, sample_weight, predicted = self._in_memory(y, sample_weight, self.predict(X))
-        return float(r2_score(to_numpy(y), to_numpy(predicted), sample_weight=sample_weight))
+        return _scored(self, r2_score, X, y, sample_weight)
+
+
+def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
+    """A score of scikit-learn for the predictions of X; lazy targets are computed."""
+    given = (y, sample_weight, estimator.predict(X))
+    y, weight, predicted = [gathered(one, getattr(estimator, "client", None)) for one in given]
+    return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+
+
+def with_groups_of(cv: Any, routing: Any) -> Any:
+    """The requests of an estimator that splits its rows itself, with those of its splitter.
+
+    It consumes what its splitter consumes: ``fit(X, y, groups=...)`` hands the groups on. So a grouped
+    `cv` is a request for groups, as in scikit-learn's own ``...CV`` estimators. What the user said by
+    ``set_fit_request`` comes first.
+    """
+    if hasattr(cv, "get_metadata_routing") and routing.fit.requests.get("groups") is None:
+        request = cv.get_metadata_routing().split.requests.get("groups")
+        if request is True or isinstance(request, str):
+            routing.fit.add_request(param="groups", alias=request)
+    return routing
+
+
+def follow(estimator: Any, X: Any) -> None:
+    """Bring fitted arrays of numbers to the library and the device of X; labels stay in NumPy.
+
+    What sits inside dicts, as in ``cv_results_``, is for reading and stays in NumPy. So does what comes
+    of Dask's rows: it was brought together here.
+    """
+    if not is_foreign(X) or is_dask(X):
+        return
+    for name, value in vars(estimator).items():
+        fitted = name.endswith("_") and not name.startswith("_")
+        if fitted and isinstance(value, np.ndarray) and value.dtype.kind == "f" and name != "classes_":
+            setattr(estimator, name, like(value, X))
+
+
+def on_host(estimator: Any) -> Any:
+    """The estimator with its fitted arrays in NumPy, for whoever reads them: itself, or a copy."""
+    foreign = {name: value for name, value in vars(estimator).items() if is_foreign(value)}
+    if not foreign:
+        return estimator
+    found = copy(estimator)
+    for name, value in foreign.items():
+        setattr(found, name, to_numpy(value))
+    return found

@@ -7,16 +7,12 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils import get_tags
 
-from onefold.approximations import Approximation
 from onefold.criteria import resolve_criteria
-from onefold.estimators.base import KernelMachine
-from onefold.estimators.families import families_of, names_families
-from onefold.estimators.final import Final, finish, metric_of, shares_of
-from onefold.estimators.following import follow
+from onefold.estimators.base import KernelMachine, follow
+from onefold.estimators.final import Final, finish, finished, metric_of, shares_of
 from onefold.estimators.intervals import fit_searched_intervals, searched_parts
 from onefold.estimators.objective import Objective
 from onefold.estimators.probabilities import calibrate_heldout
-from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import set_up
 from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_budget
@@ -34,7 +30,7 @@ from onefold.search import (
 )
 from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
-from onefold.typing import ArrayLike, CriterionLike, CrossValidation, MaybeArray, RandomState
+from onefold.typing import ArrayLike, MaybeArray
 
 _FREE = {
     "gammas",  # a larger grid goes on from a smaller one
@@ -56,74 +52,32 @@ _FREE = {
 }
 
 
-class Chosen(AsksForItsSplitter, KernelMachine):
+class Chosen(KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "auto",
-        cv: CrossValidation = 5,
-        criterion: CriterionLike = None,
-        select: str = "min",
-        search: Any = "grid",
-        refit: str = "auto",
-        metric: str | None = None,
-        max_rounds: int = 5,
-        metric_rows: int | None = None,
-        blend: bool = False,
-        check: bool = False,
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gammas = gammas
-        self.alphas = alphas
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.cv = cv
-        self.criterion = criterion
-        self.select = select
-        self.search = search
-        self.refit = refit
-        self.metric = metric
-        self.max_rounds = max_rounds
-        self.metric_rows = metric_rows
-        self.blend = blend
-        self.check = check
-        self.time_budget = time_budget
-        self.checkpoint = checkpoint
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-
-    def _accepts_sparse(self) -> bool:
-        """Of several kernels all that were named must; "auto" has some that do."""
-        if not names_families(self.kernel):
-            return super()._accepts_sparse()
-        try:
-            kernels = [kernel for _, kernel in families_of(self)]
-        except (TypeError, ValueError):  # `fit` will say what is wrong
-            return False
-        some = any if isinstance(self.kernel, str) else all
-        return some(kernel.accepts_sparse for kernel in kernels)
+    gammas: Any
+    alphas: Any
+    degree: float
+    coef0: float
+    approximation: Any
+    cv: Any
+    criterion: Any
+    select: Any
+    search: Any
+    refit: Any
+    metric: str | None
+    max_rounds: int
+    metric_rows: int | None
+    blend: bool
+    check: bool
+    time_budget: float | None
+    checkpoint: str | os.PathLike[str] | None
+    client: Any
+    random_state: Any
+    verbose: int
+    callback: Callback | None
 
     @property
     def _criterion_name(self) -> Any:
@@ -155,7 +109,7 @@ class Chosen(AsksForItsSplitter, KernelMachine):
             setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
             keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.chosen_because)
             trust = self._trust(setup) if self.check else None
-            with self._threads(setup.problem):
+            with self._threads(setup.problem.n):
                 searched = self._search(setup, conduct)
                 conduct.report()
                 self._finish(searched, setup)
@@ -208,7 +162,7 @@ class Chosen(AsksForItsSplitter, KernelMachine):
         """Fit what was chosen on all rows, and record everything."""
         parts = searched_parts(getattr(self, "intervals", None), searched)
         final = finish(searched, setup, blend=self.blend, parts=parts)
-        self.expansion_ = self._finished(final.expansion, setup.problem, setup.rows)
+        self.expansion_ = finished(final.expansion, setup.problem, setup.rows)
         self._record(searched.found, final)
         self.metric_history_ = searched.history
         self.feature_importances_ = None

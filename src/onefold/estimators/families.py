@@ -46,6 +46,16 @@ def families_of(estimator: Any, X: Any = None) -> list[Family]:
     return found
 
 
+def takes_sparse(estimator: Any) -> bool:
+    """Whether CSR rows can be fitted: all kernels that were named must take them; "auto" has some."""
+    try:
+        kernels = [kernel for _, kernel in families_of(estimator)]
+    except (TypeError, ValueError):  # `fit` will say what is wrong
+        return False
+    some = any if isinstance(estimator.kernel, str) else all
+    return some(kernel.accepts_sparse for kernel in kernels)
+
+
 def _name(kernel: Kernel) -> str:
     """How a kernel is called in a table of results."""
     if isinstance(kernel, Matern):

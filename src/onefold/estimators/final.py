@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from onefold.approximations import Model, Problem
-from onefold.expansions import Blend, FoldModels, mixed
+from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.kernels import Kernel
 from onefold.learned_metrics import importances
 from onefold.linalg import like, to_numpy
@@ -78,6 +78,20 @@ class Final:
             }
             for i in order
         ]
+
+
+def finished(expansion: FittedFunction, problem: Problem, n: int) -> FittedFunction:
+    """The fitted function for a table of `n` rows; raise if it is not finite."""
+    if not expansion.finite:
+        raise ValueError(
+            "the coefficients are not finite: the kernel or the targets overflow; scale the "
+            "features and the targets, or use another kernel."
+        )
+    if problem.kept is not None and isinstance(expansion, Expansion) and expansion.centres is None:
+        coef = np.zeros((n, expansion.n_targets))  # a column for every row of X
+        coef[problem.kept] = to_numpy(expansion.coef)
+        expansion = replace(expansion, coef=like(coef, expansion.coef))
+    return expansion
 
 
 def metric_of(kernel: Kernel) -> Any | None:

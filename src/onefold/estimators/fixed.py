@@ -1,18 +1,117 @@
-"""Estimators whose hyper-parameters are given."""
+"""Estimators whose hyper-parameters are given: one run, one model, its expansion."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from onefold.approximations import Approximation
-from onefold.estimators.base import KernelClassifier
-from onefold.estimators.given import Given
-from onefold.estimators.intervals import IntervalRegressor
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from onefold.approximations import Approximation, Workload, resolve_approximation
+from onefold.estimators.base import KernelClassifier, KernelMachine, follow
+from onefold.estimators.chosen import Chosen
+from onefold.estimators.families import names_families, takes_sparse
+from onefold.estimators.final import finished, metric_of
+from onefold.estimators.intervals import IntervalRegressor, check_given_intervals, fit_given_intervals
+from onefold.estimators.probabilities import calibrate_alone
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.estimators.validation import (
+    check_alphas,
+    check_kernel_matrix,
+    check_rows,
+    problem_of,
+    refuse_approximation,
+    seed_of,
+)
+from onefold.kernels import resolve_gamma, resolve_kernel
+from onefold.rows import gathered, opened
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
+_AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
-class LSSVC(KernelClassifier, Given):
+
+class Given(KernelMachine):
+    """Fit with the kernel and ridge as they stand."""
+
+    _chooser: ClassVar[type[Chosen]]  # what chooses from a grid what this one is given
+    gamma: Any
+    alpha: Any
+    degree: float
+    coef0: float
+    approximation: Any
+    client: Any
+    random_state: Any
+    metric_: Any
+    approximation_: dict[str, Any]
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
+        """Solve the least-squares problem.
+
+        O(n³/3) time and one n × n array with the exact kernel matrix.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
+        y : array (n,) or, for regression, (n, targets)
+        sample_weight : array (n,), optional
+            v_i ≥ 0 in Σ v_i (y_i − f(x_i))²; rows of weight 0 are left out.
+        """
+        name = type(self).__name__
+        if names_families(self.kernel):
+            raise ValueError(
+                f"{name} takes one kernel, and got {self.kernel!r:.60}; use "
+                f"{self._chooser.__name__}, which chooses among several."
+            )
+        alpha = check_alphas(self.alpha, "alpha")
+        approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
+        if seed is not None:
+            approximation = approximation.seeded(seed)
+        refuse_approximation(self.kernel, X, approximation)
+        y, sample_weight = gathered(y, self.client), gathered(sample_weight, self.client)
+        X = opened(X, self.client)
+        problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
+        gamma = resolve_gamma(self.gamma, problem.X)
+        kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
+        check_kernel_matrix(kernel, problem.X)
+        if alpha.size > 1 and (task.classes is not None or alpha.size != problem.Y.shape[1]):
+            raise ValueError(
+                "alpha must be one number, or in regression one per target "
+                f"({problem.Y.shape[1]}); got {alpha.size} values."
+            )
+        n = _num_samples(X)
+        with self._threads(problem.n):
+            run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
+            if isinstance(self, IntervalRegressor):
+                check_given_intervals(self.intervals, run, name)
+            model = run.final_model(kernel, alpha)
+            expansion, report = run.finished(model, alpha)
+            self.expansion_, self.metric_ = finished(expansion, problem, n), metric_of(kernel)
+            self.approximation_ = report | run.diagnose(kernel)
+            if isinstance(self, KernelClassifier):
+                self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
+            if isinstance(self, IntervalRegressor):
+                fit_given_intervals(self, run, model, kernel, alpha, n, seed or 0)
+        follow(self, X)
+        return self
+
+    def as_chooser(self, X: ArrayLike) -> Chosen:
+        """An estimator that chooses from a grid around what is given, for the trust check."""
+        if "_chooser" not in vars(type(self)):
+            raise ValueError(
+                f"the trust check does not know {type(self).__name__}; use one of LSSVC, LSSVR, "
+                "KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV."
+            )
+        given = self.get_params(deep=False)
+        gamma, alpha = given.pop("gamma"), given.pop("alpha")
+        if gamma is None or isinstance(gamma, str):
+            gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
+        kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
+        gammas = list(_AROUND) if kernel.has_width else None
+        alphas = np.unique(np.outer(alpha, _AROUND))
+        return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
+
+
+class LSSVC(Given, KernelClassifier):
     r"""Least-squares support vector classifier.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)² with targets ±1, one-vs-rest for several classes
@@ -93,56 +192,21 @@ class LSSVC(KernelClassifier, Given):
         random_state: RandomState = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            gamma=gamma,
-            alpha=alpha,
-            degree=degree,
-            coef0=coef0,
-            approximation=approximation,
-            device=device,
-            client=client,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
         self.class_weight = class_weight
         self.calibration = calibration
+        self.device = device
+        self.client = client
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
 
-class GivenRegressor(IntervalRegressor):
-    """Hyper-parameters are given; no intervals unless asked for."""
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: MaybeArray = 1.0,
-        alpha: ArrayLike = 1.0,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "exact",
-        intervals: str | None = None,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gamma=gamma,
-            alpha=alpha,
-            degree=degree,
-            coef0=coef0,
-            approximation=approximation,
-            device=device,
-            client=client,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.intervals = intervals
-
-
-class LSSVR(GivenRegressor, Given):
+class LSSVR(Given, IntervalRegressor):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.
@@ -167,8 +231,35 @@ class LSSVR(GivenRegressor, Given):
 
     _chooser = LSSVRCV
 
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: MaybeArray = 1.0,
+        alpha: ArrayLike = 1.0,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: str | Approximation = "exact",
+        intervals: str | None = None,
+        device: Any = None,
+        client: Any = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.alpha = alpha
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.intervals = intervals
+        self.device = device
+        self.client = client
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
-class KernelRidge(GivenRegressor, Given):
+
+class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
     scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.

@@ -1,4 +1,4 @@
-"""Rows of Dask: what cannot be done with them, said before any work; and predictions that are lazy."""
+"""Predictions for rows of Dask, which are lazy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from copy import copy
 from functools import partial
 from typing import Any
 
-from sklearn.model_selection import LeaveOneOut
 from sklearn.utils.validation import validate_data
 
-from onefold.approximations import Approximation
-from onefold.criteria import Criterion
-from onefold.kernels import Precomputed
-from onefold.rows import Predicted, example_of, is_dask, is_remote, lazily
+from onefold.rows import Predicted, example_of, lazily
 
 _PREDICTS = (
     "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
@@ -43,39 +39,3 @@ def lazy_predictions(
             setattr(bare, name, getattr(bare, name).on_host())
     device = getattr(estimator, "device", None)
     return lazily(X, Predicted(partial(getattr(bare, method), **options), dtype, columns, device))
-
-
-def refuse_approximation(estimator: Any, X: Any, approximation: Approximation) -> None:
-    """Raise if an approximation, or a kernel matrix, cannot take rows that stay in partitions."""
-    if not (is_dask(X) or is_remote(X)):
-        return
-    if isinstance(estimator._kernel_for_tags(), Precomputed):
-        raise ValueError(
-            "a precomputed kernel matrix must be in one place, and X is one of Dask; fit X.compute(), "
-            "or give rows and a kernel."
-        )
-    if not approximation.streams:
-        raise ValueError(
-            f"{approximation!r} needs all rows in one place, and those of Dask stay on its workers; use "
-            'approximation="nystroem", or fit X.compute() if memory holds it.'
-        )
-
-
-def refuse_search(X: Any, criteria: Sequence[Criterion], cv: Any, refit: str) -> None:
-    """Raise if a search asks more of rows in partitions than sums over them."""
-    if not (is_dask(X) or is_remote(X)):
-        return
-    if any(criterion.needs not in ("squares", "sums") for criterion in criteria):
-        raise ValueError(
-            "the criterion needs all held-out rows, or the whole smoother, in one place, and rows of "
-            'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".'
-        )
-    if isinstance(cv, str | LeaveOneOut):
-        raise ValueError(
-            "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5."
-        )
-    if refit == "exact":
-        raise ValueError(
-            'refit="exact" needs all rows in one place, and those of Dask stay on its workers; use '
-            'refit="auto" or "same".'
-        )

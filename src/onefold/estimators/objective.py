@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from onefold.estimators.base import follow
 from onefold.estimators.families import Family, families_of, family_kernels, names_families
-from onefold.estimators.following import follow
 from onefold.estimators.setting_up import candidate_kernels, set_up
 from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_alphas
@@ -97,7 +97,7 @@ class Objective:
         """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""
         asked = {**({} if params is None else params), **named}
         alphas = check_alphas(asked.pop("alphas", []), "alphas")
-        with self._lock, self._estimator._threads(self._setup.problem):
+        with self._lock, self._estimator._threads(self._setup.problem.n):
             number = self._number(asked)
             ridges = np.array([self._ledger.ridge(float(alpha)) for alpha in alphas])
             self._evaluate(number, np.unique(ridges))
@@ -212,7 +212,7 @@ class Objective:
 
     def fit(self) -> Any:
         """The estimator, fitted on all rows with the best parameters so far."""
-        with self._lock, self._estimator._threads(self._setup.problem):
+        with self._lock, self._estimator._threads(self._setup.problem.n):
             number, ridge = self._best()
             cell = Cells([self._candidates[number]], self._ledger.alphas[[ridge]], [[0]])
             again = run_search(cell, self._setup.scoring)  # for its held-out predictions

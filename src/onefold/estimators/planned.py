@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.given import Given
+from onefold.estimators.fixed import Given
 from onefold.linalg import is_foreign, to_numpy
 from onefold.trust_check import last_step, name_of
 

@@ -13,13 +13,12 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
-from onefold.estimators.base import KernelMachine
-from onefold.estimators.following import follow
+from onefold.estimators.base import KernelMachine, follow
+from onefold.estimators.families import takes_sparse
+from onefold.estimators.final import finished
 from onefold.estimators.probabilities import calibrate
-from onefold.estimators.random import seed_of
-from onefold.estimators.routing import AsksForItsSplitter
 from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
-from onefold.estimators.validation import check_squares
+from onefold.estimators.validation import check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
 from onefold.kernels import Kernel, Precomputed
@@ -37,7 +36,7 @@ from onefold.typing import ArrayLike, CrossValidation, MaybeArray, RandomState, 
 _FEWEST = 2
 
 
-class Pruned(AsksForItsSplitter, KernelMachine):
+class Pruned(KernelMachine):
     """Choose gamma and alpha, prune, choose the size, keep the path."""
 
     _default_criterion: ClassVar[str]
@@ -108,7 +107,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
                 f"criterion={name!r} is no score of held-out predictions, which choose the number of "
                 'centres; use "mse", "error" or a scikit-learn scorer.'
             )
-        problem, task = self._problem(X, y, sample_weight)
+        problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         check_squares(problem.Y)
         given = task
         if problem.root_weight is not None:  # the loss that is minimised, class weights included
@@ -117,7 +116,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
         splits = splits_of(self.cv, X, y, problem, task, groups)
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
-        with self._threads(problem):
+        with self._threads(problem.n):
             self._require_memory(problem, splits)
             kernel, alpha = self._tune(problem, task, criterion, splits, seed)
             basis, centre_of = self._first_basis(kernel, problem, seed)
@@ -127,7 +126,7 @@ class Pruned(AsksForItsSplitter, KernelMachine):
             expansion, heldout = self._follow(pruner, problem, splits, task, criterion, basis.size)
             if hasattr(self, "calibration"):
                 calibrate(self, np.concatenate(heldout), np.concatenate(splits.tests), given)
-            self.expansion_ = self._finished(problem.restore(expansion), problem, n)
+            self.expansion_ = finished(problem.restore(expansion), problem, n)
         follow(self, X)
         return self
 

@@ -13,7 +13,7 @@ from onefold.search import Callback
 from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
 
 
-class LSSVCCV(KernelClassifier, Chosen):
+class LSSVCCV(Chosen, KernelClassifier):
     r"""Least-squares support vector classifier that chooses gamma and alpha itself.
 
     Every fold and every alpha come from one factorisation per kernel: the scores of
@@ -192,98 +192,35 @@ class LSSVCCV(KernelClassifier, Chosen):
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        super().__init__(
-            kernel,
-            gammas=gammas,
-            alphas=alphas,
-            degree=degree,
-            coef0=coef0,
-            approximation=approximation,
-            cv=cv,
-            criterion=criterion,
-            select=select,
-            search=search,
-            refit=refit,
-            metric=metric,
-            max_rounds=max_rounds,
-            metric_rows=metric_rows,
-            blend=blend,
-            check=check,
-            time_budget=time_budget,
-            checkpoint=checkpoint,
-            device=device,
-            client=client,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
+        self.kernel = kernel
+        self.gammas = gammas
+        self.alphas = alphas
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.cv = cv
+        self.criterion = criterion
+        self.select = select
+        self.search = search
+        self.refit = refit
+        self.metric = metric
+        self.max_rounds = max_rounds
+        self.metric_rows = metric_rows
+        self.blend = blend
+        self.check = check
+        self.time_budget = time_budget
+        self.checkpoint = checkpoint
         self.class_weight = class_weight
         self.calibration = calibration
+        self.device = device
+        self.client = client
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
 
 
-class ChosenRegressor(IntervalRegressor, Chosen):
-    """Hyper-parameters are chosen by held-out predictions, which give intervals too."""
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "auto",
-        cv: CrossValidation = 5,
-        criterion: CriterionLike = None,
-        select: str = "min",
-        search: Any = "grid",
-        refit: str = "auto",
-        metric: str | None = None,
-        max_rounds: int = 5,
-        metric_rows: int | None = None,
-        blend: bool = False,
-        intervals: str | None = "cv+",
-        check: bool = False,
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(
-            kernel,
-            gammas=gammas,
-            alphas=alphas,
-            degree=degree,
-            coef0=coef0,
-            approximation=approximation,
-            cv=cv,
-            criterion=criterion,
-            select=select,
-            search=search,
-            refit=refit,
-            metric=metric,
-            max_rounds=max_rounds,
-            metric_rows=metric_rows,
-            blend=blend,
-            check=check,
-            time_budget=time_budget,
-            checkpoint=checkpoint,
-            device=device,
-            client=client,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.intervals = intervals
-
-
-class LSSVRCV(ChosenRegressor):
+class LSSVRCV(Chosen, IntervalRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
     Parameters
@@ -322,8 +259,63 @@ class LSSVRCV(ChosenRegressor):
 
     _default_criterion = "mse"
 
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        approximation: str | Approximation = "auto",
+        cv: CrossValidation = 5,
+        criterion: CriterionLike = None,
+        select: str = "min",
+        search: Any = "grid",
+        refit: str = "auto",
+        metric: str | None = None,
+        max_rounds: int = 5,
+        metric_rows: int | None = None,
+        blend: bool = False,
+        intervals: str | None = "cv+",
+        check: bool = False,
+        time_budget: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        device: Any = None,
+        client: Any = None,
+        random_state: RandomState = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gammas = gammas
+        self.alphas = alphas
+        self.degree = degree
+        self.coef0 = coef0
+        self.approximation = approximation
+        self.cv = cv
+        self.criterion = criterion
+        self.select = select
+        self.search = search
+        self.refit = refit
+        self.metric = metric
+        self.max_rounds = max_rounds
+        self.metric_rows = metric_rows
+        self.blend = blend
+        self.intervals = intervals
+        self.check = check
+        self.time_budget = time_budget
+        self.checkpoint = checkpoint
+        self.device = device
+        self.client = client
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
 
-class KernelRidgeCV(ChosenRegressor):
+
+class KernelRidgeCV(LSSVRCV):
     r"""Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
 
     Parameters
@@ -342,4 +334,3 @@ class KernelRidgeCV(ChosenRegressor):
     """
 
     _fit_intercept = False
-    _default_criterion = "mse"

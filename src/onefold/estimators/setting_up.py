@@ -19,15 +19,23 @@ from onefold.estimators.families import (
     family_kernels,
     names_families,
     relative_widths,
+    takes_sparse,
 )
 from onefold.estimators.intervals import check_intervals
-from onefold.estimators.lazy import refuse_approximation, refuse_search
-from onefold.estimators.random import seed_of
-from onefold.estimators.validation import as_labels, check_alphas, check_kernel_matrix, check_squares
+from onefold.estimators.validation import (
+    as_labels,
+    check_alphas,
+    check_kernel_matrix,
+    check_squares,
+    problem_of,
+    refuse_approximation,
+    refuse_search,
+    seed_of,
+)
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
-from onefold.rows import opened
+from onefold.rows import gathered, opened
 from onefold.search import resolve_method
 from onefold.search.planning import Size, learned_load
 from onefold.search.setup import Learning, Setup
@@ -56,16 +64,17 @@ def set_up(
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
     method = resolve_method(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))
-    refuse_approximation(estimator, X, resolve_approximation(estimator.approximation))
+    refuse_approximation(estimator.kernel, X, resolve_approximation(estimator.approximation))
     refuse_search(X, criteria, estimator.cv, estimator.refit)
-    y, sample_weight, groups = estimator._in_memory(y, sample_weight, groups)
-    X = opened(X, getattr(estimator, "client", None))
+    client = getattr(estimator, "client", None)
+    y, sample_weight, groups = (gathered(one, client) for one in (y, sample_weight, groups))
+    X = opened(X, client)
     seed = seed_of(estimator.random_state)
     approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
     if metric is not None or names_families(estimator.kernel):
         criterion = criterion.for_several_kernels()
-    problem, task = estimator._problem(X, y, sample_weight)
+    problem, task = problem_of(estimator, X, y, sample_weight, sparse=takes_sparse(estimator))
     check_squares(problem.Y)
     learning = None
     if metric is not None:
@@ -90,7 +99,7 @@ def set_up(
         load = learned_load(load, learning, size, blend=learning.blend)
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
-    with estimator._threads(problem):
+    with estimator._threads(problem.n):
         run = approximation.start(problem, kernels, load).because(reason)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: one.start(problem, task, splits) for name, one in others}

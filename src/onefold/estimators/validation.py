@@ -1,29 +1,46 @@
-"""Checking and converting what users pass: rows, targets, weights, ridge values."""
+"""Checking and converting what users pass: rows, targets, weights, ridges, seeds."""
 
 from __future__ import annotations
 
-from numbers import Real
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import LeaveOneOut
+from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_array, validate_data
 
+from onefold.approximations import Approximation, Problem
+from onefold.calibration import check_calibration
+from onefold.criteria import Criterion, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import (
     all_finite,
     double,
     is_foreign,
     is_sparse,
+    like,
     namespace,
+    take_rows,
     to_numpy,
     without_gradient,
 )
-from onefold.rows import is_remote, opened
+from onefold.rows import is_dask, is_remote, opened, to_device
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
 _LARGEST_SINGLE = 1e15  # its square, summed over features, is a float32
+_SEEDS = 2**31
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Whether the parameter of an estimator says that X is a kernel matrix."""
+    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
 
 
 def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
@@ -40,7 +57,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         X = _check_foreign_rows(estimator, X, fitting)
     else:
         X = _check_host_rows(estimator, X, sparse, fitting)
-    if isinstance(estimator._kernel_for_tags(), Precomputed):
+    if is_precomputed(estimator.kernel):
         return X
     values, xp = (X.data if is_sparse(X) else X), namespace(X)
     largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
@@ -88,6 +105,85 @@ def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
     if not all_finite(X):
         raise ValueError("X contains NaN or infinity; impute or drop those rows.")
     return validate_data(estimator, X, reset=fitting, skip_check_array=True)  # names and their number
+
+
+def problem_of(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, sparse: bool
+) -> tuple[Problem, Task]:
+    """Validated input as a least-squares problem, and what its targets mean.
+
+    Sets ``classes_`` of a classifier and ``single_target_`` of a regressor. `sparse` allows CSR rows.
+    """
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"{name} requires y to be passed, but the target y is None.")
+    X = check_rows(estimator, X, sparse=sparse, fitting=True)
+    class_weight = None
+    if isinstance(estimator, ClassifierMixin):
+        y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=estimator)
+        check_length(y, X.shape[0])
+        check_classification_targets(y)
+        if estimator.calibration is not None:
+            check_calibration(estimator.calibration)
+        classes, index = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            only = classes.tolist()[0]
+            raise ValueError(
+                f"y has one class only ({only!r}); a classifier needs at least two classes."
+            )
+        targets = signed_targets(index, classes.size)
+        class_weight = weights_of_classes(estimator.class_weight, y)
+        estimator.classes_ = classes
+    else:
+        y = check_targets(y, X.shape[0])
+        targets, classes = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), None
+        estimator.single_target_ = y.ndim == 1
+    weight = check_weights(sample_weight, X.shape[0])
+    task = Task(X, y, classes, weight)
+    if class_weight is not None:
+        weight = class_weight if weight is None else weight * class_weight
+    X = to_device(X, estimator.device)
+    problem = Problem(X, like(targets, X), None, estimator._fit_intercept, device=estimator.device)
+    if weight is not None:
+        if not np.all(weight > 0):
+            rows = np.flatnonzero(weight > 0)
+            weight = weight[rows]
+            problem, task = _of_rows(problem, task, rows, precomputed=is_precomputed(estimator.kernel))
+        problem = with_weights(problem, weight)
+    # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
+    return (problem if classes is not None else problem.about_its_mean()), task
+
+
+def _of_rows(problem: Problem, task: Task, rows: Any, *, precomputed: bool) -> tuple[Problem, Task]:
+    """The problem and its task without the rows of weight 0."""
+    left = problem.within(rows, precomputed=precomputed)
+    given = None if task.sample_weight is None else task.sample_weight[rows]
+    X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
+    task = replace(task, X=X, y=task.y[rows], sample_weight=given)
+    if task.classes is not None and np.unique(task.y).size < 2:
+        raise ValueError(
+            f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
+            "needs at least two classes."
+        )
+    return left, task
+
+
+def with_weights(problem: Problem, weight: Any) -> Problem:
+    """The problem with positive weights, in units of their mean; of equal ones exactly their own."""
+    largest = float(weight.max())
+    unit = largest * float(np.mean(weight / largest))
+    equal = bool(np.all(weight == weight[0]))
+    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
+    return replace(problem, root_weight=root, alpha_unit=unit)
+
+
+def signed_targets(index: Any, classes: int) -> Any:
+    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
+    if classes == 2:
+        return 2.0 * index[:, None] - 1.0
+    targets = np.full((index.size, classes), -1.0)
+    targets[np.arange(index.size), index] = 1.0
+    return targets
 
 
 def check_kernel_matrix(kernel: Kernel, X: Any) -> None:
@@ -152,21 +248,6 @@ def weights_of_classes(class_weight: Any, y: Any) -> Any | None:
     return weight
 
 
-def mean_weight(weight: Any) -> float:
-    """The mean of positive weights; exactly the weight where all are equal."""
-    largest = float(weight.max())
-    return largest * float(np.mean(weight / largest))
-
-
-def check_alpha_count(alpha: Any, targets: int, estimator_type: str | None) -> None:
-    """Raise unless there is one alpha, or in regression one per target."""
-    if alpha.size > 1 and (estimator_type == "classifier" or alpha.size != targets):
-        raise ValueError(
-            f"alpha must be one number, or in regression one per target ({targets}); "
-            f"got {alpha.size} values."
-        )
-
-
 def check_alphas(values: Any, name: str) -> Any:
     """A non-empty vector of positive numbers."""
     try:
@@ -188,3 +269,50 @@ def check_budget(seconds: Any) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) > 0:
         raise ValueError(f"time_budget must be a number of seconds greater than 0; got {seconds!r}.")
     return float(seconds)
+
+
+def seed_of(random_state: Any) -> int | None:
+    """The number itself, or one drawn from a generator; None where nothing is given."""
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_SEEDS))
+    generator = check_random_state(random_state)  # raises for anything else
+    given = isinstance(random_state, Integral)
+    return int(random_state) if given else int(generator.randint(_SEEDS))
+
+
+def refuse_approximation(kernel: Any, X: Any, approximation: Approximation) -> None:
+    """Raise if an approximation, or a kernel matrix, cannot take rows that stay in partitions."""
+    if not (is_dask(X) or is_remote(X)):
+        return
+    if is_precomputed(kernel):
+        raise ValueError(
+            "a precomputed kernel matrix must be in one place, and X is one of Dask; fit X.compute(), "
+            "or give rows and a kernel."
+        )
+    if not approximation.streams:
+        raise ValueError(
+            f"{approximation!r} needs all rows in one place, and those of Dask stay on its workers; use "
+            'approximation="nystroem", or fit X.compute() if memory holds it.'
+        )
+
+
+def refuse_search(X: Any, criteria: Sequence[Criterion], cv: Any, refit: str) -> None:
+    """Raise if a search asks more of rows in partitions than sums over them."""
+    if not (is_dask(X) or is_remote(X)):
+        return
+    if any(criterion.needs not in ("squares", "sums") for criterion in criteria):
+        raise ValueError(
+            "the criterion needs all held-out rows, or the whole smoother, in one place, and rows of "
+            'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".'
+        )
+    if isinstance(cv, str | LeaveOneOut):
+        raise ValueError(
+            "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5."
+        )
+    if refit == "exact":
+        raise ValueError(
+            'refit="exact" needs all rows in one place, and those of Dask stay on its workers; use '
+            'refit="auto" or "same".'
+        )

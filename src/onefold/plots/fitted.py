@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.exceptions import NotFittedError
 
-from onefold.estimators.following import on_host
+from onefold.estimators.base import on_host
 from onefold.linalg import to_numpy
 
 

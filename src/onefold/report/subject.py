@@ -12,8 +12,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from onefold.estimators.base import KernelMachine
-from onefold.estimators.following import on_host
+from onefold.estimators.base import KernelMachine, on_host
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.report.columns import Column, columns_of
 from onefold.rows import gathered

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
-from onefold.estimators.routing import AsksForItsSplitter
+from onefold.estimators.base import with_groups_of
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.blocks import blocks_for
 from onefold.tables.errors import TableError, listing
@@ -42,7 +43,7 @@ def _inside(name: str) -> Callable[[Any], bool]:
     return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
 
 
-class TableModel(AsksForItsSplitter):
+class TableModel(BaseEstimator):
     """A self-tuning estimator together with the preparation of its tables."""
 
     task: ClassVar[TargetKind]
@@ -64,6 +65,10 @@ class TableModel(AsksForItsSplitter):
     criterion: Any
     cv: Any
     random_state: Any
+
+    def get_metadata_routing(self) -> Any:
+        """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
+        return with_groups_of(self.cv, super().get_metadata_routing())
 
     def inner_estimator(self, **options: Any) -> Any:
         """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
