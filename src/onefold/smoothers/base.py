@@ -279,20 +279,8 @@ def choose_route(
     triangle            0.6             0.45            1              1                1
     ==================  ==============  ==============  =============  ===============  ==========
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    n_alphas : int
-        How many ridge values are asked for with this kernel.
-    need : {"coefficients", "heldout"}
-        Whether solving is enough, or the diagonal or blocks of R are wanted too.
-    gpu : bool
-        Whether the matrix lies on a GPU.
-    uneven : bool
-        Whether weights of very different size have graded its rows.
-    rank : int or None
-        Its numerical rank where a thin factor is known.
+    `need` says whether solving is enough, or the diagonal or blocks of R are wanted too; `uneven`, that
+    weights of very different size have graded the rows; `rank` is known where there is a thin factor.
     """
     if gpu:
         eigen, triangle = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0, 1.0

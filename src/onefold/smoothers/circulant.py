@@ -191,15 +191,7 @@ class CirculantFilter:
 
 
 class CirculantSmoother(Smoother):
-    """R_b(μ) of a circulant matrix whose leading cells hold the rows.
-
-    Parameters
-    ----------
-    spectrum : CirculantSpectrum
-    n : int
-        Number of rows; cells beyond them hold no data.
-    fit_intercept : bool
-    """
+    """R_b(μ) of a circulant matrix whose first n cells hold the rows; the others hold no data."""
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
         one = like([1.0], spectrum.eigenvalues)

@@ -221,8 +221,8 @@ class DenseSmoother(Smoother):
             operator.expect_blocks()
             border, diagonal = self._border_of(operator), operator.diagonal()
             trace = namespace(diagonal).sum(diagonal, axis=1)
-            traces.append(to_numpy(trace if border is None else border.trace(trace)))
-        return np.concatenate(traces)
+            traces.append(trace if border is None else border.trace(trace))
+        return to_numpy(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
@@ -230,8 +230,8 @@ class DenseSmoother(Smoother):
             border, value = self._border_of(operator), operator.logdet()
             if border is not None:
                 value = border.logdet(value, operator.alphas, self.border)
-            values.append(to_numpy(value))
-        return np.concatenate(values)
+            values.append(value)
+        return to_numpy(namespace(values[0]).concat(values))
 
     def _border_of(self, operator: Operator) -> BorderCorrection | None:
         if self.border is None:

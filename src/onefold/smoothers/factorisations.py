@@ -88,20 +88,11 @@ _THIN_ROUNDING = 32 * float(np.finfo(np.float64).eps)
 
 
 class SpectralSmoother(DenseSmoother):
-    """R_b(μ) from the eigenvalues and eigenvectors of K.
+    """R_b(μ) from the eigenvalues and eigenvectors of K (n, n), which is overwritten.
 
-    Parameters
-    ----------
-    K : array (n, n)
-        The kernel matrix; overwritten.
-    border : array (n,) or None
-        s of the intercept.
-    alone : array of int or None
-        Rows to leave out of the decomposition, from :func:`isolated_rows`.
-    release_lock : bool
-        Use the routine that scales over Python threads (and needs more memory).
-    rounding : Rounding
-        Which negative eigenvalues are rounding, and count as 0.
+    The rows `alone`, from :func:`isolated_rows`, are left out of the decomposition. `release_lock` takes
+    the routine that scales over Python threads (and needs more memory). `rounding` says which negative
+    eigenvalues count as 0.
     """
 
     def __init__(
@@ -357,20 +348,11 @@ def low_rank_factor(K: Array, *, psd: bool = True) -> HostArray | None:
 
 
 class CholeskySmoother(DenseSmoother):
-    """R_b(μ) from a factorisation per μ.
+    """R_b(μ) from a factorisation of K + μI per μ.
 
-    Parameters
-    ----------
-    K : array (n, n)
-        The kernel matrix.
-    border : array (n,) or None
-        s of the intercept.
-    overwrite : bool
-        Factorise over K: one array of n × n, but the smoother serves one μ only.
-    rounding : Rounding
-        Which negative eigenvalues are rounding.
-    graded : bool
-        The rows of K differ in size by far, as weights make them.
+    With `overwrite` it takes the place of K: one array of n × n, but the smoother serves one μ only.
+    `rounding` says which negative eigenvalues are rounding; `graded`, that the rows of K differ in size
+    by far, as weights make them.
     """
 
     def __init__(

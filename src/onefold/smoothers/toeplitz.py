@@ -271,17 +271,9 @@ def refined_gradients(
 
     A row has converged when its true residual, recomputed from x, is at most `tolerance`·‖b‖, or
     what rounding leaves of it, 8 eps·‖A‖·‖x‖. The recursion restarts from the true residual as long
-    as that helps. Rows that have converged leave the iteration.
-
-    Parameters
-    ----------
-    product, precondition : functions of rows
-    start : array like B or None
-        Overwritten.
-    norm : float
-        An upper bound of ‖A‖₂.
-    limit : int
-        Most iterations, over all restarts.
+    as that helps. Rows that have converged leave the iteration. `product` and `precondition` are
+    functions of rows, `start` is overwritten, `norm` is an upper bound of ‖A‖₂, and `limit` counts the
+    iterations of all restarts.
     """
     X = np.zeros_like(B) if start is None else start
     scale = _sizes(B)
@@ -359,20 +351,11 @@ class _Solved:
 
 
 class ToeplitzSmoother(Smoother):
-    """R_b(μ) of a Toeplitz matrix, in O(n) memory per μ. NumPy only.
+    """R_b(μ) of a Toeplitz matrix by its first column, in O(n) memory per μ. NumPy only.
 
-    Parameters
-    ----------
-    column : array (n,)
-        First column of T.
-    intercept : bool
-        Whether there is a border of ones.
-    semidefinite : bool
-        T is known to be positive semi-definite: the kernel matrix of a uniform series.
-    tolerance : float
-        Of the true relative residual.
-    report : dict or None
-        Written to: solver, reason, iterations, residual, preconditioner, heldout_residual.
+    `semidefinite`: T is known to be positive semi-definite, as the kernel matrix of a uniform series is.
+    `tolerance` is that of the true relative residual. `report` is written to: solver, reason,
+    iterations, residual, preconditioner, heldout_residual.
     """
 
     def __init__(
