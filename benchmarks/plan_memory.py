@@ -121,16 +121,7 @@ def measure(shape: Shape) -> dict[str, float]:
         model = (LSSVC if shape.classes else LSSVR)(gamma=gammas[0], **settings)
     else:
         model = (LSSVCCV if shape.classes else LSSVRCV)(gammas=gammas, cv=shape.cv, **settings)
-    forecast = onefold.plan(
-        X,
-        approximation=approximation,
-        n_gammas=len(gammas),
-        n_alphas=1 if shape.fixed else 11,
-        cv=0 if shape.fixed else shape.cv,
-        targets=shape.targets,
-        classes=shape.classes,
-        n_jobs=shape.jobs,
-    ).bytes
+    forecast = onefold.plan(model, X, y).bytes
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
     before = _status("VmRSS:")
     model.fit(X, y)

@@ -20,7 +20,7 @@ def accepted(X: np.ndarray) -> float:
     for cv in splits:
         LSSVCCV(gammas=[0.1, 1.0], cv=cv, criterion=["error", "roc_auc"]).fit(X, ["a", "b", "a"])
     LSSVR(alpha=np.ones(2), random_state=np.random.default_rng(0)).fit([[1.0], [2.0]], X).predict(X)
-    plan((100, 5), estimator=LSSVR())
+    plan(LSSVR(), (100, 5))
     trust(LSSVR(), X, X[:, 0], groups=[1, 2, 3])
     return LSSVR().fit(X, X[:, 0], sample_weight=X[:, 1]).score(X, X[:, 0])
 

@@ -156,7 +156,7 @@ class Conformance:
         np.testing.assert_array_equal(plain, as_set)
 
     def test_it_has_a_plan(self) -> None:
-        found = plan((N, 1), approximation=self.approximation())
+        found = plan(LSSVRCV(approximation=self.approximation()), (N, 1))
         assert found.fits
         assert found.reason in str(found)
 

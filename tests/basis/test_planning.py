@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.model_selection import KFold, RepeatedKFold
 
 import onefold.approximations.planning as planning
-from onefold import LSSVR, LSSVRCV, load, plan, trust
+from onefold import LSSVCCV, LSSVR, LSSVRCV, load, plan, trust
 from onefold.approximations import (
     Auto,
     Circulant,
@@ -38,6 +38,11 @@ def settled(X):
     return Auto().start(problem, [RBF()], Workload(13, 11, 5)).approximation
 
 
+def timed(shape, seconds=300.0):
+    """The plan of a search with such a budget."""
+    return plan(LSSVRCV(approximation=Auto(seconds=seconds, random_state=4)), shape)
+
+
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
     monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: FAST)
@@ -45,22 +50,22 @@ def _known_machine(monkeypatch):
 
 
 def test_exact_for_few_rows_and_landmarks_for_many():
-    assert plan((1500, 10)).approximation == Exact()
-    many = plan((500_000, 20))
+    assert timed((1500, 10)).approximation == Exact()
+    many = timed((500_000, 20))
     assert isinstance(many.approximation, Nystroem)
     assert "exact machine would need" in many.reason
     assert many.fits
 
 
 def test_budget_and_memory_decide(monkeypatch):
-    assert plan((5000, 10), seconds=1e6).approximation == Exact()
-    assert "would take" in plan((5000, 10), seconds=10).reason
-    rich = plan((100_000, 10), seconds=1e6).approximation.n_components
-    poor = plan((100_000, 10), seconds=120).approximation.n_components
+    assert timed((5000, 10), 1e6).approximation == Exact()
+    assert "would take" in timed((5000, 10), 10).reason
+    rich = timed((100_000, 10), 1e6).approximation.n_components
+    poor = timed((100_000, 10), 120).approximation.n_components
     assert rich > poor
-    assert "still would take" in plan((10**7, 10), seconds=1).reason
+    assert "still would take" in timed((10**7, 10), 1).reason
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 2**30)
-    assert plan((100_000, 10), seconds=1e6).approximation.n_components < rich
+    assert timed((100_000, 10), 1e6).approximation.n_components < rich
 
 
 def test_estimates_grow_with_the_work():
@@ -76,12 +81,12 @@ def test_estimates_grow_with_the_work():
 
 
 def test_plan_of_a_given_approximation_and_its_words():
-    given = plan(np.zeros((3000, 4)), approximation="exact")
+    given = plan(LSSVRCV(approximation="exact"), np.zeros((3000, 4)))
     assert given.approximation == Exact()
     assert given.reason == "as asked for"
     assert "3000 rows, 4 features" in str(given)
-    assert plan((10, 2), approximation=ConjugateGradients()).seconds is None
-    too_much = plan((10**6, 2), approximation="exact")
+    assert plan(LSSVRCV(approximation=ConjugateGradients()), (10, 2)).seconds is None
+    too_much = plan(LSSVRCV(approximation="exact"), (10**6, 2))
     assert not too_much.fits
     assert "not enough" in str(too_much)
 
@@ -91,40 +96,40 @@ def test_plan_of_a_given_approximation_and_its_words():
     [
         ((0, 3), {}, "rows"),
         ((10, 2.5), {}, "features"),
-        ((10, 2), {"n_gammas": 0}, "n_gammas"),
-        ((10, 2), {"n_alphas": True}, "n_alphas"),
-        ((10, 2), {"targets": 0}, "targets"),
-        ((10, 2), {"classes": -1}, "classes"),
+        ((10, 2, 3), {}, r"got \(10, 2, 3\)"),
+        ((10, 2), {"alphas": []}, "alphas"),
         ((10, 2), {"cv": "five"}, "cv"),
+        ((10, 2), {"cv": 1}, "cv"),
+        ((10, 2), {"cv": iter([([0], [1])])}, "an iterator of splits, which serves once"),
         ((10, 2), {"n_jobs": 0}, "n_jobs"),
-        ((10, 2), {"seconds": 0}, "seconds"),
         ((10, 2), {"approximation": "nystrom"}, "unknown approximation"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused_by_name(shape, settings, word):
     with pytest.raises(ValueError, match=word):
-        plan(shape, **settings)
+        plan(LSSVRCV(**settings), shape)
 
 
 def test_shapes_come_from_arrays_tables_and_lists():
     for X in (np.zeros((7, 2)), [[1, 2]] * 7, csr_matrix((7, 2)), pd.DataFrame(np.zeros((7, 2)))):
-        found = plan(X)
+        found = plan(LSSVRCV(), X)
         assert (found.rows, found.features) == (7, 2)
 
 
 def test_classes_and_threads_count():
-    few, many = (plan((1500, 4), classes=classes).bytes for classes in (2, 26))
+    few, many = (plan(LSSVCCV(), (1500, 4), np.arange(classes)).bytes for classes in (2, 26))
     assert many > 1.3 * few
-    assert plan((1500, 4), n_jobs=2).bytes > 1.5 * plan((1500, 4), n_jobs=1).bytes
-    assert plan((1500, 4), cv="loo").bytes <= plan((1500, 4)).bytes
+    one, two = (plan(LSSVRCV(n_jobs=n_jobs), (1500, 4)).bytes for n_jobs in (1, 2))
+    assert two > 1.5 * one
+    assert plan(LSSVRCV(cv="loo"), (1500, 4)).bytes <= plan(LSSVRCV(), (1500, 4)).bytes
     basis = {"approximation": Nystroem(100), "n_jobs": 1}
-    regression, labels = (plan((4_000_000, 4), classes=c, **basis).bytes for c in (0, 2))
+    regression, labels = (plan(kind(**basis), (4_000_000, 4)).bytes for kind in (LSSVRCV, LSSVCCV))
     assert labels > regression  # squared errors hold no predictions of every ridge, not even some
 
 
 def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 100 * 10**6)
-    found = plan((2000, 4))
+    found = plan(LSSVRCV(), (2000, 4))
     assert isinstance(found.approximation, Nystroem)
     assert "would need" in found.reason
 
@@ -138,21 +143,21 @@ def test_models_run_side_by_side_only_where_memory_allows():
 
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
-    timed = []
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: timed.append(1) or FAST)
+    asked = []
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: asked.append(1) or FAST)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 4))
     LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X, X[:, 0])
     settled(np.zeros((2000, 5)))  # exact anyway
     settled(np.zeros((10, 5)))
-    assert plan((150, 4)).seconds < 1
-    plan((10**6, 5), approximation=ConjugateGradients())
-    assert not timed
-    plan((10_000, 5))
-    assert timed
-    timed.clear()
+    assert plan(LSSVRCV(), (150, 4)).seconds < 1
+    plan(LSSVRCV(approximation=ConjugateGradients()), (10**6, 5))
+    assert not asked
+    plan(LSSVRCV(), (10_000, 5))
+    assert asked
+    asked.clear()
     settled(np.zeros((6000, 5)))
-    assert timed
+    assert asked
 
 
 def test_fits_say_what_was_chosen_and_why(monkeypatch, tmp_path):
@@ -231,14 +236,14 @@ def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch):
     rows = "\n".join(f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text(f"a,colour,constant,y\n{rows}\n")
     asked = {}
-    monkeypatch.setattr("onefold.cli.plan.plan", lambda shape, **s: asked.update(s) or plan(shape, **s))
+    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
     assert main(["plan", str(table), "--target", "y"]) == 0
     assert "100 rows, 4 features" in capsys.readouterr().out  # a and three colours
-    assert asked["classes"] == 5
+    assert len(asked["y"]) == 5
     assert main(["plan", str(table), "--target", "a"]) == 0
-    assert asked["classes"] == 0
+    assert asked["y"] is None
     assert main(["plan", str(table), "--target", "y", "--targets", "7"]) == 0
-    assert asked["classes"] == 7
+    assert len(asked["y"]) == 7
     capsys.readouterr()
 
 
@@ -247,11 +252,11 @@ def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
     table.write_text("a,b,y\n" + "\n".join(f"{i},{i % 7},{i % 3}" for i in range(300)) + "\n")
     monkeypatch.setattr("onefold.cli.plan.larger_than_memory", lambda source: True)
     asked = {}
-    monkeypatch.setattr("onefold.cli.plan.plan", lambda shape, **s: asked.update(s) or plan(shape, **s))
+    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
     assert main(["plan", str(table), "--target", "y"]) == 0
-    assert asked["classes"] == 3
+    assert len(asked["y"]) == 3
     assert main(["plan", str(table), "--drop", "a"]) == 0
-    assert asked["classes"] == 0
+    assert asked["y"] is None
     out = capsys.readouterr().out
     assert "300 rows, 2 features" in out
     assert "300 rows, 1 features" in out
@@ -260,9 +265,7 @@ def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
 def test_a_plan_has_the_time_budget_of_the_approximation():
     n = 6000
     for seconds in (1e-3, 1e6):
-        found = plan((n, 3), approximation=Auto(seconds=seconds, random_state=4))
-        assert found == plan((n, 3), approximation=Auto(random_state=4), seconds=seconds)
-        assert isinstance(found.approximation, Exact) is (seconds > 1)
+        assert isinstance(timed((n, 3), seconds).approximation, Exact) is (seconds > 1)
     for wrong in (0, -1.0, float("nan"), "long"):
         with pytest.raises(ValueError, match="seconds must be a number greater than 0"):
             Auto(seconds=wrong)
@@ -290,7 +293,8 @@ def test_fewer_threads_take_longer(monkeypatch, approximation):
     for module in ("run", "nystroem.settings"):
         monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
     one, four, many = (
-        plan((50_000, 20), approximation=approximation, n_jobs=n_jobs).seconds for n_jobs in (1, 4, 64)
+        plan(LSSVRCV(approximation=approximation, n_jobs=n_jobs), (50_000, 20)).seconds
+        for n_jobs in (1, 4, 64)
     )
     assert 2 * four < one < 5 * four
     assert many == four

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from onefold import LSSVRCV
-from onefold.search.remaining import Remaining, duration_words
+from onefold.machine.speed import duration_words
+from onefold.search.remaining import Remaining
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))

@@ -21,7 +21,7 @@ def test_tables_are_escaped() -> None:
 
 
 def test_a_plan_as_a_table() -> None:
-    found = plan((5000, 20), kernel="auto", metric="auto", blend=True)
+    found = plan(LSSVRCV("auto", metric="auto", blend=True), (5000, 20))
     page = found._repr_html_()
     assert page.startswith("<table")
     for line in str(found).splitlines()[1:]:

@@ -17,7 +17,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVR, plan, trust
-from onefold.approximations import Exact, Nystroem
+from onefold.approximations import Nystroem, Workload, resolve_approximation
+from onefold.approximations.planning import make_plan
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((90, 4)) * [1.0, 100.0, 0.01, 1.0] + 5.0
@@ -78,7 +79,7 @@ def test_groups_reach_the_splitter_and_weights_the_steps_that_ask() -> None:
         assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
 
 
-@pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(X, estimator=p)])
+@pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(p, X)])
 def test_a_pipeline_that_ends_elsewhere_is_refused(check) -> None:
     with pytest.raises(ValueError, match="does not know a Pipeline that ends in Ridge; give it one"):
         check(make_pipeline(StandardScaler(), Ridge()))
@@ -93,57 +94,56 @@ def test_a_pipeline_that_ends_elsewhere_is_refused(check) -> None:
 
 def same(found: Any, expected: Any) -> bool:
     """But for the free memory and the speed, which are measured anew."""
-    facts = ("approximation", "rows", "features", "bytes", "left_out")
+    facts = ("approximation", "rows", "features", "bytes")
     return all(getattr(found, name) == getattr(expected, name) for name in facts)
+
+
+def priced(load: Workload, shape: tuple[int, int, int], approximation: Any = "auto") -> Any:
+    return make_plan(resolve_approximation(approximation), *shape, load, asked=True)
 
 
 @pytest.mark.parametrize("shape", [(90, 4), (30_000, 40)])
 @pytest.mark.parametrize(
-    ("options", "keywords"),
+    ("options", "load"),
     [
-        ({}, {}),
-        (GRID, {"n_gammas": 3, "n_alphas": 3}),
-        ({"gammas": ["scale", 0.1]}, {"n_gammas": 2}),
-        ({"cv": "loo"}, {"cv": "loo"}),
-        ({"cv": LeaveOneOut()}, {"cv": "loo"}),
-        ({"cv": KFold(7)}, {"cv": 7}),
-        ({"cv": ShuffleSplit(3)}, {"cv": 3}),
-        ({"cv": [([0, 1], [2])] * 4}, {"cv": 4}),
-        ({"cv": None}, {"cv": 5}),
-        ({"kernel": "auto", "metric": "auto", "blend": True},) * 2,
-        ({"approximation": Nystroem(7)},) * 2,
+        ({}, (13, 11, 5)),
+        (GRID, (3, 3, 5)),
+        ({"gammas": ["scale", 0.1]}, (2, 11, 5)),
+        ({"cv": KFold(7)}, (13, 11, 7)),
+        ({"cv": ShuffleSplit(3)}, (13, 11, 3)),
+        ({"cv": [([0, 1], [2])] * 4}, (13, 11, 4)),
+        ({"cv": None}, (13, 11, 5)),
+        ({"kernel": "auto"}, (18, 14, 5)),
+        ({"kernel": "linear"}, (1, 11, 5)),
     ],
 )
-def test_a_plan_takes_what_an_estimator_says(shape, options, keywords) -> None:
-    assert same(plan(shape, estimator=LSSVRCV(**options)), plan(shape, **keywords))
+def test_a_plan_counts_what_an_estimator_tries(shape, options, load) -> None:
+    expected = priced(Workload(*load, whole=False), (*shape, 1))
+    assert same(plan(LSSVRCV(**options), shape), expected)
+
+
+@pytest.mark.parametrize("cv", ["loo", LeaveOneOut()])
+def test_single_rows_and_labels_keep_predictions(cv) -> None:
+    load = Workload(13, 11, 1, predictions=True, whole=False)
+    assert same(plan(LSSVRCV(cv=cv), (30_000, 40)), priced(load, (30_000, 40, 1)))
+    load = Workload(13, 11, 5, predictions=True, whole=False)
+    assert same(plan(LSSVCCV(), (30_000, 40), np.arange(4)), priced(load, (30_000, 40, 4)))
+    assert same(plan(LSSVCCV(), (30_000, 40), [0, 1]), priced(load, (30_000, 40, 1)))
 
 
 def test_fits_with_given_hyper_parameters() -> None:
-    found = plan((5000, 10), estimator=LSSVR())
-    expected = plan((5000, 10), approximation="exact", n_gammas=1, n_alphas=1, cv=0)
-    assert same(found, expected)
-    assert found.approximation == Exact()
-    several = plan((5000, 10), np.zeros((5000, 2)), estimator=KernelRidge(alpha=[1.0, 2.0]))
-    options = {"approximation": "exact", "n_gammas": 1, "n_alphas": 2, "cv": 0, "targets": 2}
-    assert same(several, plan((5000, 10), **options))
+    expected = priced(Workload(1, 1, 0, whole=False), (5000, 10, 1), "exact")
+    assert same(plan(LSSVR(), (5000, 10)), expected)
+    several = plan(KernelRidge(alpha=[1.0, 2.0]), (5000, 10), np.zeros((5000, 2)))
+    assert same(several, priced(Workload(1, 2, 0, whole=False), (5000, 10, 2), "exact"))
 
 
 def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
     pipeline = make_pipeline(StandardScaler(), PCA(2), LSSVCCV(**GRID))
-    found = plan(X, LABELS, estimator=pipeline)
-    assert same(found, plan((90, 2), n_gammas=3, n_alphas=3, classes=3))
+    found = plan(pipeline, X, LABELS)
+    assert same(found, plan(LSSVCCV(**GRID), (90, 2), LABELS))
     with pytest.raises(ValueError, match="give X, not its shape"):
-        plan((90, 4), estimator=pipeline)
-    assert plan((90, 4), estimator=Pipeline([("last", LSSVC())])).features == 4
+        plan(pipeline, (90, 4))
+    assert plan(Pipeline([("last", LSSVC())]), (90, 4)).features == 4
     chosen = make_pipeline(SelectKBest(f_regression, k=1), LSSVRCV(**GRID))
-    assert plan(X, Y, estimator=chosen).features == 1
-
-
-def test_what_is_said_twice_or_not_at_all() -> None:
-    with pytest.raises(ValueError, match="give kernel and cv or an estimator"):
-        plan(X, estimator=LSSVRCV(), kernel="laplacian", cv=3)
-    assert plan(X, estimator=LSSVRCV(), seconds=10.0, targets=3).rows == 90
-    with pytest.raises(ValueError, match="y belongs to an estimator"):
-        plan(X, Y)
-    with pytest.raises(ValueError, match="an iterator of splits, which serves once"):
-        plan(X, estimator=LSSVRCV(cv=iter([([0], [1])])))
+    assert plan(chosen, X, Y).features == 1

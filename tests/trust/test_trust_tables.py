@@ -24,7 +24,7 @@ CASES = [(TableRegressor, NUMBERS), (TableClassifier, LABELS)]
 def test_unfitted_ones_are_looked_at_on_prepared_rows(kind, y, wrapped):
     model = kind(simple=True, approximation="nystroem")
     asked = make_pipeline(model) if wrapped else model
-    found = plan(FRAME, y, estimator=asked)
+    found = plan(asked, FRAME, y)
     assert (found.rows, found.features) == (N, 5)  # a, a is missing, u, v, w
     assert trust(asked, FRAME, y, size=50, random_state=0).draws[0].rows == 50
     with pytest.raises(NotFittedError):
@@ -35,7 +35,7 @@ def test_unfitted_ones_are_looked_at_on_prepared_rows(kind, y, wrapped):
 def test_fitted_ones_give_what_copies_of_them_do(kind, y):
     fitted = kind(simple=True, approximation="nystroem").fit(FRAME, y)
     for one in (fitted, clone(fitted)):
-        assert plan(FRAME, y, estimator=one).features == 5
+        assert plan(one, FRAME, y).features == 5
     checks = [trust(one, FRAME, y, size=50, random_state=0) for one in (fitted, clone(fitted))]
     assert checks[0] == checks[1]
 
@@ -47,11 +47,11 @@ def test_target_weights_and_groups_may_be_columns():
     by_name = trust(model, whole, "y", sample_weight="w", groups="g", size=50, random_state=0)
     by_array = trust(model, FRAME, NUMBERS, sample_weight=weight, groups=group, size=50, random_state=0)
     assert by_name == by_array
-    assert plan(whole.drop(columns=["w", "g"]), "y", estimator=model).features == 5
+    assert plan(model, whole.drop(columns=["w", "g"]), "y").features == 5
 
 
 def test_a_plan_needs_no_target_but_rows():
-    assert plan(FRAME, estimator=TableRegressor()).features == 5
+    assert plan(TableRegressor(), FRAME).features == 5
     for asked in (TableRegressor(), make_pipeline(TableRegressor())):
         with pytest.raises(ValueError, match="needs rows to be fitted to; give X"):
-            plan((100, 3), estimator=asked)
+            plan(asked, (100, 3))

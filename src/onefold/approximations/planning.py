@@ -19,7 +19,7 @@ from onefold.approximations.problem import Problem
 from onefold.approximations.run import Machine, Run, Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.notebook import html_table
-from onefold.machine.speed import Speed
+from onefold.machine.speed import Speed, duration_words
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
 _SIZES = (4000, 2000, 1000, 500)
@@ -27,17 +27,6 @@ _MEMORY_SHARE = 0.5
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
 _CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
 _SHORT = 1.0  # seconds: a shorter time is told without measuring the machine for half a second
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that is done, and its estimated time; None where there is no estimate."""
-
-    what: str
-    seconds: float | None
-
-    def __str__(self) -> str:
-        return f"{self.what}: {'unknown' if self.seconds is None else duration_words(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -54,10 +43,6 @@ class Plan:
         Estimated peak beyond the data.
     free_bytes : int or None
     reason : str
-    steps : tuple of Step
-        What is done one after the other, where that is more than one thing.
-    left_out : tuple of str
-        What is not tried, or only on some of the rows, to stay within the time.
     """
 
     approximation: Approximation
@@ -67,8 +52,6 @@ class Plan:
     bytes: int | None
     free_bytes: int | None
     reason: str
-    steps: tuple[Step, ...] = ()
-    left_out: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -94,8 +77,6 @@ class Plan:
         return [
             ("why", self.reason),
             ("time", time),
-            *([("steps", "; ".join(map(str, self.steps)))] if self.steps else []),
-            *(("without", words) for words in self.left_out),
             ("memory", f"{memory}{'' if self.fits else ', not enough'}"),
         ]
 
@@ -158,11 +139,6 @@ def _duration(
     return None if time is None else time + load.before / speed.multiply_adds
 
 
-def speed_here() -> Speed:
-    """The speed of the machine, as far as the thread budget goes."""
-    return Machine.host().speed
-
-
 def _objection(found: Plan, seconds: float) -> str | None:
     if found.bytes is not None and found.free_bytes is not None:
         needed, free = found.bytes / 2**30, found.free_bytes / 2**30
@@ -171,13 +147,6 @@ def _objection(found: Plan, seconds: float) -> str | None:
     if found.seconds is not None and found.seconds > seconds:
         return f"would take about {duration_words(found.seconds)}"
     return None
-
-
-def duration_words(seconds: float) -> str:
-    """A time to two digits, in the unit that suits it."""
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 99.5 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 @register

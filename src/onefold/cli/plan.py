@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from onefold.approximations import Auto, resolve_approximation
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
+from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.planning import plan
 from onefold.jobs.ondisk import larger_than_memory
 from onefold.jobs.searches import AUTO, Search, search_of
@@ -31,19 +34,22 @@ def run(arguments: argparse.Namespace) -> None:
     rows, features, classes = table_shape(
         source, arguments.target, arguments.drop, arguments.categorical
     )
+    classes = classes if arguments.targets is None else arguments.targets
     search = search_of(_settings(arguments), sparse=source.sparse, on_disk=larger_than_memory(source))
     # Sparse rows have fewer kernels and metrics to choose among; an empty matrix says as much.
     shape = csr_matrix((rows, features)) if source.sparse else (rows, features)
-    found = plan(
-        shape,
-        **search.parameters(),
-        approximation=arguments.approximation,
-        n_gammas=arguments.gammas,
-        n_alphas=arguments.alphas,
-        cv=arguments.cv,
-        classes=classes if arguments.targets is None else arguments.targets,
-        seconds=arguments.seconds,
+    approximation = resolve_approximation(arguments.approximation)
+    if isinstance(approximation, Auto):
+        approximation = replace(approximation, seconds=arguments.seconds)
+    # Of a grid, as of labels, only how many there are counts.
+    grids: dict[str, Any] = {
+        name: None if count is None else np.geomspace(0.1, 10.0, count)
+        for name, count in (("gammas", arguments.gammas), ("alphas", arguments.alphas))
+    }
+    estimator: Any = (LSSVCCV if classes else LSSVRCV)(
+        **search.parameters(), **grids, approximation=approximation, cv=arguments.cv
     )
+    found = plan(estimator, shape, np.arange(classes) if classes else None)
     if not arguments.json:
         print(f"{found}\nsearch  {_search_words(search)}")
         return
@@ -54,8 +60,6 @@ def run(arguments: argparse.Namespace) -> None:
         "reason": found.reason,
         "search": search.as_plain(),
         "seconds": found.seconds,
-        "steps": [asdict(step) for step in found.steps],
-        "left_out": list(found.left_out),
         "bytes": found.bytes,
         "free_bytes": found.free_bytes,
         "fits": found.fits,

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from onefold.machine.speed import duration_words
 from onefold.report.ran import group_words
-from onefold.search.remaining import Remaining, duration_words, part_words
+from onefold.search.remaining import Remaining, part_words
 
 _WIDEST, _NARROWEST = 28, 6  # bars
 _LOG_EVERY_SECONDS = 10.0

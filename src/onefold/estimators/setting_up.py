@@ -37,7 +37,7 @@ from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
 from onefold.learned_metrics import tracks_of
 from onefold.rows import gathered, opened
 from onefold.search import resolve_method
-from onefold.search.planning import Size, learned_load
+from onefold.search.planning import learned_load
 from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
@@ -94,9 +94,7 @@ def set_up(
     check_splits(estimator, splits if criterion.holds_out else None)
     load = workload(problem, len(kernels), alphas.size, splits, criteria, estimator.refit)
     if learning is not None:
-        n, d, targets = problem.shape
-        size = Size(n, d, targets, max(2, len(splits.left_out)), alphas.size)
-        load = learned_load(load, learning, size, blend=learning.blend)
+        load = learned_load(load, learning, problem.shape)
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem.n):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from onefold.search.remaining import Remaining, duration_words, part_words
+from onefold.machine.speed import duration_words
+from onefold.search.remaining import Remaining, part_words
 
 
 class Telling:

@@ -92,3 +92,14 @@ def _write(path: Path, speed: Speed) -> None:
             temporary.write_text(json.dumps(asdict(speed)), "utf-8")
     except OSError:  # a home that cannot be written to: the next process measures again
         return
+
+
+def duration_words(seconds: float) -> str:
+    """A duration as people say it: ``8 s``, ``3 min``, ``1 h 20 min``."""
+    if seconds < 60:
+        return f"{max(seconds, 1.0):.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

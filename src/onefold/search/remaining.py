@@ -34,14 +34,3 @@ def part_words(event: Mapping[str, Any]) -> str:
     done, total, part = int(event["done"]), int(event["total"]), str(event["part"])
     name = "" if part == "grid" else f"{part}: "
     return f"{name}{min(done, total)}/{total} kernels"
-
-
-def duration_words(seconds: float) -> str:
-    """A duration as people say it: ``8 s``, ``3 min``, ``1 h 20 min``."""
-    if seconds < 60:
-        return f"{max(seconds, 1.0):.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
