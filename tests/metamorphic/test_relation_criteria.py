@@ -31,6 +31,7 @@ CASES = [
     for kernel in KERNELS
     if str(machine) in ("LSSVRCV", "KernelRidgeCV") and str(kernel) in ("rbf", "linear", "precomputed")
 ]
+pytestmark = pytest.mark.hypothesis
 EVERY = pytest.mark.parametrize("case", CASES, ids=str)
 
 
