@@ -21,7 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from benchmarks.common import DATA, RESULTS, Row, peak_memory, report, seconds
 from onefold import LSSVCCV, trust
 from onefold.approximations import Toeplitz
-from onefold.approximations.toeplitz.diagonals import diagonal_means
+from onefold.approximations.toeplitz import diagonal_means
 from onefold.kernels import RBF
 from onefold.kernels.tiles import gram, kernel_product
 from onefold.smoothers.toeplitz import ToeplitzSmoother

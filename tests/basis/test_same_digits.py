@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem
-from onefold.approximations.toeplitz.diagonals import diagonal_means
+from onefold.approximations.toeplitz import diagonal_means
 from onefold.kernels import RBF
 from onefold.machine.threads import map_in_order, use_threads
 

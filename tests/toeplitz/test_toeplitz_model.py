@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Toeplitz
-from onefold.approximations.toeplitz.diagonals import diagonal_means, uniform_series
+from onefold.approximations.toeplitz import diagonal_means, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
 from onefold.kernels.tiles import gram

@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import scale
 
 from onefold import LSSVC, LSSVR, LSSVRCV
-from onefold.approximations.toeplitz.diagonals import unexplained_by_lag
+from onefold.approximations.toeplitz import unexplained_by_lag
 from onefold.kernels import RBF, Linear, Precomputed
 from onefold.kernels.tiles import gram
 

@@ -16,7 +16,7 @@ from onefold.approximations.nystroem.settings import Nystroem
 from onefold.approximations.planning import Auto, Plan
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Run, Workload
-from onefold.approximations.toeplitz.model import Toeplitz
+from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [
     "Approximation",
