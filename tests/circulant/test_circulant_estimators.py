@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Circulant, Problem, Workload
-from onefold.approximations.circulant.shape import choose_shape
+from onefold.approximations.circulant import choose_shape
 from onefold.kernels import RBF, Laplacian, Matern
 
 RNG = np.random.default_rng(11)

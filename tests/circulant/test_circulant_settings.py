@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.approximations import Circulant, Exact, Problem, Workload, resolve_approximation
-from onefold.approximations.circulant.order import data_spacing, principal_coordinates, row_order
-from onefold.approximations.circulant.shape import choose_shape, factorise, fold_shape
+from onefold.approximations.circulant import (
+    choose_shape,
+    data_spacing,
+    factorise,
+    fold_shape,
+    principal_coordinates,
+    row_order,
+)
 from onefold.kernels import RBF, CallableKernel, Linear, Matern
 
 RNG = np.random.default_rng(7)

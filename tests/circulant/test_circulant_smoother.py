@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from onefold.approximations.circulant.row import first_row
+from onefold.approximations.circulant import first_row
 from onefold.kernels import RBF, Laplacian, Matern
 from onefold.linalg import is_numpy, to_numpy
 from onefold.smoothers import CirculantSmoother, CirculantSpectrum, circulant

@@ -191,7 +191,7 @@ class Approximation(ABC):
             final = true_kernel(kernels[0], problem)
             refit = final.start(problem, kernels[:1], load.of_final_fit(), machine)
         shared = self.share(problem, kernels)
-        return Run(self.settled(problem, load), problem, load, machine, shared=shared, refit=refit)
+        return Run(self, problem, load, machine, shared=shared, refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -219,10 +219,6 @@ class Approximation(ABC):
     def prefers_exact_refit(self, problem: Problem) -> bool:
         """Whether the final model is best trained with the true kernel."""
         return False
-
-    def settled(self, problem: Problem, load: Workload) -> Approximation:
-        """The same with the settings that the rows and the folds decide."""
-        return self
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
         """What is worth knowing of the chosen approximation, and too dear for every candidate."""

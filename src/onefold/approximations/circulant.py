@@ -1,0 +1,469 @@
+r"""Multilevel circulant kernel matrices: training and cross-validation in O(n log n).
+
+The kernel matrix is replaced by U = circ_n[u], whose first row u holds the kernel at the nodes of a
+regular grid of p axes [ding2011]_, [edwards2013]_. The features do not enter U; they enter through
+the order of the rows, the spacings of the grid, and the predictions with the true kernel.
+
+*The first row*, in O(p n):
+
+    t_j = k((j_s h_s)_s, 0),    u_j = Σ_{l ∈ D_j} t_l,    D_j = Π_s {0} if j_s = 0 else {j_s, n_s − j_s}
+
+[ding2011]_ equations 12 to 14. D_j is a product of *sets*: where 2 j_s = n_s the two elements coincide
+and count once. One axis is folded at a time, so that nothing costs 2^p n.
+
+*The level order* **n** = (n_0, …, n_{p−1}) for any number of rows. A factorisation of n whose levels are
+of similar size is used as it is. Where n has none (a prime, say), the shape holds a few cells more than
+there are rows. Those cells carry no data: the smoother treats them as rows left out of training, so that
+nothing is invented for them.
+
+*The order of the rows.* The matrix knows its rows by their position alone, so their order is a setting:
+
+    given      as the rows came
+    random     shuffled
+    principal  sorted into n_0 slabs along the first principal direction, each slab into n_1 bars
+               along the second, and so on: neighbours in position are neighbours in space
+
+*Held-out rows* are predicted in one of two manners. With ``validate="matrix"`` [edwards2013]_ they
+come from the matrix of all rows by the identity of the smoother. With ``validate="kernel"``
+[ding2011]_ each training part gets a circulant matrix of its own, and the rows left out are
+predicted from its dual coefficients with the true kernel, all μ and targets in one product.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
+from onefold.approximations.footprint import circulant_bytes
+from onefold.approximations.problem import Problem, target_ridges
+from onefold.approximations.run import Machine, Run, Workload
+from onefold.expansions import Expansion
+from onefold.kernels import Kernel
+from onefold.kernels.tiles import kernel_product
+from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.machine.threads import map_threads, spans
+from onefold.smoothers.base import Reordered, Smoother
+from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum, Negative
+
+Order = Literal["given", "random", "principal"]
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "order": ("given", "random", "principal"),
+    "validate": ("kernel", "matrix"),
+    "negative": ("raise", "clip"),
+}
+_FOLD_ROWS = 2000  # that fold models are of: they predict by n² values of the true kernel
+_CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
+_BALANCED = 4.0  # largest level over smallest
+_FEW_FEATURES = 64
+_ITERATIONS = 8
+_SAMPLED_PAIRS = 2000
+_SIDE = 128  # rows and columns of the sample that U is compared with K on
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where rows stand in the matrix."""
+
+    rows: int
+    shape: tuple[int, ...]  # the level order
+    order: Any  # (n,): the row in each cell; None where row i is in cell i
+    spacing: tuple[float, ...]  # of the cells along each level
+
+
+@register
+@dataclass(frozen=True)
+class Circulant(Approximation):
+    r"""The kernel matrix as a multilevel circulant one: O(n log n) time, O(n) memory.
+
+    Parameters
+    ----------
+    levels : int, default=2
+        Number p of levels.
+    shape : tuple of int, optional
+        The level order (n_0, …, n_{p−1}), with at least as many cells as there are rows; None
+        chooses a balanced one. Cells beyond the rows carry no data.
+    spacing : "data", float or tuple of float, default="data"
+        Spacings h of the grid, one per level or one for all. "data" takes the root mean square
+        distance between rows that are neighbours along each level.
+    order : {"given", "random", "principal"}, default="principal"
+        Which row stands where: as they came, shuffled, or sorted along principal directions so
+        that neighbours in position are neighbours in space. Folds of consecutive rows are blocks
+        of the matrix, and cheapest, in the given order.
+    validate : {"kernel", "matrix"}, default="kernel"
+        Held-out rows predicted with the true kernel from coefficients trained with the circulant
+        matrix of the training rows, O(n²) kernel values in tiles [ding2011]_; or from the
+        circulant matrix alone in O(n log n) [edwards2013]_, where the features do not enter.
+    negative : {"raise", "clip"}, default="raise"
+        What to do with an alpha at which the matrix is not positive definite: refuse (in a search,
+        give that candidate no score), or set negative eigenvalues to 0.
+    seed : int, default=0
+        Of the random order.
+
+    Notes
+    -----
+    ``refit="auto"`` trains the final model exactly up to 20 000 rows, beyond that with the circulant
+    matrix. Training parts, for ``validate="kernel"``, have shapes of their own.
+    """
+
+    levels: int = 2
+    shape: tuple[int, ...] | None = None
+    spacing: Any = "data"
+    order: Order = "principal"
+    validate: Literal["kernel", "matrix"] = "kernel"
+    negative: Negative = "raise"
+    seed: int = 0
+
+    name = "circulant"
+    smooths = True
+    supports_weights = False
+    learns_metrics = False
+    fold_models = "refitted"
+
+    def __post_init__(self) -> None:
+        for setting, allowed in _CHOICES.items():
+            if getattr(self, setting) not in allowed:
+                names = " or ".join(repr(choice) for choice in allowed)
+                raise ValueError(f"{setting} must be {names}; got {getattr(self, setting)!r}.")
+        if self.shape is not None:
+            shape = tuple(int(size) for size in self.shape)
+            if not shape or min(shape) < 1:
+                raise ValueError(f"shape must hold positive whole numbers; got {self.shape!r}.")
+            object.__setattr__(self, "shape", shape)
+            object.__setattr__(self, "levels", len(shape))
+        if not isinstance(self.levels, numbers.Integral) or self.levels < 1:
+            raise ValueError(f"levels must be a whole number of at least 1; got {self.levels!r}.")
+        if isinstance(self.spacing, str):
+            if self.spacing != "data":
+                raise ValueError(f'spacing must be "data" or positive numbers; got {self.spacing!r}.')
+            return
+        values = np.asarray(self.spacing, dtype=np.float64).reshape(-1)
+        if values.size not in (1, self.levels) or not np.all((values > 0) & np.isfinite(values)):
+            raise ValueError(
+                f"spacing must be one positive number, or one for each of the {self.levels} levels; "
+                f"got {self.spacing!r}."
+            )
+        each = tuple(float(h) for h in np.broadcast_to(values, self.levels))
+        object.__setattr__(self, "spacing", each)
+
+    def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        super().check(kernel, problem, load)
+        if not kernel.stationary or not kernel.one_width:
+            raise ValueError(
+                f"a circulant matrix needs a kernel of the distance alone with one width for all "
+                f"features, which {kernel!r:.80} is not; use RBF, Matern or Laplacian with one gamma "
+                "(scale the features instead), or another approximation."
+            )
+        if self.shape is not None and math.prod(self.shape) < problem.n:
+            raise ValueError(
+                f"shape {self.shape} has {math.prod(self.shape)} cells, fewer than the {problem.n} "
+                "rows; give a larger one, or shape=None."
+            )
+
+    def start(
+        self,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        load: Workload,
+        machine: Machine | None = None,
+    ) -> Run:
+        """With the shape that suits the folds, and the spacings of the rows."""
+        run = super().start(problem, kernels, load, machine)
+        shape, parts, n = self.shape, load.parts, problem.n
+        if shape is None and self.validate == "matrix" and self.order == "given" and parts is not None:
+            # The folds as leading level, where they are blocks of equal size.
+            whole = len(parts) < n and sum(len(part) for part in parts) == n
+            if whole and np.array_equal(np.concatenate(list(parts)), np.arange(n)):
+                shape = fold_shape(n, self.levels, len(parts))
+        layout = replace(self, shape=shape).layout(problem)
+        return replace(
+            run, approximation=replace(self, shape=shape, spacing=layout.spacing), shared=layout
+        )
+
+    def layout(self, problem: Problem, rows: Any | None = None) -> Layout:
+        """The cells of the problem's rows, or of some of them.
+
+        A part of the rows has a shape of its own; the spacings are those of all rows.
+        """
+        X = problem.X if rows is None else problem.rows(rows).X
+        n = int(X.shape[0])
+        shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
+        order = row_order(self.order, X, shape, self.seed)
+        spacing = data_spacing(X, order, shape) if isinstance(self.spacing, str) else self.spacing
+        return Layout(n, shape, order, spacing)
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> CirculantModel:
+        layout = shared if shared is not None and shared.rows == problem.n else self.layout(problem)
+        return CirculantModel(kernel, problem, replace(self, spacing=layout.spacing), layout)
+
+    def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
+        """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
+        return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
+
+    def has_folds(self, n: int) -> bool:
+        return n <= _FOLD_ROWS
+
+    def prefers_exact_refit(self, problem: Problem) -> bool:
+        return fits_unasked(problem.n)
+
+    def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
+        return circulant_bytes(n, targets, load, at_once)
+
+
+class CirculantModel(SmoothingModel):
+    """U, diagonalised once for every μ."""
+
+    def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
+        self.problem, self._kernel, self._settings = problem, kernel, settings
+        self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
+        self._cells, self._order = self._smoother(layout), layout.order
+        self.smoother: Smoother = self._cells
+        if layout.order is not None:
+            self.smoother = Reordered(self._cells, layout.order)
+        spectrum = self._cells.spectrum
+        kept = f"kept; alpha must be above {-spectrum.smallest:.3g}"
+        negative = "set to 0" if spectrum.clipped else kept
+        self.report: dict[str, Any] = {
+            "name": "circulant",
+            "shape": list(layout.shape),
+            "empty_cells": math.prod(layout.shape) - problem.n,
+            "spacing": list(layout.spacing),
+            "order": settings.order,
+            "validate": settings.validate,
+            "negative_eigenvalues": spectrum.negative,
+            "smallest_eigenvalue": spectrum.smallest,
+            "negative": negative if spectrum.negative else "none",
+            "solves": self._cells.solves,
+        }
+
+    def _spectrum(self, shape: tuple[int, ...]) -> CirculantSpectrum:
+        """The eigenvalues of U; training parts of equal size share them."""
+        if shape not in self._spectra:
+            settings, reference = self._settings, self.problem.Y
+            row = first_row(self._kernel, shape, settings.spacing, reference)
+            self._spectra[shape] = CirculantSpectrum.of(row, settings.negative)
+        return self._spectra[shape]
+
+    def _smoother(self, layout: Layout) -> CirculantSmoother:
+        """The smoother of rows in the order of the layout's cells."""
+        spectrum, intercept = self._spectrum(layout.shape), self.problem.fit_intercept
+        return CirculantSmoother(spectrum, layout.rows, fit_intercept=intercept)
+
+    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+        spectra = [self._cells.spectrum]
+        if self._settings.validate == "kernel" and parts is not None:
+            sizes = {self.problem.n - len(part) for part in parts}
+            shapes = {choose_shape(size, self._settings.levels) for size in sizes}
+            spectra += [self._spectrum(shape) for shape in shapes]
+        return np.all([spectrum.positive_with(alphas) for spectrum in spectra], axis=0)
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        if self._settings.validate == "matrix":
+            return self.smoother.leave_one_out(self.problem.Y, alphas)
+        rows = [np.array([i]) for i in range(self.problem.n)]
+        return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
+
+    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+        if self._settings.validate == "matrix":
+            return super().left_out(some, alpha)
+        parts = [np.array([row]) for row in some]
+        if not self.usable(parts, [alpha]).all():  # the matrix of one row less may not be positive
+            return some, take_rows(self.problem.Y, some) * float("nan")
+        return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        if self._settings.validate == "matrix":
+            return self.smoother.heldout(self.problem.Y, parts, alphas)
+        return [self._predict_part(part, alphas) for part in parts]
+
+    def _predict_part(self, part: Any, alphas: Any) -> Array:
+        """The part predicted by all other rows, trained in the order of their own cells."""
+        rows = np.setdiff1d(np.arange(self.problem.n), part)
+        layout = self._settings.layout(self.problem, rows)
+        training = self.problem.rows(rows if layout.order is None else rows[layout.order])
+        smoother = self._smoother(layout)
+        xp, targets = namespace(training.Y), int(training.Y.shape[1])
+        dual, intercepts = smoother.coefficients(training.Y, alphas)
+        columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
+        X = take_rows(self.problem.X, part)
+        values = kernel_product(self._kernel, X, training.X, columns)
+        predictions = xp.reshape(values, (len(part), dual.shape[0], targets))
+        return xp.permute_dims(predictions, (1, 0, 2)) + intercepts[:, None, :]
+
+    def expansion(self, alpha: Any) -> Expansion:
+        """Coefficients trained with U, for the true kernel."""
+        Y = self.problem.Y
+        ridges = target_ridges(alpha, Y.shape[1])
+        ordered = Y if self._order is None else take_rows(Y, self._order)
+        dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)
+        coef = ridges.own(dual)
+        if self._order is not None:
+            coef = take_rows(coef, np.argsort(self._order))
+        return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
+
+
+def first_row(
+    kernel: Kernel, shape: tuple[int, ...], spacing: tuple[float, ...], reference: Array
+) -> Array:
+    """U's first row as an array of the given shape, beside `reference`."""
+    axes = [like(np.arange(levels) * h, reference) for levels, h in zip(shape, spacing)]
+    if is_foreign(reference):
+        values = kernel.on_grid(axes)
+        xp = namespace(values)
+        for axis, n in enumerate(shape):
+            mirrored = xp.roll(xp.flip(values, axis=axis), 1, axis=axis)
+            paired = like((np.arange(n) != 0) & (2 * np.arange(n) != n), values)
+            paired = xp.reshape(paired, (n,) + (1,) * (values.ndim - axis - 1))
+            values = values + mirrored * paired
+        return values
+    values = np.empty(shape)
+    step = max(1, _CHUNK // max(1, math.prod(shape[1:])))
+
+    def fill(part: slice) -> None:
+        values[part] = kernel.on_grid([axes[0][part], *axes[1:]])
+
+    for _ in map_threads(fill, spans(shape[0], step), None if values.size > 2 * _CHUNK else 1):
+        pass
+    for axis, n in enumerate(shape):  # v_j + v_{n−j} in both places, for every pair of distinct j, n − j
+        turned = np.moveaxis(values, axis, 0)
+        low, high = turned[1 : (n + 1) // 2], turned[: n // 2 : -1]
+        low += high
+        high[...] = low
+    return values
+
+
+def choose_shape(n: int, levels: int) -> tuple[int, ...]:
+    """The balanced shape of `levels` levels with the fewest cells, at least `n`."""
+    cells = n
+    while True:
+        shape = factorise(cells, levels)
+        if shape[-1] <= _BALANCED * shape[0]:
+            return shape
+        cells += 1
+
+
+def factorise(n: int, levels: int) -> tuple[int, ...]:
+    """The most balanced factorisation of `n` into `levels` factors, in ascending order."""
+    best = (1,) * (levels - 1) + (n,)
+    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+    divisors = small + [n // d for d in reversed(small) if d * d != n]
+
+    def extend(head: tuple[int, ...], rest: int) -> None:
+        nonlocal best
+        left = levels - len(head)
+        if left == 1:
+            if rest * best[0] < best[-1] * head[0]:
+                best = (*head, rest)
+            return
+        for factor in divisors:
+            if factor**left > rest:
+                break
+            if rest % factor == 0 and factor >= head[-1]:
+                extend((*head, factor), rest // factor)
+
+    if levels > 1:
+        for first in divisors:
+            if first**levels > n:
+                break
+            extend((first,), n // first)
+    return best
+
+
+def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
+    """A shape whose leading level is the number of folds, or None if the folds differ in size."""
+    if n % folds != 0 or (levels == 1 and folds != n):
+        return None
+    return (folds,) if levels == 1 else (folds, *factorise(n // folds, levels - 1))
+
+
+def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any | None:
+    """The row in each cell, as row numbers; None for the rows as they came."""
+    n = X.shape[0]
+    if order == "given":
+        return None
+    if order == "random":
+        return np.random.default_rng(seed).permutation(n)
+    coordinates = principal_coordinates(X, len(shape))
+    group, places = np.zeros(n, dtype=np.intp), np.arange(n)
+    found = places
+    for level in range(len(shape)):
+        found = np.lexsort((coordinates[:, level], group))
+        group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
+    return found
+
+
+def principal_coordinates(X: Array, levels: int) -> Any:
+    """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer.
+
+    From the covariance matrix of few features; of many, by a few steps of subspace iteration on the
+    centred rows without forming them, O(n d levels). Each direction has its largest component positive,
+    whatever the library made of its sign.
+    """
+    X = double(X) if is_sparse(X) else double(to_numpy(X))
+    n, features = X.shape
+    kept = min(levels, features)
+    mean = np.asarray(X.mean(axis=0)).reshape(-1)
+    if not is_sparse(X):  # rows far from the origin: their squares would take the digits
+        X, mean = X - mean, np.zeros(features)
+    if features <= _FEW_FEATURES:
+        square = X.T @ X
+        square = (square.toarray() if is_sparse(X) else square) - n * np.outer(mean, mean)
+        basis = np.linalg.eigh(square)[1][:, ::-1][:, :kept]
+    else:
+        basis = np.random.default_rng(0).standard_normal((features, kept))
+        for _ in range(_ITERATIONS):
+            projected = X @ basis - mean @ basis
+            basis, _ = np.linalg.qr(X.T @ projected - np.outer(mean, projected.sum(axis=0)))
+        projected = X @ basis - mean @ basis
+        basis = basis @ np.linalg.eigh(projected.T @ projected)[1][:, ::-1]
+    basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), np.arange(kept)] < 0, -1.0, 1.0)
+    return np.pad(X @ basis - mean @ basis, ((0, 0), (0, levels - kept)))
+
+
+def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[float, ...]:
+    """Root mean square distance between rows whose positions differ by one along each level."""
+    n = X.shape[0]
+    steps = [int(np.prod(shape[level + 1 :])) for level in range(len(shape))]
+    spacing = []
+    for size, step in zip(shape, steps):
+        first = np.arange(n - step) if size > 1 else np.arange(0)
+        first = first[(first // step) % size < size - 1]  # the last of a level has no next one
+        if first.size > _SAMPLED_PAIRS:
+            first = np.random.default_rng(0).choice(first, _SAMPLED_PAIRS, replace=False)
+        if not first.size:
+            spacing.append(1.0)
+            continue
+        left, right = (place if order is None else order[place] for place in (first, first + step))
+        difference = double(to_numpy(take_rows(X, left))) - double(to_numpy(take_rows(X, right)))
+        squares = difference.multiply(difference) if is_sparse(X) else difference**2
+        spacing.append(float(np.sqrt(squares.sum() / first.size)))
+    return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do
+
+
+def relative_error(kernel: Kernel, problem: Problem, layout: Layout) -> float:
+    """‖K − U‖ / ‖K‖ in the Frobenius norm, estimated from 128 × 128 sampled pairs of rows.
+
+    The diagonal, the same everywhere, is counted exactly; the sample stands for the rest.
+    """
+    n = problem.n
+    rng = np.random.default_rng(0)
+    cells = [np.sort(rng.choice(n, min(n, _SIDE), replace=False)) for _ in range(2)]
+    rows = [part if layout.order is None else layout.order[part] for part in cells]
+    left, right = (double(take_rows(problem.X, part)) for part in rows)
+    if not is_sparse(left):
+        middle = namespace(left).mean(left, axis=0)[None, :]  # saves the digits of rows far from 0
+        left, right = left - middle, right - middle
+    K = np.asarray(to_numpy(kernel(left, right)))
+    u = np.asarray(to_numpy(first_row(kernel, layout.shape, layout.spacing, problem.Y)))
+    grids = [np.unravel_index(part, layout.shape) for part in cells]
+    U = u[tuple((b[None, :] - a[:, None]) % size for a, b, size in zip(*grids, layout.shape))]
+    apart = cells[0][:, None] != cells[1][None, :]
+    diagonal = float(to_numpy(kernel.diagonal(left[:1, :]))[0])
+    others = n * (n - 1) / max(1, int(apart.sum()))
+    error = n * (diagonal - float(u.flat[0])) ** 2 + others * np.sum((K - U)[apart] ** 2)
+    return math.sqrt(error / (n * diagonal**2 + others * np.sum(K[apart] ** 2)))
