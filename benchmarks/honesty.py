@@ -21,9 +21,9 @@ from benchmarks.common import Row, data_sets, run_parts
 from onefold import LSSVCCV, LSSVRCV
 from onefold.estimators.families import RELATIVE_GAMMAS
 from onefold.kernels import RBF
-from onefold.learned_metrics import gradient_metric
-from onefold.search import blend_leaders
-from onefold.search.choice import paired_difference, row_errors, row_losses
+from onefold.search import Search, blend_leaders
+from onefold.search.choice import paired_difference
+from onefold.search.metrics import gradient_metric
 
 DRAWS, FEATURES, FOLDS = 50, 8, 5
 SIZES = ((200, None), (1000, 400))
@@ -64,16 +64,15 @@ def losses_of_constant(y: Any, cv: Any, tested: Any) -> Any:
 def heldout_losses(model: Any, X: Any, y: Any) -> dict[str, tuple[float, Any]]:
     """The reported score of the choice and of the blend, and their losses row by row."""
     setup = model.set_up(X, y)
-    searched = model._search(setup)
-    found, scoring = searched.found, searched.scoring
+    found = setup.strategy.run(Search(setup))
+    scoring = found.scoring
     mixed = blend_leaders(found.leaders, found.leader, scoring)
     score = found.ledger.score(found.leader.index, found.leader.ridge)
-    pairs = {"choice": (score, found.heldout), "blend": (mixed.score, mixed.heldout)}
-    losses = row_errors if isinstance(model, LSSVCCV) else row_losses
+    pairs = {"choice": (score, found.leader.heldout), "blend": (mixed.score, mixed.heldout)}
+    losses = scoring.row_errors if isinstance(model, LSSVCCV) else scoring.row_losses
     return {
-        what: (value, searched.in_order(losses(heldout, scoring)))
-        for what, (value, heldout) in pairs.items()
-    } | {"round": found.chosen.params["round"]}
+        what: (value, found.in_order(losses(heldout))) for what, (value, heldout) in pairs.items()
+    } | {"round": found.leader.candidate.params["round"]}
 
 
 def one_draw(kind: str, n: int, metric_rows: int | None, seed: int, **settings: Any) -> Row:

@@ -22,7 +22,6 @@ LAYERS = [
     {"heldout"},
     {"calibration"},
     {"criteria"},
-    {"learned_metrics"},
     {"search"},
     {"pruning"},
     {"trust_check"},

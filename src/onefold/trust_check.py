@@ -41,8 +41,7 @@ from onefold.approximations import Exact
 from onefold.criteria import Task
 from onefold.linalg import is_foreign, take_rows, to_numpy
 from onefold.machine.notebook import html_table
-from onefold.search import GridEdgeWarning, tie_tolerance
-from onefold.search.setup import Setup
+from onefold.search import GridEdgeWarning, Setup, tie_tolerance
 from onefold.typing import ArrayLike, MaybeArray, RandomState
 
 Verdict = Literal["applies", "doubtful", "does not apply"]

@@ -7,7 +7,7 @@ import pytest
 
 from onefold import LSSVRCV
 from onefold.machine.speed import duration_words
-from onefold.search.remaining import Remaining
+from onefold.search.progress import Remaining
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -23,7 +23,7 @@ def test_verbose_names_the_part_and_the_time_left(capsys):
     assert "left" not in lines[3]
     LSSVRCV(metric="diagonal", metric_rows=40, verbose=1).fit(X, Y)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("[LSSVRCV] rounds: 1/6 kernels, best score ")
+    assert lines[0].startswith("[LSSVRCV] learning the metric: 1/6 kernels, best score ")
     assert lines[-1].startswith("[LSSVRCV] all rows: ")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.search.rounds import FINER, NEARBY
+from onefold.search.metric import CROSS, FINER
 from tests.learned.literal_twin import Data, Space, learned
 
 GAIN, ORDER = 0.005, ("none", "diagonal", "full")
@@ -86,7 +86,7 @@ class Spaces:
         return [Cell(*names, w, a, *data.cell(self.parts, w, a), self.whole) for w, a in wanted]
 
 
-def cross(width: float, alpha: float, alphas: Any, factors: Any = NEARBY) -> list[tuple[float, float]]:
+def cross(width: float, alpha: float, alphas: Any, factors: Any = CROSS) -> list[tuple[float, float]]:
     """The width times all factors at the ridge, and itself at the neighbouring ridges too."""
     alphas = np.sort(alphas)
     place = int(np.flatnonzero(alphas == alpha)[0])

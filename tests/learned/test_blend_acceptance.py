@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 from onefold import LSSVCCV
-from onefold.search import blend
+from onefold.search import choice
 from onefold.search.choice import Leader
 
 N = 200
@@ -28,8 +28,8 @@ def deciding(y, wrong, size=1.0):
 
 def worse(y, blended, single, **options):
     """Whether a blend that is wrong in these rows is refused."""
-    one, other = (blend._Predictions(deciding(y, wrong)) for wrong in (blended, single))
-    return blend._scores_worse(one, other, scoring_of(y, **options))
+    one, other = (choice._Predictions(deciding(y, wrong)) for wrong in (blended, single))
+    return choice._scores_worse(one, other, scoring_of(y, **options))
 
 
 @pytest.mark.parametrize("criterion", [None, "accuracy", "balanced_accuracy"])
@@ -62,12 +62,12 @@ def test_a_lower_loss_with_more_errors_is_no_blend(monkeypatch) -> None:
     scoring, wrong = scoring_of(EVEN), ROWS[::5]
     right = deciding(EVEN, [], np.where(ROWS % 3 == 0, 0.02, 1.8))
     sure = deciding(EVEN, wrong, np.where(ROWS % 5 == 0, 0.3, 1.0))
-    leaders = [Leader(None, number, 0, values) for number, values in enumerate([right, sure])]
-    kept = blend.blend_leaders(leaders, leaders[0], scoring)
+    leaders = [Leader(None, number, 0, 1.0, values) for number, values in enumerate([right, sure])]
+    kept = choice.blend_leaders(leaders, leaders[0], scoring)
     assert [one.index for one in kept.members] == [0]
     assert kept.weights.tolist() == [1.0]
     assert kept.score == 0.0
-    monkeypatch.setattr(blend, "_scores_worse", lambda *given: False)
-    blended = blend.blend_leaders(leaders, leaders[0], scoring)
+    monkeypatch.setattr(choice, "_scores_worse", lambda *given: False)
+    blended = choice.blend_leaders(leaders, leaders[0], scoring)
     assert 1 in [one.index for one in blended.members]
     assert blended.score < -0.02

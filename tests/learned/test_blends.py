@@ -15,7 +15,7 @@ import onefold
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.final import finish
 from onefold.expansions import Blend
-from onefold.search.blend import blend_leaders
+from onefold.search import Search, blend_leaders
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -72,7 +72,7 @@ def searched(case, some=None):
     options = {"metric": "auto", "blend": True, "metric_rows": some, **GRID}
     model = kind("auto", cv=cv, **options).fit(X, y, weights)
     setup = model.set_up(X, y, weights)
-    return model, setup, model._search(setup)
+    return model, setup, setup.strategy.run(Search(setup))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -80,7 +80,7 @@ def searched(case, some=None):
 def test_weights_predictions_and_score(case, some) -> None:
     _, y, weights, cv = CASES[case]
     model, setup, search = searched(case, some)
-    leaders, scoring = search.found.leaders, search.scoring
+    leaders, scoring = search.leaders, search.scoring
     order = np.arange(N) if search.order is None else search.order
     Y, v = encoded(y)[order], (np.ones(N) if weights is None else weights)[order]
     H = np.stack([leader.heldout for leader in leaders])
@@ -104,9 +104,9 @@ def test_weights_predictions_and_score(case, some) -> None:
             of_splits.append(np.einsum("g,git->it", w, values) + b)
     with np.errstate(invalid="ignore"):
         honest = total / count
-    single = search.found.leader.heldout
+    single = search.leader.heldout
     losses = [np.nansum(v[:, None] * (one - Y) ** 2) for one in (honest, single)]
-    of_single = search.found.leader.of_splits or [single[rows] for rows in splits]
+    of_single = search.leader.of_splits or [single[rows] for rows in splits]
     of_blend = of_splits or [honest[rows] for rows in splits]
     fallen = (
         falls(of_blend, of_single, Y, v, splits, y)
@@ -114,7 +114,7 @@ def test_weights_predictions_and_score(case, some) -> None:
         else errs_more(honest, single, Y, v, y)
     )
     better = losses[0] < losses[1] and not fallen
-    result = blend_leaders(leaders, search.found.leader, scoring)
+    result = blend_leaders(leaders, search.leader, scoring)
     assert model.blend_score_ == result.score
     wanted = honest if better else single
     assert_allclose(result.heldout, wanted, rtol=1e-6, atol=1e-7)
@@ -180,7 +180,7 @@ def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
         step = h * np.eye(3)[j]
         slope = (blend.predict(NEW + step) - blend.predict(NEW - step)) / (2 * h)
         assert_allclose(gradient[:, j], slope, rtol=1e-5, atol=1e-6)
-    if setup.learning is None:
+    if model.metric is None:
         assert model.feature_importances_ is None
         return
     problem = setup.problem
@@ -193,7 +193,7 @@ def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
 
 def replaced(search, leader):
     """The same search with another leader chosen."""
-    return replace(search, found=replace(search.found, leader=leader))
+    return replace(search, leader=leader)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import ConjugateGradients, Nystroem
-from onefold.search.candidates import CrossFittedCandidate
+from onefold.search import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -32,12 +32,12 @@ def test_leaders_are_refits_of_the_fixed_machine(approximation, tuned, fixed) ->
     cv = KFold(3, shuffle=True, random_state=0)
     model = tuned("auto", metric="auto", cv=cv, approximation=approximation, **SETTINGS)
     setup = model.set_up(X, Y, WEIGHTS)
-    found = model._search(setup).found
+    found = setup.strategy.run(Search(setup))
     learned = [one for one in found.leaders if one.candidate.params["round"]]
     assert learned
     for leader in learned:
-        candidate, alpha = leader.candidate, found.ledger.alphas[leader.ridge]
-        assert isinstance(candidate, CrossFittedCandidate)
+        candidate, alpha = leader.candidate, leader.alpha
+        assert candidate.parts is not None
         values = np.full(Y.shape, np.nan)
         for (train, test), kernel in zip(cv.split(X), candidate.part_kernels, strict=True):
             alone = fixed(kernel, alpha=alpha, approximation=approximation)
@@ -55,7 +55,8 @@ def test_no_kernel_of_a_fold_has_seen_its_targets(approximation) -> None:
     found = []
     for y in (Y, other):
         model = LSSVRCV("rbf", metric="full", cv=cv, approximation=approximation, **settings)
-        leaders = model._search(model.set_up(X, y)).found.leaders
+        setup = model.set_up(X, y)
+        leaders = setup.strategy.run(Search(setup)).leaders
         found.append(next(one.candidate for one in leaders if one.candidate.params["round"]))
     first, second = ([part.metric.values for part in one.part_kernels] for one in found)
     assert_allclose(first[0], second[0], rtol=1e-9, atol=1e-12)

@@ -15,9 +15,9 @@ from onefold.approximations import Problem
 from onefold.criteria import ErrorRate, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from onefold.search import Entry, GridEdgeWarning, Ledger, edges
-from onefold.search.candidates import Candidate
+from onefold.search import Candidate, Evaluation, GridEdgeWarning, edges
 from onefold.search.choice import Leader, choose, paired_difference
+from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -140,14 +140,14 @@ def scene(losses, groups, *, weight=None):
     task = Task(problem.X, np.zeros(n), None, weight)
     scoring = SquaredError().start(problem, task, Splits(n, rows, rows))
     params = [{"kernel": k, "metric": m, "round": r, "gamma": 1.0} for k, m, r in groups]
-    ledger = Ledger(params, [0.1, 1.0], 1)
+    ledger = empty_ledger(params, [0.1, 1.0], 1)
     v = np.ones(n) if weight is None else weight
     found = -(losses @ v) / v.sum()
     leaders = []
     for i, names in enumerate(params):
-        ledger.append(Entry(i, np.array([1]), found[i].reshape(1, 1), 0.0, None, {}))
+        ledger.append(Evaluation(i, np.array([1]), found[i].reshape(1, 1), 0.0, None, {}))
         candidate = Candidate(SimpleNamespace(), RBF(1.0), names)
-        leaders.append(Leader(candidate, i, 1, np.sqrt(losses[i])[:, None]))
+        leaders.append(Leader(candidate, i, 1, 1.0, np.sqrt(losses[i])[:, None]))
     return leaders, scoring, ledger
 
 
@@ -219,13 +219,13 @@ def test_a_classifier_counts_errors() -> None:
     task = Task(problem.X, truth[:, 0] > 0, np.array([False, True]))
     scoring = ErrorRate().start(problem, task, Splits(4, rows, rows))
     params = [{"kernel": "rbf", "metric": m, "round": r, "gamma": 1.0} for _, m, r in (PLAIN, FIRST)]
-    ledger = Ledger(params, [0.1], 1)
+    ledger = empty_ledger(params, [0.1], 1)
     values = [np.array([9.0, 9.0, -9.0, -9.0]), np.array([1.0, 1.0, -1.0, -1.0])]
     leaders = []
     for i, value in enumerate(values):
-        ledger.append(Entry(i, np.array([0]), np.zeros((1, 1)), 0.0, None, {}))
+        ledger.append(Evaluation(i, np.array([0]), np.zeros((1, 1)), 0.0, None, {}))
         candidate = Candidate(SimpleNamespace(), RBF(1.0), params[i])
-        leaders.append(Leader(candidate, i, 0, value[:, None]))
+        leaders.append(Leader(candidate, i, 0, 1.0, value[:, None]))
     assert choose(leaders, scoring, ledger) is leaders[0]
 
 

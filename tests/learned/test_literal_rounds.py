@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.search import metrics
 from tests.learned.comparison import same_search
 from tests.learned.literal_search import leaders, rounds
 from tests.learned.literal_twin import Data
@@ -99,9 +98,8 @@ def test_families_and_kinds_of_metric_compete() -> None:
 @pytest.mark.parametrize("seed", [None, 3])
 def test_gradients_and_mean_distances_at_rows_drawn(track, seed, monkeypatch) -> None:
     """Longer tables take both from some of their rows: the same ones, drawn from the seed."""
-    library = "onefold.learned_metrics"
-    monkeypatch.setattr(sys.modules[f"{library}.gradient_metric"], "_ROWS", 25)
-    monkeypatch.setattr(sys.modules[f"{library}.rounds"], "_PAIRS_OF", 20)
+    monkeypatch.setattr(metrics, "GRADIENT_ROWS", 25)
+    monkeypatch.setattr(metrics, "_PAIRS_OF", 20)
     number = seed or 0
 
     def pairs(n):

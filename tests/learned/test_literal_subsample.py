@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
-from onefold.search import learning, subsamples
-from onefold.search.rounds import FINER
+from onefold.search import metric
+from onefold.search.metric import FINER
 from tests.learned.comparison import key_of, same_search
 from tests.learned.literal_search import Cell, best, cross, leaders, path, replay, rounds
 from tests.learned.literal_twin import Data
@@ -45,9 +45,9 @@ METRIC_ROWS = [None, 40, FEW + 2]
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch):
     """Small numbers in place of thousands."""
-    monkeypatch.setattr(learning, "FIRST_ROWS", FEW)
-    monkeypatch.setattr(subsamples, "_ASIDE_ROWS", 20)
-    monkeypatch.setattr(subsamples, "_JUDGES", 12)
+    monkeypatch.setattr(metric, "FIRST_ROWS", FEW)
+    monkeypatch.setattr(metric, "RESERVED_ROWS", 20)
+    monkeypatch.setattr(metric, "_VALIDATION", 12)
 
 
 def last_folds(splits):
@@ -63,9 +63,9 @@ def last_folds(splits):
 
 def divided_as_said(found, splits, few, aside):
     """Rows set aside have no part, judges do not teach, and the last of the other splits gives both."""
-    assert found.aside == aside
+    assert found.reserved == aside
     hidden = {row for i in aside for row in splits.left_out[i]}
-    teachers, judges = set(found.teachers), set(found.judges)
+    teachers, judges = set(found.training), set(found.validation)
     assert not hidden & (teachers | judges)
     assert not judges & teachers
     assert set(few) <= teachers
@@ -89,19 +89,19 @@ class Twin:
         ]
         self.blend = model.blend
         size, self.all = model.metric_rows or FEW, model.metric_rows is None
-        found = subsamples.divide(splits, setup.task, size, seed, set_aside=not self.all)
+        found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
         generator = np.random.default_rng([seed, 1])
-        few = subsamples.drawn(found.teachers, setup.task, FEW, generator)
+        few = metric.drawn(found.training, setup.task, FEW, generator)
         divided_as_said(found, splits, few, [] if self.all else last_folds(splits))
-        self.few, self.teachers = few.size, found.teachers.size
+        self.few, self.teachers = few.size, found.training.size
         options = {"intercept": intercept, "whole": False}
         self.first, self.again = (
             Data(X[rows], Y[rows], [part], None if weights is None else weights[rows], **options)
-            for some in (few, found.teachers)
-            for rows in [np.concatenate([some, found.judges])]
+            for some in (few, found.training)
+            for rows in [np.concatenate([some, found.validation])]
             for part in [(np.arange(some.size), np.arange(some.size, rows.size))]
         )
-        scored = pairs if self.all else [pairs[i] for i in found.aside]
+        scored = pairs if self.all else [pairs[i] for i in found.reserved]
         self.whole = Data(X, Y, scored, weights, intercept=intercept, labels=labels)
 
     def search(self, tracks):
@@ -146,7 +146,7 @@ class Twin:
     def with_its_metric(self, top):
         """The cells on all rows, with the metric that the teachers gave: a cross where that is cheap."""
         wanted = [(top.width, top.alpha)]
-        if learning._CHEAP_ROWS >= N:
+        if metric._CHEAP_ROWS >= N:
             wanted = cross(top.width, top.alpha, ALPHAS, FINER)
         names, spaces = (top.family, top.metric, top.round), [top.whole] * len(self.whole.splits)
         return [Cell(*names, w, a, *self.whole.cell(spaces, w, a), top.whole) for w, a in wanted]
@@ -237,7 +237,7 @@ def test_a_blend_fits_what_the_judges_give_weight(estimator, cv, rows) -> None:
 @pytest.mark.parametrize("rows", METRIC_ROWS[1:])
 @pytest.mark.parametrize(("cv", "estimator"), CASES)
 def test_of_many_rows_the_best_cell_alone_is_fitted(estimator, cv, rows, monkeypatch) -> None:
-    monkeypatch.setattr(learning, "_CHEAP_ROWS", N - 1)
+    monkeypatch.setattr(metric, "_CHEAP_ROWS", N - 1)
     model = fitted(estimator, SIGNAL, WEIGHTS, cv=cv, metric_rows=rows)
     twin = Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV)
     compare(model, twin)

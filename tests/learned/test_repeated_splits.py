@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit
 
 from onefold import LSSVCCV, LSSVRCV
+from onefold.search import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -35,11 +36,12 @@ def loss(values, y):
 def test_predictions_of_splits_give_the_scores_of_the_search(case) -> None:
     kind, y, cv = CASES[case]
     model = kind("auto", metric="auto", blend=True, cv=cv, **GRID).fit(X, y)
-    search = model._search(model.set_up(X, y))
+    setup = model.set_up(X, y)
+    search = setup.strategy.run(Search(setup))
     tests, table = search.scoring.splits.tests, model.cv_results_
-    for leader in search.found.leaders:
+    for leader in search.leaders:
         losses = [loss(values, y[rows]) for values, rows in zip(leader.of_splits, tests)]
-        place = search.found.ledger.index_of(leader.index, leader.ridge)
+        place = search.ledger.index_of(leader.index, leader.ridge)
         assert_allclose(-np.mean(losses), table["mean_test_score"][place], rtol=1e-9)
         total, count = np.zeros(leader.heldout.shape), np.zeros((N, 1))
         for values, rows in zip(leader.of_splits, tests):

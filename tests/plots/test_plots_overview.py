@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import onefold.search.metric as strategy
 from onefold import LSSVCCV, LSSVRCV
 from onefold.plots import search_overview
-from onefold.search import learning
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(60, 3))
@@ -71,7 +71,7 @@ def test_several_kernels_as_they_are():
 
 
 def test_a_metric_that_some_rows_taught(monkeypatch):
-    monkeypatch.setattr(learning, "_CHEAP_ROWS", 0)  # one cell of each kernel, as with many rows
+    monkeypatch.setattr(strategy, "_CHEAP_ROWS", 0)  # one cell of each kernel, as with many rows
     fitted = LSSVRCV(["rbf", "laplacian"], metric="auto", metric_rows=30, max_rounds=2, **GRID)
     fitted.fit(X, Y)
     rounds, finalists, _ = search_overview(fitted, number=lambda score: 1 + score).axes[:3]
@@ -87,7 +87,7 @@ def test_a_metric_that_some_rows_taught(monkeypatch):
 @pytest.mark.parametrize("rows", [None, 40])
 def test_paths_gone_again_are_not_drawn_into_those_that_were_found(rows, monkeypatch):
     """Scores of other rows, or counts of errors among squared errors, do not make one line."""
-    monkeypatch.setattr(learning, "FIRST_ROWS", 16)
+    monkeypatch.setattr(strategy, "FIRST_ROWS", 16)
     fitted = LSSVCCV(["rbf", "laplacian"], metric="auto", metric_rows=rows, max_rounds=2, **GRID)
     fitted.fit(X, Y > 0)
     history = fitted.metric_history_

@@ -242,7 +242,7 @@ def test_of_a_finished_search_hardly_anything_is_done_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only where a model or an expansion came with the evaluation of what is chosen."""
-    import onefold.search.run as run
+    import onefold.search.loop as run
 
     estimator, y = SEARCHES[name]
     path = str(tmp_path / "search")

@@ -7,7 +7,7 @@ from sklearn.model_selection import LeaveOneOut, RepeatedKFold
 from onefold.approximations import Problem
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
-from onefold.search.constant import constant_predictions
+from onefold.search.choice import constant_predictions
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from sklearn.base import clone
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
-from onefold.search import Entry, Halving, Ledger
-from onefold.search.climbing import Climb, next_widths
-from onefold.search.stages import ridge_windows
-from onefold.search.survivors import judge
+from onefold.search import Evaluation, Halving, Ledger
+from onefold.search.halving import Climb, judge, next_widths, ridge_windows
+from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -29,14 +28,14 @@ def climbed(scores: Any, cells: dict[int, list[int]], windows: Any = None) -> Le
     alphas = np.arange(1.0, ridges + 1)
     near = [np.arange(max(0, r - 1), min(ridges, r + 2)) for r in range(ridges)]
     first = {number: np.array(own) for number, own in cells.items()}
-    strategy = Climb([], alphas, first, next_widths(names), near if windows is None else windows)
-    ledger = Ledger(names, alphas, 1)
+    climb = Climb(first, next_widths(names), near if windows is None else windows)
+    ledger = empty_ledger(names, alphas, 1)
     for _ in range(widths * ridges + 1):
-        proposals = strategy.propose(ledger)
+        proposals = climb(ledger)
         if not proposals:
             return ledger
         for number, tried in proposals:
-            ledger.append(Entry(number, tried, scores[number, tried][:, None], 0.0, None, {}))
+            ledger.append(Evaluation(number, tried, scores[number, tried][:, None], 0.0, None, {}))
     raise AssertionError("the climb did not end")
 
 
@@ -116,14 +115,15 @@ def test_survivors_literally(many: bool) -> None:
     heldout = [y[:, None] + size * noise for size in (3.0, 0.5, 0.1, 0.55, 0.11)]
     heldout[4] = y[:, None] + 0.11 * rng.standard_normal((50, 1))
     names = [{"gamma": float(g)} for g in range(1, 7)]
-    ledger = Ledger(names, [1.0], 1)
+    ledger = empty_ledger(names, [1.0], 1)
     losses = [((h[:, 0] - y) ** 2) for h in heldout]
     for number, loss in enumerate(losses):
         score = np.array([[-np.average(loss, weights=weight)]])
-        ledger.append(Entry(number, np.array([0]), score, 0.0, None, {}))
-    ledger.append(Entry(5, np.array([0]), np.array([[np.nan]]), 0.0, "why", {}))
-    found: Any = SimpleNamespace(ledger=ledger, leaders=[leader(i, h) for i, h in enumerate(heldout)])
-    verdicts = judge(found, scoring, next_widths(names), many=many)
+        ledger.append(Evaluation(number, np.array([0]), score, 0.0, None, {}))
+    ledger.append(Evaluation(5, np.array([0]), np.array([[np.nan]]), 0.0, "why", {}))
+    leaders = [leader(i, h) for i, h in enumerate(heldout)]
+    found: Any = SimpleNamespace(ledger=ledger, leaders=leaders, scoring=scoring)
+    verdicts = judge(found, next_widths(names), many=many)
     assert [one.number for one in verdicts] == [*sorted(range(5), key=lambda i: -ledger.score(i, 0)), 5]
     best = verdicts[0].number
     assert best in (2, 4)

@@ -148,13 +148,13 @@ def test_records_of_another_search_are_not_taken(lines: slice, tmp_path: Path) -
 
 
 def test_without_a_journal_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import onefold.search.keeping as keeping
+    import onefold.search.checkpoint as checkpoint
 
     def never(*arguments: Any) -> None:
         raise AssertionError("there is no journal")
 
-    monkeypatch.setattr(keeping, "_packed", never)
-    monkeypatch.setattr(keeping, "_sorted", never)
+    monkeypatch.setattr(checkpoint, "_packed", never)
+    monkeypatch.setattr(checkpoint, "_sorted", never)
     for settings in ({}, {"metric": "diagonal", "max_rounds": 1}):
         LSSVRCV(**SMALL | settings).fit(X, Y)
 
@@ -185,9 +185,9 @@ def test_a_metric_of_more_rows_is_another_on_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search that is stopped goes to all rows with metrics of few; the one that goes on, of more."""
-    import onefold.search.learning as learning
+    import onefold.search.metric as metric
 
-    monkeypatch.setattr(learning, "FIRST_ROWS", 100)
+    monkeypatch.setattr(metric, "FIRST_ROWS", 100)
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((400, 3))
     y = np.sin(2 * rows[:, 0]) * rows[:, 1] + rng.standard_normal(400)
@@ -204,8 +204,8 @@ def test_a_metric_of_more_rows_is_another_on_all_rows(
         warnings.simplefilter("ignore", UserWarning)
         parts: list[str] = []
         whole = LSSVRCV(**settings, callback=lambda event: parts.append(event["part"])).fit(rows, y)
-        rounds = parts.count("rounds")
-        assert "paths gone again" in parts
+        rounds = parts.count("learning the metric")
+        assert "second pass on more rows" in parts
         path = tmp_path / "search"
         stopped = LSSVRCV(**settings, checkpoint=path, callback=stop, n_jobs=1).fit(rows, y)
         again = LSSVRCV(**settings, checkpoint=path).fit(rows, y)

@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant
-from onefold.search import Entry, Ledger, best_cell
+from onefold.search import Evaluation, Ledger, best_cell
+from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((40, 2))
@@ -101,10 +102,10 @@ def test_cells_without_a_score_keep_their_reason(name: str, tmp_path: Path) -> N
 
 
 def small() -> Ledger:
-    ledger = Ledger([{"gamma": 1.0}, {"gamma": 2.0}], [0.5, 2.0], 2)
+    ledger = empty_ledger([{"gamma": 1.0}, {"gamma": 2.0}], [0.5, 2.0], 2)
     for number in range(2):
         scores = np.array([[0.1, np.nan], [0.2, 0.3]])
-        ledger.append(Entry(number, np.arange(2), scores, 0.5, "no", {"name": "exact"}))
+        ledger.append(Evaluation(number, np.arange(2), scores, 0.5, "no", {"name": "exact"}))
     return ledger
 
 
@@ -113,17 +114,17 @@ def test_the_best_cell_is_that_of_the_whole_table_in_any_order() -> None:
     gammas, alphas = [0.5, 4.0, 1.0, 2.0], [3.0, 0.1, 1.0]
     table = rng.integers(0, 3, (4, 3)).astype(float)  # ties abound
     for order in (np.arange(4), rng.permutation(4)):
-        ledger = Ledger([{"gamma": g} for g in gammas], alphas, 1)
+        ledger = empty_ledger([{"gamma": g} for g in gammas], alphas, 1)
         assert ledger.progress()["best_score"] is None
         for number in order:
-            entry = Entry(int(number), np.arange(3), table[number][:, None], 0.1, None, {})
+            entry = Evaluation(int(number), np.arange(3), table[number][:, None], 0.1, None, {})
             ledger.append(entry)
         assert ledger.best() == best_cell(table, gammas, alphas)
 
 
 def test_the_last_evaluation_of_a_cell_counts() -> None:
     ledger = small()
-    ledger.append(Entry(0, np.array([1]), np.array([[5.0, 7.0]]), 0.25, None, {"name": "again"}))
+    ledger.append(Evaluation(0, np.array([1]), np.array([[5.0, 7.0]]), 0.25, None, {"name": "again"}))
     assert ledger.best() == (0, 1)
     assert ledger.report(0) == {"name": "again"}
     table = ledger.cv_results()

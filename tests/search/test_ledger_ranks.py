@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from onefold import LSSVCCV
-from onefold.search import Entry, Ledger
+from onefold.search import Evaluation, Ledger
+from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2))
@@ -18,10 +19,10 @@ LABELS = np.sin(2 * X[:, 0]) + 0.5 * RNG.standard_normal(60) > 0
 
 def small() -> Ledger:
     """Two candidates; by their scores the first is best, by their ranks the second."""
-    ledger = Ledger([{"gamma": 1.0}, {"gamma": 2.0}], [0.5, 2.0], 2)
+    ledger = empty_ledger([{"gamma": 1.0}, {"gamma": 2.0}], [0.5, 2.0], 2)
     scores = np.array([[-0.1, -0.1], [-0.2, -0.2]])
-    ledger.append(Entry(0, np.arange(2), scores, 0.5, None, {}, np.array([-0.7, np.nan])))
-    ledger.append(Entry(1, np.arange(2), scores - 0.1, 0.5, None, {}, np.array([-0.6, -0.5])))
+    ledger.append(Evaluation(0, np.arange(2), scores, 0.5, None, {}, np.array([-0.7, np.nan])))
+    ledger.append(Evaluation(1, np.arange(2), scores - 0.1, 0.5, None, {}, np.array([-0.6, -0.5])))
     return ledger
 
 
@@ -33,7 +34,9 @@ def test_ranks_choose_and_scores_are_reported() -> None:
     assert ledger.score(1, 1) == pytest.approx(-0.3)
     assert ledger.progress()["best_score"] == ledger.score(1, 1)
     assert ledger.cv_results()["rank_test_score"].tolist() == [1, 2, 2, 4]
-    ledger.append(Entry(0, np.array([1]), np.array([[-0.9, -0.9]]), 0.1, None, {}, np.array([-0.4])))
+    ledger.append(
+        Evaluation(0, np.array([1]), np.array([[-0.9, -0.9]]), 0.1, None, {}, np.array([-0.4]))
+    )
     assert ledger.best() == (0, 1)
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import LeaveOneOut, RepeatedKFold, ShuffleSplit, cr
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV, load, trust
 from onefold.approximations import Nystroem
-from onefold.search.results import within_error
+from onefold.search.ledger import within_error
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
 RNG = np.random.default_rng(8)

@@ -135,7 +135,7 @@ def test_a_callback_stops_whoever_asks_an_objective() -> None:
 
 
 def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
-    import onefold.search.run as run
+    import onefold.search.loop as run
 
     def pressed(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import KFold
 
+from onefold import LSSVRCV
 from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
@@ -18,14 +20,16 @@ from onefold.kernels import RBF
 from onefold.machine.journal import Journal
 from onefold.search import (
     Candidate,
-    Conduct,
-    Grid,
-    Keeping,
+    Cells,
+    Checkpoint,
+    Found,
     Ledger,
     Proposal,
-    make_candidates,
-    run_search,
+    Search,
+    Stage,
+    register_strategy,
 )
+from onefold.search.strategies import _STRATEGIES
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((60, 2))
@@ -45,38 +49,48 @@ def candidate(gamma: float, approximation: Any = None) -> Candidate:
     return Candidate(run, RBF(gamma), {"gamma": gamma})
 
 
+def run_grid(
+    candidates: list[Candidate],
+    alphas: Any,
+    score: Any,
+    search: Search | None = None,
+    name: str = "grid",
+) -> Found:
+    """Every candidate with every ridge."""
+    stage = (search or Search()).stage(name, candidates, scoring=score, alphas=alphas)
+    return stage.run(Cells([np.arange(len(alphas))] * len(candidates))).found()
+
+
 class Around:
     """First a few widths; then those on either side of the best, with the ridges near its own."""
 
-    finishes = False
-
-    def __init__(self) -> None:
-        self.candidates = [candidate(g) for g in (0.01, 0.4, 16.0)]
-        self.alphas = ALPHAS
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
         self.seen: list[dict[str, Any]] = []
 
-    def propose(self, ledger: Ledger) -> list[Proposal]:
+    def __call__(self, ledger: Ledger) -> list[Proposal]:
         if not ledger.entries:
-            return [Proposal(number, np.arange(3)) for number in range(3)]
-        if len(self.candidates) > 3:
+            return [Proposal(self.stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
+        if len(self.stage.candidates) > 3:
             return []
         best, ridge = ledger.best()
         self.seen.append(ledger.progress())
-        gamma = self.candidates[best].width
+        gamma = self.stage.candidates[best].width
         assert gamma is not None
-        self.candidates += [candidate(gamma / 2), candidate(gamma * 2)]
         near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
-        return [Proposal(3, near), Proposal(4, near)]
+        return [Proposal(self.stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]
 
 
-def test_a_strategy_of_two_rounds() -> None:
-    strategy, events = Around(), []
-    found = run_search(strategy, scoring(), Conduct(events.append))
-    assert strategy.seen[0]["done"] == 3
+def test_two_rounds_of_proposals() -> None:
+    events: list[Any] = []
+    stage = Search(None, events.append).stage(scoring=scoring(), alphas=ALPHAS)
+    around = Around(stage)
+    found = stage.run(around).found()
+    assert around.seen[0]["done"] == 3
     assert [event["done"] for event in events] == [1, 2, 3, 4, 5]
     assert [event["total"] for event in events] == [3, 3, 3, 5, 5]
     assert found.ledger.params[3:] == [{"gamma": 0.2}, {"gamma": 0.8}]
-    whole = run_search(Grid(strategy.candidates, ALPHAS), scoring())
+    whole = run_grid(stage.candidates, ALPHAS, scoring())
     cells = {
         (entry.candidate, int(ridge)): scores
         for entry in found.ledger.entries
@@ -88,30 +102,63 @@ def test_a_strategy_of_two_rounds() -> None:
             if (entry.candidate, int(ridge)) in cells:
                 assert_allclose(cells[entry.candidate, int(ridge)], entry.scores[ridge], rtol=1e-9)
     best, ridge = found.ledger.best()
-    alone = run_search(Grid([strategy.candidates[best]], ALPHAS[[ridge]]), scoring())
-    assert_allclose(found.heldout, alone.heldout, rtol=1e-9, atol=1e-12)
+    alone = run_grid([stage.candidates[best]], ALPHAS[[ridge]], scoring())
+    assert_allclose(found.leader.heldout, alone.leader.heldout, rtol=1e-9, atol=1e-12)
+
+
+@dataclass(frozen=True)
+class RandomSearch:
+    """Widths and ridges drawn log-uniformly, off any grid: a strategy from outside the package."""
+
+    n_iter: int = 5
+
+    name: ClassVar[str] = "random"
+
+    def check(self, setup: Any) -> None:
+        """Any setup will do."""
+
+    def run(self, search: Search) -> Found:
+        setup, rng = search.setup, np.random.default_rng(search.setup.seed or 0)
+        stage = search.stage("random", alphas=[])
+        for _ in range(self.n_iter):
+            number = stage.add(setup.candidate(setup.families[0], 10.0 ** rng.uniform(-3, 1)))
+            stage.evaluate([Proposal(number, [stage.ledger.ridge(10.0 ** rng.uniform(-4, 1))])])
+        return stage.found()
+
+
+def test_a_strategy_from_outside_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match='one of "grid", "halving"'):
+        LSSVRCV(search=RandomSearch()).fit(X, Y[:, 0])
+    monkeypatch.setattr("onefold.search.strategies._STRATEGIES", dict(_STRATEGIES))
+    register_strategy(RandomSearch)
+    model = LSSVRCV(search="random", random_state=1, cv=4).fit(X, Y[:, 0])
+    assert model.search_["method"] == "random"
+    assert len(model.cv_results_["params"]) == 5
+    literal = LSSVRCV(gammas=[model.gamma_], alphas=[model.alpha_], cv=4).fit(X, Y[:, 0])
+    assert_allclose(model.best_score_, literal.best_score_, rtol=1e-9)
+    assert_allclose(model.predict(X), literal.predict(X), rtol=1e-8)
+    assert len(LSSVRCV(search=RandomSearch(2)).fit(X, Y[:, 0]).history_) == 2
 
 
 @pytest.mark.parametrize("approximation", [Exact(), Nystroem(20)], ids=["exact", "nystroem"])
 @pytest.mark.parametrize("criterion", ["mse", "r2", "mape"])
 def test_a_journal_is_gone_on_with(approximation: Any, criterion: str, tmp_path: Path) -> None:
     candidates = [candidate(g, approximation) for g in (0.1, 0.5, 2.0, 8.0)]
-    whole = run_search(Grid(candidates, ALPHAS), scoring(criterion))
+    whole = run_grid(candidates, ALPHAS, scoring(criterion))
     for done in (1, 3, 4):
         path = tmp_path / f"after {done}"
         with Journal(path) as journal:
             journal.append({"version": "this"})
-            run_search(
-                Grid(candidates[:done], ALPHAS), scoring(criterion), Conduct(keeping=Keeping(journal))
-            )
+            search = Search(checkpoint=Checkpoint(journal))
+            run_grid(candidates[:done], ALPHAS, scoring(criterion), search)
         events: list[Any] = []
         with Journal(path) as journal:
-            conduct = Conduct(events.append, keeping=Keeping(journal))
-            again = run_search(Grid(candidates, ALPHAS), scoring(criterion), conduct)
+            search = Search(None, events.append, checkpoint=Checkpoint(journal))
+            again = run_grid(candidates, ALPHAS, scoring(criterion), search)
         assert len(events) == 4 - done
         assert (again.leader.index, again.leader.ridge) == (whole.leader.index, whole.leader.ridge)
         assert again.report == whole.report
-        assert_array_equal(again.heldout, whole.heldout)
+        assert_array_equal(again.leader.heldout, whole.leader.heldout)
         table, expected = again.ledger.cv_results(), whole.ledger.cv_results()
         assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
 
@@ -122,11 +169,11 @@ def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
         score = scoring()
         load = Workload(3, ALPHAS.size, folds=4, parts=score.parts)
         run = approximation.start(score.problem, kernels, load)
-        candidates = make_candidates(run, kernels, [{"gamma": g} for g in (0.1, 0.5, 2.0)])
-        found = run_search(Grid(candidates, ALPHAS), score)
+        candidates = [Candidate(run, kernel, {"gamma": kernel.gamma}) for kernel in kernels]
+        found = run_grid(candidates, ALPHAS, score)
         assert (found.leader.model is not None) is kept
-        assert found.chosen is candidates[found.leader.index]
-        assert found.alpha == ALPHAS[found.leader.ridge]
+        assert found.leader.candidate is candidates[found.leader.index]
+        assert found.leader.alpha == ALPHAS[found.leader.ridge]
 
 
 def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
@@ -134,7 +181,7 @@ def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
         raise ValueError("never")
 
     with pytest.raises(ValueError, match=r"^3 of 3 combinations .*refuses their predictions \(never\)"):
-        run_search(Grid([candidate(1.0)], ALPHAS), scoring(refuses))
+        run_grid([candidate(1.0)], ALPHAS, scoring(refuses))
 
     def sometimes(estimator: Any, rows: Any, y: Any) -> float:
         if np.ptp(estimator.predict(rows)) < 1e-3:
@@ -142,20 +189,19 @@ def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
         return 0.0
 
     with pytest.warns(UserWarning, match=r"^1 of 2 combinations .*\(flat\)"):
-        run_search(Grid([candidate(1.0)], [0.1, 1e7]), scoring(sometimes))
+        run_grid([candidate(1.0)], [0.1, 1e7], scoring(sometimes))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run_search(Grid([candidate(1.0)], [0.1, 1.0]), scoring(sometimes))
+        run_grid([candidate(1.0)], [0.1, 1.0], scoring(sometimes))
 
 
 def test_a_larger_grid_fills_in_the_cells_that_a_journal_lacks(tmp_path: Path) -> None:
     candidates = [candidate(g) for g in (0.1, 0.5)]
-    whole = run_search(Grid(candidates, ALPHAS), scoring())
+    whole = run_grid(candidates, ALPHAS, scoring())
     with Journal(tmp_path / "search") as journal:
         journal.append({"version": "this"})
-        small = Grid([candidate(0.5)], ALPHAS[1:2])
-        run_search(small, scoring(), Conduct(keeping=Keeping(journal)))
-        again = run_search(Grid(candidates, ALPHAS), scoring(), Conduct(keeping=Keeping(journal)))
+        run_grid([candidate(0.5)], ALPHAS[1:2], scoring(), Search(checkpoint=Checkpoint(journal)))
+        again = run_grid(candidates, ALPHAS, scoring(), Search(checkpoint=Checkpoint(journal)))
     tried = [(entry.candidate, entry.ridges.tolist()) for entry in again.ledger.entries]
     assert sorted(tried) == [(0, [0, 1, 2]), (1, [0, 2]), (1, [1])]
     expected = whole.ledger.cv_results()["mean_test_score"]
@@ -168,6 +214,6 @@ def test_parts_of_a_search_do_not_take_each_others_evaluations(tmp_path: Path) -
         journal.append({"version": "this"})
         events: list[Any] = []
         for part in ("grid", "another", "grid"):
-            conduct = Conduct(events.append, keeping=Keeping(journal))
-            run_search(Grid([candidate(0.5)], ALPHAS), scoring(), conduct, part)
+            search = Search(None, events.append, checkpoint=Checkpoint(journal))
+            run_grid([candidate(0.5)], ALPHAS, scoring(), search, part)
     assert [event["part"] for event in events] == ["grid", "another"]

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from onefold import LSSVRCV
-from onefold.search import Entry, Ledger
-from onefold.search.blend import worth_fitting
-from onefold.search.choice import Leader
+from onefold.search import Evaluation
+from onefold.search.choice import Leader, worth_fitting
+from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(1)
 N = 60
@@ -25,11 +25,11 @@ HELDOUT = [
 
 def leaders():
     scoring = LSSVRCV(cv=KFold(3)).set_up(np.zeros((N, 1)), Y).scoring
-    ledger = Ledger([{"gamma": 1.0}] * 4, [1.0], 3)
+    ledger = empty_ledger([{"gamma": 1.0}] * 4, [1.0], 3)
     for number, values in enumerate(HELDOUT):
         score = -np.mean((values - Y) ** 2)
-        ledger.append(Entry(number, np.array([0]), np.full((1, 3), score), 0.0, None, {}))
-    found = [Leader(None, number, 0, values[:, None]) for number, values in enumerate(HELDOUT)]
+        ledger.append(Evaluation(number, np.array([0]), np.full((1, 3), score), 0.0, None, {}))
+    found = [Leader(None, number, 0, 1.0, values[:, None]) for number, values in enumerate(HELDOUT)]
     return found, ledger, scoring
 
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from onefold.machine.speed import duration_words
 from onefold.report.ran import group_words
-from onefold.search.remaining import Remaining, part_words
+from onefold.search.progress import Remaining, progress_words
 
 _WIDEST, _NARROWEST = 28, 6  # bars
 _LOG_EVERY_SECONDS = 10.0
@@ -43,7 +43,7 @@ class Progress:
     def __call__(self, event: Mapping[str, Any]) -> None:
         if self._stream is None:
             return
-        words = [part_words(event)]
+        words = [progress_words(event)]
         left = self._remaining.seconds(event)
         if left:
             words.append(f"{duration_words(left)} left")

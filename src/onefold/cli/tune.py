@@ -33,7 +33,7 @@ from onefold.jobs.expected import expected_note
 from onefold.jobs.folds import few_rows_note
 from onefold.jobs.held_back import checked_test, split_rows
 from onefold.rows import connected
-from onefold.search.learning import FIRST_ROWS
+from onefold.search.metric import FIRST_ROWS
 from onefold.tables import TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 

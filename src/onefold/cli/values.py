@@ -35,9 +35,9 @@ def approximations() -> list[str]:
 
 def search_methods() -> list[str]:
     """The ways to go through a grid."""
-    from onefold.search.methods import METHODS
+    from onefold.search import registered_strategies
 
-    return list(METHODS)
+    return list(registered_strategies())
 
 
 def grid(text: str) -> list[float]:

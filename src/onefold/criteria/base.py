@@ -17,7 +17,7 @@ import numpy as np
 
 from onefold.approximations import Model, Problem
 from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks
-from onefold.linalg import Array, namespace, to_numpy
+from onefold.linalg import Array, namespace, take_rows, to_numpy
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Task:
     def weight_of(self, rows: Any) -> Any | None:
         """The weights of the given rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
+
+    def rows(self, rows: Any) -> Task:
+        """The task of some of the rows."""
+        X = take_rows(self.X, rows)
+        return replace(self, X=X, y=self.y[rows], sample_weight=self.weight_of(rows))
 
     def labels(self, decision: Any) -> Any:
         """Labels from decision values (rows, targets): sign for two classes, else the largest."""
@@ -182,26 +187,21 @@ class Scoring(ABC):
     @property
     def targets(self) -> Any:
         """The targets (n, targets) in the user's units, in NumPy."""
-        Y = to_numpy(self.problem.Y)
-        return Y if self.problem.offset is None else Y + self.problem.offset
+        return to_numpy(self.problem.Y) + self.problem.offset
 
     @property
     def training_weights(self) -> Any:
         """Weights (n,) of the loss that models are trained with, those of classes included."""
-        root = self.problem.root_weight
-        return np.ones(self.problem.n) if root is None else to_numpy(root) ** 2
+        weight = self.problem.weight
+        return np.ones(self.problem.n) if weight is None else weight
 
     def row_losses(self, predictions: Any) -> Any:
         """The criterion's loss of every row, for predictions (n, targets) in the user's units."""
-        return self.criterion.row_losses(self._in_units(predictions), to_numpy(self.problem.Y))
+        return self.criterion.row_losses(predictions - self.problem.offset, to_numpy(self.problem.Y))
 
     def row_errors(self, predictions: Any) -> Any | None:
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
-        return self.criterion.row_errors(self._in_units(predictions), to_numpy(self.problem.Y))
-
-    def _in_units(self, predictions: Any) -> Any:
-        offset = self.problem.offset
-        return predictions if offset is None else predictions - offset
+        return self.criterion.row_errors(predictions - self.problem.offset, to_numpy(self.problem.Y))
 
     @property
     def collects(self) -> Any:
@@ -237,7 +237,7 @@ class Scoring(ABC):
         """
         if self.splits is None or not blocks:
             return None, None
-        add = 0.0 if self.problem.offset is None else self.problem.offset
+        add = self.problem.offset
         of_rows = gather(blocks, self.splits, number) + add
         if not self.splits.repeated:
             return of_rows, None

@@ -64,8 +64,7 @@ class SmoothStep(SumCriterion):
 
     def truth(self, problem: Problem, task: Task) -> Array:
         xp, Y = namespace(problem.Y), problem.Y
-        offset = np.zeros(Y.shape[1]) if problem.offset is None else problem.offset
-        given = xp.zeros_like(Y) + like(offset, Y)
+        given = xp.zeros_like(Y) + like(problem.offset, Y)
         return xp.concat([xp.sign(Y + given), given], axis=1)
 
     def terms(self, predictions: Array, truth: Array) -> Array:

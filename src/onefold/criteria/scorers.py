@@ -73,9 +73,8 @@ class Scorer(HeldoutCriterion):
         """Scores (μ, splits), and why those that are refused have none."""
         scores, refusal = np.full((len(predictions[0]), len(splits)), np.nan), None
         takes_weights = self._request is not False and _takes_weights(self._scorer)
-        if problem.offset is not None:
-            predictions = [values + problem.offset for values in predictions]
-        stand_ins = _StandIns(predictions, splits, task, self._calibration)
+        shifted = [values + problem.offset for values in predictions]
+        stand_ins = _StandIns(shifted, splits, task, self._calibration)
         for split, rows in enumerate(splits.tests):
             X, y, weight = take_rows(task.X, rows), task.y[rows], task.weight_of(rows)
             extra = {} if weight is None or not takes_weights else {"sample_weight": weight}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, ClassVar, Self
 
 from sklearn.utils import get_tags
@@ -14,21 +15,19 @@ from onefold.estimators.intervals import fit_searched_intervals, searched_parts
 from onefold.estimators.objective import Objective
 from onefold.estimators.probabilities import calibrate_heldout
 from onefold.estimators.setting_up import set_up
-from onefold.estimators.telling import Telling
 from onefold.estimators.validation import check_budget
 from onefold.machine.warning import warn_user
 from onefold.search import (
     Callback,
-    Conduct,
+    Found,
     GridEdgeWarning,
-    Outcome,
-    SearchResult,
+    Progress,
+    Search,
+    Setup,
     edges,
     fingerprint,
-    kept_in,
-    search_with_metric,
+    open_checkpoint,
 )
-from onefold.search.setup import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import ArrayLike, MaybeArray
 
@@ -104,20 +103,22 @@ class Chosen(KernelMachine):
         groups : array (n,), optional
             For grouped splitters.
         """
-        with kept_in(self.checkpoint) as keeping:
-            conduct = Conduct(Telling(self), seconds=check_budget(self.time_budget), keeping=keeping)
-            setup = set_up(self, X, y, sample_weight, groups, decided=keeping.decided)
-            keeping.begin(lambda: fingerprint(setup, self._decisive()), setup.run.chosen_because)
+        seconds, began = check_budget(self.time_budget), time.monotonic()
+        with open_checkpoint(self.checkpoint) as checkpoint:
+            setup = set_up(self, X, y, sample_weight, groups, decided=checkpoint.decided)
+            checkpoint.begin(lambda: fingerprint(setup, self._decisive()), setup.run.chosen_because)
             trust = self._trust(setup) if self.check else None
+            progress = Progress(type(self).__name__, self.verbose, self.callback)
+            search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)
             with self._threads(setup.problem.n):
-                searched = self._search(setup, conduct)
-                conduct.report()
-                self._finish(searched, setup)
-        self.search_ = {"method": setup.method.name, **searched.record, **conduct.summary()}
+                found = setup.strategy.run(search)
+                search.warn_if_stopped()
+                self._finish(found, setup)
+        self.search_ = {"method": setup.strategy.name, **found.record, **search.summary()}
         if trust is not None:
             self.approximation_["trust"] = trust
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
-        if setup.learning is None and conduct.stopped is None:
+        if self.metric is None and search.stopped is None:
             self._warn_of_edges()
         follow(self, X)
         return self
@@ -151,29 +152,22 @@ class Chosen(KernelMachine):
         decisive = {name: value for name, value in given.items() if name not in _FREE}
         return {"estimator": type(self).__name__, **decisive}
 
-    def _search(self, setup: Setup, conduct: Conduct | None = None) -> Outcome:
-        """The search that the setup describes, or rounds of learned metrics."""
-        conduct = Conduct() if conduct is None else conduct
-        if setup.learning is not None:
-            return search_with_metric(setup, setup.learning, conduct)
-        return setup.method.run(setup, conduct)
-
-    def _finish(self, searched: Outcome, setup: Setup) -> None:
+    def _finish(self, found: Found, setup: Setup) -> None:
         """Fit what was chosen on all rows, and record everything."""
-        parts = searched_parts(getattr(self, "intervals", None), searched)
-        final = finish(searched, setup, blend=self.blend, parts=parts)
+        parts = searched_parts(getattr(self, "intervals", None), found)
+        final = finish(found, setup, blend=self.blend, parts=parts)
         self.expansion_ = finished(final.expansion, setup.problem, setup.rows)
-        self._record(searched.found, final)
-        self.metric_history_ = searched.history
+        self._record(found, final)
+        self.metric_history_ = found.history
         self.feature_importances_ = None
-        if setup.learning is not None:
+        if self.metric is not None:
             self.feature_importances_ = shares_of(self.expansion_, setup.problem, setup.seed)
-        self.heldout_prediction_ = self._all_heldout(searched, final, setup)
+        self.heldout_prediction_ = self._all_heldout(found, final, setup)
         if hasattr(self, "calibration"):
-            calibrate_heldout(self, searched, final, setup)
-        self.approximation_ = {"selected_with": searched.found.report, "fitted_with": final.report}
+            calibrate_heldout(self, found, final, setup)
+        self.approximation_ = {"selected_with": found.report, "fitted_with": final.report}
         if hasattr(self, "intervals"):
-            fit_searched_intervals(self, searched, final, setup)
+            fit_searched_intervals(self, found, final, setup)
 
     def as_chooser(self, X: ArrayLike) -> Chosen:
         """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
@@ -187,11 +181,11 @@ class Chosen(KernelMachine):
         """The search that `fit` would make of the same data."""
         return set_up(self, X, y, sample_weight, groups)
 
-    def _record(self, found: SearchResult, final: Final) -> None:
+    def _record(self, found: Found, final: Final) -> None:
         """The choice and the table of the search, in GridSearchCV's words."""
-        chosen = found.chosen
+        chosen = found.leader.candidate
         width = getattr(chosen.kernel, "gamma", None) if "kernel" in chosen.params else chosen.width
-        self.gamma_, self.alpha_ = width, found.alpha
+        self.gamma_, self.alpha_ = width, found.leader.alpha
         self.kernel_ = chosen.params.get("kernel", self.kernel if isinstance(self.kernel, str) else None)
         self.cv_results_ = found.ledger.cv_results()
         self.best_index_ = found.ledger.index_of(found.leader.index, found.leader.ridge)
@@ -199,7 +193,7 @@ class Chosen(KernelMachine):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.history_ = found.ledger.history
         self.metric_ = metric_of(chosen.kernel)
-        self.blend_, self.blend_score_ = final.members(found.ledger), final.score
+        self.blend_, self.blend_score_ = final.members(), final.score
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""
@@ -212,10 +206,10 @@ class Chosen(KernelMachine):
                 GridEdgeWarning,
             )
 
-    def _all_heldout(self, searched: Outcome, final: Final, setup: Setup) -> Any | None:
+    def _all_heldout(self, found: Found, final: Final, setup: Setup) -> Any | None:
         """A held-out prediction for every row of X, NaN where there is none: (n,) or (n, targets)."""
-        heldout = searched.in_order(final.heldout)
-        if heldout is None or searched.scoring.splits is None:
+        heldout = found.in_order(final.heldout)
+        if heldout is None or found.scoring.splits is None:
             return None
         heldout = setup.of_all_rows(heldout)
         single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)

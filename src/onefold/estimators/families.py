@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels import Kernel, Matern, Precomputed, resolve_kernel
-from onefold.learned_metrics import Track, first_round
 from onefold.linalg import is_sparse
+from onefold.search import Family
 
 AUTO = ("rbf", "matern12", "laplacian")
 RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 # Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
 RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
 _FLATTEST = 1e-50  # the square of a width must not leave the range of float64
-Family = tuple[str, Kernel]
 
 
 def names_families(kernel: Any) -> bool:
@@ -83,18 +82,3 @@ def relative_widths(estimator: Any) -> list[float]:
                 f"gammas are relative to the mean distance of the rows; {value!r} is too far from 1."
             )
     return [float(value) for value in values]
-
-
-def family_kernels(
-    families: Sequence[Family], widths: Sequence[float], problem: Any, seed: int
-) -> tuple[list[Kernel], list[dict[str, Any]]]:
-    """Every family at every relative width, and what names each."""
-    kernels: list[Kernel] = []
-    names: list[dict[str, Any]] = []
-    for name, kernel in families:
-        kernel.check_features(problem.X.shape[1])
-        first = first_round(Track(name, kernel, "none"), problem, seed)
-        for width in widths if kernel.has_width else [None]:
-            kernels.append(kernel if width is None else first.whole.at(width))
-            names.append({"kernel": name} | ({} if width is None else {"gamma": width}))
-    return kernels, names

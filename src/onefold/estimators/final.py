@@ -11,12 +11,17 @@ import numpy as np
 from onefold.approximations import Model, Problem
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.kernels import Kernel
-from onefold.learned_metrics import importances
 from onefold.linalg import like, to_numpy
-from onefold.search import BlendResult, Leader, Ledger, Outcome, blend_leaders
-from onefold.search.blend import Crossfit
-from onefold.search.candidates import CrossFittedCandidate
-from onefold.search.setup import Setup
+from onefold.search import (
+    BlendResult,
+    Crossfit,
+    Found,
+    Leader,
+    Ledger,
+    Setup,
+    blend_leaders,
+    importances,
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Final:
     folds: Folds | None = None
     crossfit: Crossfit | None = None
 
-    def members(self, ledger: Ledger) -> list[dict[str, Any]] | None:
+    def members(self) -> list[dict[str, Any]] | None:
         """What a blend consists of, the heaviest first; None for a single model."""
         if not self.blended:
             return None
@@ -73,7 +78,7 @@ class Final:
                 "metric": "none",
                 "round": 0,
                 **self.leaders[i].candidate.params,
-                "alpha": float(ledger.alphas[self.leaders[i].ridge]),
+                "alpha": self.leaders[i].alpha,
                 "weight": float(self.weights[i]),
             }
             for i in order
@@ -102,19 +107,19 @@ def metric_of(kernel: Kernel) -> Any | None:
 
 def shares_of(expansion: Any, problem: Problem, seed: int | None) -> Any:
     """`feature_importances_` of a fitted function on the rows that it was fitted to."""
-    root = problem.root_weight
-    weight = None if root is None else to_numpy(root) ** 2
-    return importances(expansion, problem.X, weight, seed or 0)
+    return importances(expansion, problem.X, problem.weight, seed or 0)
 
 
-def finish(searched: Outcome, setup: Setup, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
+def finish(found: Found, setup: Setup, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
     """Fit what the search chose on all rows, and without each of the `parts` if there are any."""
-    found, targets = searched.found, setup.problem.Y.shape[1]
+    targets = setup.problem.Y.shape[1]
     if not blend:
         expansion, report, folds = _fitted(found.leader, found.ledger, parts)
         one, none = np.ones(1), np.zeros(targets)
-        return Final(expansion, report, [found.leader], one, none, found.heldout, None, False, folds)
-    blended: BlendResult = blend_leaders(found.leaders, found.leader, searched.scoring)
+        return Final(
+            expansion, report, [found.leader], one, none, found.leader.heldout, None, False, folds
+        )
+    blended: BlendResult = blend_leaders(found.leaders, found.leader, found.scoring)
     fitted = [_fitted(member, found.ledger, parts) for member in blended.members]
     expansions, reports = [one for one, *_ in fitted], [report for _, report, _ in fitted]
     whole = Blend(
@@ -126,7 +131,7 @@ def finish(searched: Outcome, setup: Setup, *, blend: bool, parts: Sequence[Any]
     folds, crossfit = fitted[0][2], blended.crossfit
     if parts is not None and crossfit is not None:
         known = {id(member): own for member, (*_, own) in zip(blended.members, fitted) if own}
-        folds = folds_of_blend(crossfit, known, found.ledger, parts)
+        folds = folds_of_blend(crossfit, known, parts)
     made = blended.members, blended.weights, blended.intercept, blended.heldout, blended.score
     return Final(whole, report, *made, True, folds, crossfit)
 
@@ -135,27 +140,27 @@ def _fitted(
     leader: Leader, ledger: Ledger, parts: Sequence[Any] | None
 ) -> tuple[Any, dict[str, Any], Folds | None]:
     """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
-    run, alpha = leader.candidate.run, float(ledger.alphas[leader.ridge])
+    run, alpha = leader.candidate.run, leader.alpha
     if leader.expansion is not None:
-        folds = None if parts is None else folds_of(leader, ledger, parts)
+        folds = None if parts is None else folds_of(leader, parts)
         return run.problem.restore(leader.expansion), ledger.report(leader.index), folds
     model = run.final_model(leader.candidate.kernel, alpha, leader.model)
     expansion = run.problem.restore(model.expansion(run.problem.ridge(alpha)))
-    return expansion, model.report, None if parts is None else folds_of(leader, ledger, parts, model)
+    return expansion, model.report, None if parts is None else folds_of(leader, parts, model)
 
 
-def folds_of(leader: Leader, ledger: Ledger, parts: Sequence[Any], model: Model | None = None) -> Folds:
+def folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
     """Of one cell; `model` is the final one of all rows, where it is at hand.
 
     They are of the kind of the final model, or, where that has no closed form for folds, of the kind
     that the search was made with.
     """
     candidate, run, kernel = leader.candidate, leader.candidate.run, leader.candidate.kernel
-    alpha = float(ledger.alphas[leader.ridge])
+    alpha = leader.alpha
     if leader.expansion is not None:
         known = leader.folds
         return Folds(None if known is None else known.plus(run.problem.offset))
-    if isinstance(candidate, CrossFittedCandidate):
+    if candidate.parts is not None:
         return Folds(run.fold_models(candidate.model(1), kernel, alpha, parts))
     if run.refit is not None and run.refit.approximation.fold_models is not None:
         model = run.final_model(kernel, alpha) if model is None else model
@@ -166,9 +171,7 @@ def folds_of(leader: Leader, ledger: Ledger, parts: Sequence[Any], model: Model 
     return Folds(run.fold_models(model, kernel, alpha, parts), own)
 
 
-def folds_of_blend(
-    crossfit: Crossfit, known: Mapping[int, Folds], ledger: Ledger, parts: Sequence[Any]
-) -> Folds:
+def folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:
     """Of a blend: each fold's members with the weights that the other folds gave.
 
     `known` has the folds of some leaders by their id.
@@ -177,7 +180,7 @@ def folds_of_blend(
     found = []
     for number in used if used.size else [0]:
         leader = crossfit.leaders[int(number)]
-        found.append(known.get(id(leader)) or folds_of(leader, ledger, parts))
+        found.append(known.get(id(leader)) or folds_of(leader, parts))
     models = [folds.models for folds in found]
     if any(model is None for model in models):
         return Folds(None)

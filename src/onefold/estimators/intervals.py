@@ -33,8 +33,7 @@ from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
 from onefold.rows import is_dask
-from onefold.search import Conduct, Outcome
-from onefold.search.setup import Setup
+from onefold.search import Found, Search, Setup
 
 _FOLDS = 5  # where a search has held out none
 _MANY_FOLDS = 64
@@ -197,11 +196,11 @@ def _parts_of(method: str, n: int) -> list[Any]:
     return np.array_split(np.arange(n), folds)
 
 
-def searched_parts(method: str | None, searched: Outcome) -> Sequence[Any] | None:
+def searched_parts(method: str | None, found: Found) -> Sequence[Any] | None:
     """The rows that fold models are made without, in the order of the search; None for no models."""
     if method is None:
         return None
-    splits, (n, _, t) = searched.scoring.splits, searched.scoring.problem.shape
+    splits, (n, _, t) = found.scoring.splits, found.scoring.problem.shape
     if method == "jackknife+" or splits is None or splits.leave_one_out:
         return _parts_of(method, n)
     count = len(splits.left_out)
@@ -214,12 +213,12 @@ def searched_parts(method: str | None, searched: Outcome) -> Sequence[Any] | Non
     return list(splits.left_out)
 
 
-def fit_searched_intervals(estimator: Any, searched: Outcome, final: Final, setup: Setup) -> None:
+def fit_searched_intervals(estimator: Any, found: Found, final: Final, setup: Setup) -> None:
     """Intervals from the held-out predictions of what a search chose."""
-    held = None if estimator.intervals is None else _heldout_of(estimator.intervals, searched, final)
-    order = np.arange(setup.problem.n) if searched.order is None else searched.order
+    held = None if estimator.intervals is None else _heldout_of(estimator.intervals, found, final)
+    order = np.arange(setup.problem.n) if found.order is None else found.order
     places = order if setup.problem.kept is None else setup.problem.kept[order]
-    fit_intervals(estimator, held, searched.found.chosen.kernel, setup.seed or 0, setup.rows, places)
+    fit_intervals(estimator, held, found.leader.candidate.kernel, setup.seed or 0, setup.rows, places)
 
 
 def fit_given_intervals(
@@ -249,9 +248,9 @@ class HeldOut:
     predictions: list[Any] | None = None  # (rows, targets) of the tests in the user's units, where known
 
 
-def _heldout_of(method: str, searched: Outcome, final: Final) -> HeldOut | None:
+def _heldout_of(method: str, found: Found, final: Final) -> HeldOut | None:
     """What the final models of a search predict for rows that they have not seen; None for nothing."""
-    problem, splits, folds = searched.scoring.problem, searched.scoring.splits, final.folds
+    problem, splits, folds = found.scoring.problem, found.scoring.splits, final.folds
     if folds is None or folds.models is None:
         if final.heldout is None:
             return None
@@ -331,8 +330,7 @@ def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
         values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
     elif held.models is not None:
         values = _predicted(held.models, problem, rows, fold)
-    offset = 0.0 if problem.offset is None else problem.offset
-    residuals = to_numpy(problem.Y)[rows] - (values - offset)
+    residuals = to_numpy(problem.Y)[rows] - (values - problem.offset)
     finite = np.isfinite(residuals).all(axis=1)
     return rows[finite], fold[finite], residuals[finite]
 
@@ -396,8 +394,8 @@ def _learn_spread(
     )
     # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
     setup = machine.set_up(X[:, few] if precomputed else X, sizes)
-    searched = setup.method.run(setup, Conduct())
-    folds = finish(searched, setup, blend=False, parts=searched_parts("cv+", searched)).folds
+    found = setup.strategy.run(Search(setup))
+    folds = finish(found, setup, blend=False, parts=searched_parts("cv+", found)).folds
     if folds is None or folds.models is None:
         return None
     return folds.models.with_columns(problem.n, few) if precomputed else folds.models

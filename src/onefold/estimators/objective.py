@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from onefold.estimators.base import follow
-from onefold.estimators.families import Family, families_of, family_kernels, names_families
-from onefold.estimators.setting_up import candidate_kernels, set_up
-from onefold.estimators.telling import Telling
+from onefold.estimators.setting_up import set_up
 from onefold.estimators.validation import check_alphas
 from onefold.search import (
-    Candidate,
-    Conduct,
-    Keeping,
-    Ledger,
-    Outcome,
-    SearchResult,
+    Family,
+    Progress,
+    Proposal,
+    Search,
     StopSearch,
     fingerprint,
-    kept_in,
-    make_candidates,
-    run_search,
+    open_checkpoint,
 )
-from onefold.search.evaluate import evaluate, solve
-from onefold.search.keeping import KeptPart
-from onefold.search.strategies import Cells
-
-_PART = "grid"  # a journal serves grids and drivers alike
 
 
 class Objective:
@@ -69,16 +56,16 @@ class Objective:
                 "an objective scores one model at a time, without a learned metric or a blend; use "
                 "metric=None and blend=False, or fit."
             )
-        with kept_in(own.checkpoint) as keeping:
-            self._setup = set_up(own, X, y, sample_weight, groups, decided=keeping.decided)
+        with open_checkpoint(own.checkpoint) as checkpoint:
+            self._setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
             self._whose = {} if own.checkpoint is None else fingerprint(self._setup, own._decisive())
-            keeping.begin(lambda: self._whose, self._setup.run.chosen_because)
+            checkpoint.begin(lambda: self._whose, self._setup.run.chosen_because)
         self._trust = own._trust(self._setup) if own.check else None
-        scoring = self._setup.scoring
-        self._ledger = Ledger.of(scoring)
-        self._candidates: list[Candidate] = []
+        self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))
+        # A journal serves grids and drivers alike.
+        self._stage = self._search.stage("grid", alphas=[], shown_as="objective")
+        self._ledger = self._stage.ledger
         self._numbers: dict[tuple[Any, ...], int] = {}
-        self._conduct = Conduct(Telling(own))
         self._lock = RLock()
 
     def __call__(self, params: Mapping[str, Any] | None = None, /, **named: Any) -> float:
@@ -108,16 +95,12 @@ class Objective:
         family, width = self._checked(params)
         key = family[0], width
         if key not in self._numbers:
-            candidate = self._made(family, width)
-            self._numbers[key] = len(self._candidates)
-            self._candidates.append(candidate)
-            self._ledger.admit([candidate.params])
+            self._numbers[key] = self._stage.add(self._setup.candidate(family, width))
         return self._numbers[key]
 
     def _checked(self, params: dict[str, Any]) -> tuple[Family, float | None]:
         """The kernel with its name and its width; raise unless exactly its parameters are there."""
-        families = dict(families_of(self._estimator, self._setup.problem.X))
-        several = names_families(self._estimator.kernel)
+        families, several = dict(self._setup.families), self._setup.relative
         name = params.get("kernel") if several else next(iter(families))
         if not isinstance(name, str) or name not in families:
             raise ValueError(f"kernel must be one of {list(families)}; got {name!r}.")
@@ -132,46 +115,18 @@ class Objective:
             raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
         return (name, families[name]), float(widths[0])
 
-    def _made(self, family: Family, width: float | None) -> Candidate:
-        """The candidate of a kernel, made as that of a grid of one."""
-        own, problem = self._estimator, self._setup.problem
-        widths = None if width is None else [width]
-        if names_families(own.kernel):
-            kernels, names = family_kernels([family], widths or [], problem, self._setup.seed or 0)
-        else:
-            asked = type(own)(**own.get_params(deep=False) | {"gammas": widths})
-            kernels, names = candidate_kernels(asked, problem.X)
-        return make_candidates(self._setup.run, kernels, names)[0]
-
     def _evaluate(self, number: int, ridges: Any) -> None:
         """Bring what is not known of a candidate into the ledger."""
-        ledger, candidate = self._ledger, self._candidates[number]
-        if not np.intersect1d(ledger.untried(number), ridges).size:
+        missing = np.intersect1d(self._ledger.untried(number), ridges)
+        if not missing.size:
             return
-        with self._kept() as keeping:
-            missing = np.intersect1d(ledger.untried(number), ridges)
-            kept = KeptPart(keeping, _PART, ledger.alphas)
-            for entry in kept.recall(candidate, number, missing):
-                ledger.append(entry)
-            missing = np.intersect1d(ledger.untried(number), ridges)
-            if not missing.size:
-                return
-            scoring, mu = self._setup.scoring, self._setup.problem.ridge(ledger.alphas[missing])
-            solved = solve(lambda: candidate.model(len(missing)), scoring, mu)
-            found = evaluate(solved, scoring, missing)
-            entry = found.entry(number)
-            ledger.append(entry)
-            kept.remember(candidate, entry)
-        self._conduct.tell(ledger, "objective")
-        if self._conduct.stopped:
+        # The journal is open for one evaluation: others may use it in between.
+        with open_checkpoint(self._estimator.checkpoint) as checkpoint:
+            checkpoint.begin(lambda: self._whose, self._setup.run.chosen_because)
+            self._search.checkpoint = checkpoint
+            self._stage.evaluate([Proposal(number, missing)])
+        if self._search.stopped:
             raise StopSearch("the callback has stopped this objective; its fit() takes the best so far.")
-
-    @contextmanager
-    def _kept(self) -> Iterator[Keeping]:
-        """The journal, open for one evaluation: others may use it in between."""
-        with kept_in(self._estimator.checkpoint) as keeping:
-            keeping.begin(lambda: self._whose, self._setup.run.chosen_because)
-            yield keeping
 
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:
@@ -179,9 +134,7 @@ class Objective:
         best = self._ledger.best()
         if self._estimator.select == "min":
             return best
-        group = self._candidates[best[0]].group
-        among = [number for number, one in enumerate(self._candidates) if one.group == group]
-        return self._ledger.simplest(best, among)
+        return self._stage.simplest(*best)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
@@ -213,15 +166,11 @@ class Objective:
     def fit(self) -> Any:
         """The estimator, fitted on all rows with the best parameters so far."""
         with self._lock, self._estimator._threads(self._setup.problem.n):
-            number, ridge = self._best()
-            cell = Cells([self._candidates[number]], self._ledger.alphas[[ridge]], [[0]])
-            again = run_search(cell, self._setup.scoring)  # for its held-out predictions
-            leader = replace(again.leader, index=number, ridge=ridge)
-            found = SearchResult(self._ledger, [leader], leader, again.report)
+            found = self._stage.chosen(*self._best())
             fitted = copy(self._estimator)
-            fitted._finish(Outcome(found, self._setup.scoring), self._setup)
+            fitted._finish(found, self._setup)
         evaluations = len(self._ledger.entries)
-        fitted.search_ = {"method": "objective", "evaluations": evaluations} | self._conduct.summary()
+        fitted.search_ = {"method": "objective", "evaluations": evaluations} | self._search.summary()
         if self._trust is not None:
             fitted.approximation_["trust"] = self._trust
         follow(fitted, self._setup.table)

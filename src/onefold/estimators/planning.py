@@ -77,7 +77,9 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
             if folds < 2:
                 raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
             rows: Any = SimpleNamespace(X=X, n=n, streamed=False)
-            load = learned_load(load, learning_of(final, rows, approximation), shape)
+            load = learned_load(
+                load, learning_of(final, families_of(final, X), rows, approximation), shape
+            )
         else:
             families = families_of(final, X)
             kernels = sum(_widths_of(final) if kernel.has_width else 1 for _, kernel in families)

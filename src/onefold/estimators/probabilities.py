@@ -17,9 +17,7 @@ from onefold.estimators.final import Final
 from onefold.estimators.lazy import lazy_predictions
 from onefold.linalg import Array, like, to_numpy
 from onefold.rows import is_dask
-from onefold.search import Outcome
-from onefold.search.setup import Setup
-from onefold.search.subsamples import drawn
+from onefold.search import Found, Setup, drawn
 
 _ROWS = 1000  # that are left out, each alone, where every one costs O(n²)
 
@@ -93,15 +91,15 @@ def calibrate_alone(
     return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
 
 
-def calibrate_heldout(estimator: Any, searched: Outcome, final: Final, setup: Setup) -> None:
+def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) -> None:
     """On the held-out predictions of what a search chose; where it has none, on rows left out alone."""
     estimator.calibrator_ = estimator.heldout_proba_ = None
     if estimator.calibration is None:
         return
-    heldout, splits, task = final.heldout, searched.scoring.splits, searched.scoring.task
+    heldout, splits, task = final.heldout, found.scoring.splits, found.scoring.task
     if heldout is None or splits is None or task is None:
         leader = final.leaders[0]
-        run, alpha = leader.candidate.run, searched.found.alpha
+        run, alpha = leader.candidate.run, leader.alpha
         model = partial(run.final_model, leader.candidate.kernel, alpha)
         calibrate_alone(estimator, run, model, setup.task, alpha, setup.seed or 0)
         return
@@ -111,9 +109,9 @@ def calibrate_heldout(estimator: Any, searched: Outcome, final: Final, setup: Se
         return  # nothing to calibrate the one row by
     folds, index = CalibrationFolds.of(splits), np.searchsorted(estimator.classes_, task.y)
     decision = heldout[folds.rows][None]
-    found = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
-    means = mean_by_row(folds.rows, found, splits.n)
-    estimator.heldout_proba_ = setup.of_all_rows(searched.in_order(means))
+    made = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
+    means = mean_by_row(folds.rows, made, splits.n)
+    estimator.heldout_proba_ = setup.of_all_rows(found.in_order(means))
 
 
 def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:

@@ -14,10 +14,10 @@ from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelMachine, follow
-from onefold.estimators.families import takes_sparse
+from onefold.estimators.families import families_of, takes_sparse
 from onefold.estimators.final import finished
 from onefold.estimators.probabilities import calibrate
-from onefold.estimators.setting_up import candidate_kernels, ridge_grid, splits_of, workload
+from onefold.estimators.setting_up import absolute_widths, ridge_grid, splits_of, workload
 from onefold.estimators.validation import check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
@@ -29,7 +29,7 @@ from onefold.pruning.pruners import Pruner, distinct_rows
 from onefold.pruning.robust import settle_weights
 from onefold.pruning.sizes import best_size
 from onefold.rows import is_dask
-from onefold.search import Grid, deviation, make_candidates, run_search
+from onefold.search import Candidate, Cells, Search, deviation, family_kernels
 from onefold.statistics.pruning import prune_sizes
 from onefold.typing import ArrayLike, CrossValidation, MaybeArray, RandomState, Scorer
 
@@ -155,7 +155,9 @@ class Pruned(KernelMachine):
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
     ) -> tuple[Kernel, float]:
         """Kernel and ridge of the model that is pruned, the ridge scaled to all rows."""
-        kernels, names = candidate_kernels(self, problem.X)
+        families = families_of(self, problem.X)
+        widths = absolute_widths(self, families, problem.X)
+        kernels, names = family_kernels(families, widths, problem, seed, relative=False)
         if isinstance(kernels[0], Precomputed):
             raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")
         alphas = ridge_grid(self)
@@ -167,15 +169,17 @@ class Pruned(KernelMachine):
         load = workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
-        found = run_search(Grid(make_candidates(run, kernels, names), alphas), scoring)
-        self.gamma_ = found.chosen.width
+        candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+        stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
+        leader = stage.run(Cells([np.arange(alphas.size)] * len(candidates))).found().leader
+        self.gamma_ = leader.candidate.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n)
         if problem.root_weight is not None:
             weight = to_numpy(problem.root_weight) ** 2
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
-        self.alpha_ = found.alpha / (1.0 - float(left))
-        return found.chosen.kernel, self.alpha_
+        self.alpha_ = leader.alpha / (1.0 - float(left))
+        return leader.candidate.kernel, self.alpha_
 
     def _first_basis(self, kernel: Kernel, problem: Problem, seed: int) -> tuple[Basis, Any | None]:
         """The first centres, and for each row the centre that it equals where all rows are centres."""

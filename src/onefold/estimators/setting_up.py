@@ -16,7 +16,6 @@ from onefold.criteria import Criterion, Task, resolve_criteria
 from onefold.estimators.families import (
     RELATIVE_ALPHAS,
     families_of,
-    family_kernels,
     names_families,
     relative_widths,
     takes_sparse,
@@ -33,12 +32,18 @@ from onefold.estimators.validation import (
     seed_of,
 )
 from onefold.heldout import Splits, check_folds, make_splits
-from onefold.kernels import Kernel, resolve_gamma, resolve_kernel
-from onefold.learned_metrics import tracks_of
+from onefold.kernels import resolve_gamma
 from onefold.rows import gathered, opened
-from onefold.search import resolve_method
+from onefold.search import (
+    Family,
+    Grid,
+    MetricSearch,
+    Setup,
+    family_kernels,
+    resolve_strategy,
+    tracks_of,
+)
 from onefold.search.planning import learned_load
-from onefold.search.setup import Learning, Setup
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
@@ -62,7 +67,7 @@ def set_up(
     alphas = ridge_grid(estimator)
     first, *others = _criteria(estimator)
     criterion, criteria = first[1], [first[1], *(one for _, one in others)]
-    method = resolve_method(getattr(estimator, "search", "grid"))
+    strategy = resolve_strategy(getattr(estimator, "search", "grid"))
     check_parameters(estimator, len(criteria))
     refuse_approximation(estimator.kernel, X, resolve_approximation(estimator.approximation))
     refuse_search(X, criteria, estimator.cv, estimator.refit)
@@ -72,18 +77,22 @@ def set_up(
     seed = seed_of(estimator.random_state)
     approximation, reason = _approximation(estimator, seed, decided)
     metric = getattr(estimator, "metric", None)
-    if metric is not None or names_families(estimator.kernel):
+    relative = metric is not None or names_families(estimator.kernel)
+    if relative:
         criterion = criterion.for_several_kernels()
     problem, task = problem_of(estimator, X, y, sample_weight, sparse=takes_sparse(estimator))
     check_squares(problem.Y)
+    families = families_of(estimator, problem.X)
     learning = None
     if metric is not None:
-        learning = learning_of(estimator, problem, approximation)
-    if metric is not None or names_families(estimator.kernel):
-        families = families_of(estimator, problem.X)
-        kernels, names = family_kernels(families, relative_widths(estimator), problem, seed or 0)
-    else:
-        kernels, names = candidate_kernels(estimator, problem.X)
+        if not isinstance(strategy, Grid):
+            raise ValueError(
+                f'search="{strategy.name}" is not for learned metrics, which begin on few rows anyway; '
+                'leave search="grid" with metric.'
+            )
+        strategy = learning = learning_of(estimator, families, problem, approximation)
+    widths = relative_widths(estimator) if relative else absolute_widths(estimator, families, problem.X)
+    kernels, names = family_kernels(families, widths, problem, seed or 0, relative=relative)
     # An iterator serves once, and the trust check needs the splits too.
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
@@ -101,9 +110,24 @@ def set_up(
         run = approximation.start(problem, kernels, load).because(reason)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: one.start(problem, task, splits) for name, one in others}
-    grid, wanted = (kernels, names, alphas), (estimator.select, bool(estimator.blend))
-    setup = Setup(X, task, scoring, cv, groups, *grid, run, seed, method, learning, *wanted)
-    method.check(setup)
+    setup = Setup(
+        table=X,
+        task=task,
+        scoring=scoring,
+        cv=cv,
+        groups=groups,
+        families=families,
+        relative=relative,
+        kernels=kernels,
+        names=names,
+        alphas=alphas,
+        run=run,
+        seed=seed,
+        strategy=strategy,
+        select=estimator.select,
+        blend=bool(estimator.blend),
+    )
+    strategy.check(setup)
     refitted = run if run.refit is None else run.refit
     learned = learning is not None or setup.blend
     check_intervals(getattr(estimator, "intervals", None), refitted, learned=learned)
@@ -168,13 +192,14 @@ def metric_rows(n: int) -> int:
     return n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
 
 
-def learning_of(estimator: Any, problem: Problem, approximation: Approximation) -> Learning:
+def learning_of(
+    estimator: Any, families: Sequence[Family], problem: Problem, approximation: Approximation
+) -> MetricSearch:
     """How the estimator's metric is learned; raise if it cannot be."""
     check_learnable(approximation, streamed=problem.streamed)
     check_count("max_rounds", estimator.max_rounds)
     if estimator.metric_rows is not None:
         check_count("metric_rows", estimator.metric_rows)
-    families = families_of(estimator, problem.X)
     tracks = tracks_of(families, estimator.metric, problem.X)
     rows = estimator.metric_rows
     if rows is None:
@@ -182,7 +207,7 @@ def learning_of(estimator: Any, problem: Problem, approximation: Approximation) 
     # One row to learn from and one to judge by are the least that a round can do with.
     rows = max(2, int(rows))
     rounds, blend = int(estimator.max_rounds), bool(estimator.blend)
-    return Learning(tracks, relative_widths(estimator), rounds, rows, blend)
+    return MetricSearch(tracks, relative_widths(estimator), rounds, rows, blend)
 
 
 def check_learnable(approximation: Approximation, *, streamed: bool) -> None:
@@ -247,20 +272,19 @@ def ridge_grid(estimator: Any) -> Any:
     return check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
 
 
-def candidate_kernels(estimator: Any, X: Any) -> tuple[list[Kernel], list[dict[str, Any]]]:
-    """The kernels to try and what names each: its gamma, or nothing if it has no width."""
-    if names_families(estimator.kernel):
+def absolute_widths(estimator: Any, families: Sequence[Family], X: Any) -> list[float]:
+    """The widths of the one kernel to try; none where it has no width."""
+    if len(families) > 1:
         raise ValueError(f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}.")
-    base = resolve_kernel(estimator.kernel, 1.0, estimator.degree, estimator.coef0)
+    ((_, base),) = families
     check_kernel_matrix(base, X)
     if not base.has_width:
         if estimator.gammas is not None:
             raise ValueError("this kernel has no width to search; leave gammas=None.")
-        return [base], [{}]
+        return []
     given = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
     numbers = [resolve_gamma(g, X) if isinstance(g, str) else g for g in np.atleast_1d(_listed(given))]
-    widths = [float(g) for g in check_alphas(numbers, "gammas")]
-    return [base.scaled(g) for g in widths], [{"gamma": g} for g in widths]
+    return [float(g) for g in check_alphas(numbers, "gammas")]
 
 
 def _listed(values: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from onefold.estimators.validation import check_budget
-from onefold.search import resolve_method
+from onefold.search import resolve_strategy
 from onefold.tables import TableRows, TableSource
 from onefold.tables.errors import setting
 from onefold.tables.target import TargetKind
@@ -98,7 +98,7 @@ class Settings:
                 raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if not isinstance(self.kernel, str | list | tuple | None):
             raise ValueError(f"kernel must be a name or a list of names; got {self.kernel!r}")
-        resolve_method(self.search)
+        resolve_strategy(self.search)
         check_budget(self.time_budget)
         names = self.kernel_names()
         for name in names:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.search.results import within_error
+from onefold.search.ledger import within_error
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from onefold.saving.rules import (
     one_of,
     whole_number,
 )
-from onefold.search import resolve_method
+from onefold.search import resolve_strategy
 
 _ROUNDING = 1e-6  # of shares that sum to 1
 
@@ -52,7 +52,7 @@ PARAMETERS: dict[str, Rule] = {
     "max_rounds": whole_number(1),
     "metric_rows": maybe(whole_number(1)),
     "blend": is_bool,
-    "search": lambda v, e: resolve_method(v),
+    "search": lambda v, e: resolve_strategy(v),
     "time_budget": maybe(number(above=0.0)),
     "checkpoint": maybe(either(is_text, of_type(PurePath))),
     "calibration": maybe(one_of(*CALIBRATIONS)),

@@ -1,57 +1,70 @@
-"""Search: candidates evaluated, a ledger of evaluations, strategies that propose, the rule for ties."""
+"""Search: a strategy proposes, one loop evaluates, a ledger remembers, a rule for ties chooses."""
 
-from onefold.search.blend import BlendResult, blend_leaders
-from onefold.search.candidates import Candidate, make_candidates
-from onefold.search.choice import Leader
-from onefold.search.conduct import Callback, Conduct, SearchStoppedWarning, StopSearch
-from onefold.search.entry import Entry
+from onefold.search.checkpoint import Checkpoint, open_checkpoint
+from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
+from onefold.search.evaluation import Candidate, Evaluation
 from onefold.search.fingerprint import fingerprint
 from onefold.search.halving import Halving
-from onefold.search.keeping import Keeping, kept_in
-from onefold.search.learning import search_with_metric
-from onefold.search.ledger import Ledger
-from onefold.search.methods import FullGrid, Method, resolve_method
-from onefold.search.outcome import Outcome
-from onefold.search.results import (
-    GridEdgeWarning,
-    best_cell,
-    deviation,
-    edges,
-    tie_tolerance,
+from onefold.search.ledger import GridEdgeWarning, Ledger, best_cell, deviation, edges, tie_tolerance
+from onefold.search.loop import (
+    Found,
+    NoScoreError,
+    Proposal,
+    Search,
+    SearchStoppedWarning,
+    Stage,
+    StopSearch,
 )
-from onefold.search.run import SearchResult, Select, run_search
-from onefold.search.strategies import Grid, Proposal, Strategy
+from onefold.search.metric import MetricSearch, drawn
+from onefold.search.metrics import importances, tracks_of
+from onefold.search.progress import Callback, Progress
+from onefold.search.setup import Family, Setup, family_kernels
+from onefold.search.strategies import (
+    Cells,
+    Grid,
+    Strategy,
+    register_strategy,
+    registered_strategies,
+    resolve_strategy,
+)
 
 __all__ = [
     "BlendResult",
     "Callback",
     "Candidate",
-    "Conduct",
-    "Entry",
-    "FullGrid",
+    "Cells",
+    "Checkpoint",
+    "Crossfit",
+    "Evaluation",
+    "Family",
+    "Found",
     "Grid",
     "GridEdgeWarning",
     "Halving",
-    "Keeping",
     "Leader",
     "Ledger",
-    "Method",
-    "Outcome",
+    "MetricSearch",
+    "NoScoreError",
+    "Progress",
     "Proposal",
-    "SearchResult",
+    "Search",
     "SearchStoppedWarning",
-    "Select",
+    "Setup",
+    "Stage",
     "StopSearch",
     "Strategy",
     "best_cell",
     "blend_leaders",
     "deviation",
+    "drawn",
     "edges",
+    "family_kernels",
     "fingerprint",
-    "kept_in",
-    "make_candidates",
-    "resolve_method",
-    "run_search",
-    "search_with_metric",
+    "importances",
+    "open_checkpoint",
+    "register_strategy",
+    "registered_strategies",
+    "resolve_strategy",
     "tie_tolerance",
+    "tracks_of",
 ]

@@ -1,61 +1,67 @@
-r"""Which group of candidates is chosen: the best one, unless a simpler one cannot be told from it.
+r"""The choice: the best group of candidates, unless a simpler one cannot be told from it; or a blend.
 
-Every group (a family, a kind of metric, a round) comes with its best cell and that cell's held-out
-predictions. Two of them are compared row by row: with e_i and e*_i the losses of row i,
+**The choice.** Every group (a family, a kind of metric, a round) comes with its best cell and the
+held-out predictions of that. Two of them are compared row by row: with e_i and e*_i the losses of row i,
 
     d_i = e_i − e*_i,    mean d ≤ s is noise,    s² = Σ v_i² (d_i − mean d)² / (Σ v_i)²
 
 Of all groups within one such standard error of the best, the simplest is chosen: the earliest round, no
 metric before a diagonal before a full one, and among these the best score. The criterion says what the
 loss is: the squared error, or 0 and 1 where cells are ranked by counts of errors.
+
+**The constant** that a classifier must beat by more than noise before its luck is reported:
+
+    c_i = Σ_j v_j y_j / Σ_j v_j    over the rows j that are trained on where row i is held out
+
+On labels that have nothing to do with the features, the best of a hundred cells makes fewer errors than
+a constant by luck alone. So where its squared error is not lower by one standard error, paired over
+rows, the choice is the flattest cell of the simplest group: its count of errors was not selected.
+
+**The blend**: non-negative weights over the best cells of all groups, from their held-out predictions.
+
+    min over w ≥ 0 and b of  Σ_i v_i ‖y_i − b − Σ_g w_g h_g(x_i)‖²
+
+with h_g(x_i) the held-out prediction of group g for row i, the intercept b only where the model has one.
+f = b + Σ w_g f_g. Its own held-out predictions are cross-fitted too: those of a fold are made with the
+weights that the other folds' rows give, so that they are literal. Where every tested row is in one fold,
+there are no others, and no blend. It is used where, with these predictions, the loss above is lower than
+the chosen group's alone, and the criterion is not worse by more than one standard error of the
+difference, paired over rows for counts of errors (with the weights v, the classes' included), over
+splits for all other criteria. A classifier's must beat a constant, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls
 
 from onefold.approximations import Model
 from onefold.criteria import Scoring
-from onefold.search.candidates import Candidate
+from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
+
+_LEAST = 0.01  # of the sum of the weights: members with less are left out
+_ALONE = 2  # leaders that are fitted on all rows, for the choice of one
+_ERRORS = 1.0  # standard errors by which to beat a constant: a weak signal of few rows is one
 
 
 @dataclass(frozen=True)
 class Leader:
-    """The best cell of a group of candidates.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    index, ridge : int
-        Numbers of the candidate and of the ridge.
-    heldout : array (n, targets) or None
-        Held-out predictions in the user's units; None for criteria that make none.
-    of_splits : list of arrays (tested rows, targets) or None
-        The same for every split by itself, where some row is tested more than once.
-    model : Model or None
-        The candidate's model, if it is one that a search keeps.
-    expansion : Expansion or None
-        The final one in the problem's units, where it came with the evaluation.
-    folds : FoldModels or None
-        The models without each part in the problem's units, where they came with it.
-    """
+    """The best cell of a group of candidates."""
 
     candidate: Candidate
-    index: int
-    ridge: int
-    heldout: Any = None
-    of_splits: Any = None
-    model: Model | None = None
-    expansion: Any = None
-    folds: Any = None
-
-    def predicting(self, heldout: Any, of_splits: Any) -> Leader:
-        """The same with held-out predictions."""
-        return replace(self, heldout=heldout, of_splits=of_splits)
+    index: int  # numbers of the candidate
+    ridge: int  # and of the ridge
+    alpha: float  # the ridge in the user's units
+    heldout: Any = None  # predictions (n, targets) in the user's units; None for criteria that make none
+    of_splits: Any = None  # the same for every split, where some row is tested more than once
+    model: Model | None = None  # if it is one that a search keeps
+    expansion: Any = None  # the final one in the problem's units, where it came with the evaluation
+    folds: Any = None  # the models without each part, in the problem's units, with it
 
 
 def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
@@ -93,3 +99,187 @@ def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, 
     mean = float(share @ difference)
     error = float(np.sqrt(np.sum((share * (difference - mean)) ** 2)))
     return unit * mean, unit * error
+
+
+def beats_constant(heldout: Any, scoring: Scoring) -> bool:
+    """Whether held-out predictions tell classes apart; not asked of criteria other than errors."""
+    if heldout is None or not scoring.criterion.must_beat_constant:
+        return True
+    weight = None if scoring.task is None else scoring.task.sample_weight
+    losses = scoring.row_losses(constant_predictions(scoring))
+    gain, error = paired_difference(losses, scoring.row_losses(heldout), weight)
+    return gain > _ERRORS * error
+
+
+def constant_predictions(scoring: Scoring) -> Any:
+    """The mean of the rows trained on, for every tested row (n, targets); NaN for the others."""
+    splits, Y, v = scoring.held_out, scoring.targets, scoring.training_weights
+    weighted = v[:, None] * Y
+    if splits.leave_one_out:
+        return (weighted.sum(axis=0) - weighted) / (v.sum() - v)[:, None]
+    total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
+    for left, test in zip(splits.left_out, splits.tests):
+        mean = (weighted.sum(axis=0) - weighted[left].sum(axis=0)) / (v.sum() - v[left].sum())
+        times = np.bincount(test, minlength=len(Y))[:, None]
+        total += times * mean
+        count += times
+    with np.errstate(invalid="ignore"):
+        return total / count
+
+
+@dataclass(frozen=True)
+class BlendResult:
+    """What a blend is made of."""
+
+    members: list[Leader]
+    weights: Any  # (members,)
+    intercept: Any  # (targets,) in the user's units
+    heldout: Any  # (n, targets): cross-fitted predictions, NaN for rows that were not tested
+    score: float  # the criterion's mean over the splits for them
+    crossfit: Crossfit | None = None  # what they were made with; None for the chosen one alone
+
+
+@dataclass(frozen=True)
+class Crossfit:
+    """The weights of every fold, from the rows of the others."""
+
+    leaders: Sequence[Leader]  # all that were blended, also those without weight in the final blend
+    folds: list[Any]  # the rows of each: those of a split, or some of those of the only one
+    weights: Any  # (folds, leaders)
+    intercepts: Any  # (folds, targets) in the user's units
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    """Held-out predictions of rows, and of each split where some row is tested more than once."""
+
+    heldout: Any
+    of_splits: Any = None
+    crossfit: Crossfit | None = None
+
+
+def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
+    """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
+    H = np.stack([leader.heldout for leader in leaders])
+    Y, v = scoring.targets, scoring.training_weights
+    tested = np.isfinite(H).all(axis=(0, 2))
+    centred = scoring.problem.fit_intercept
+    single = _Predictions(chosen.heldout, chosen.of_splits)
+    if any(np.isin(np.flatnonzero(tested), rows).all() for rows in _folds(scoring)):
+        # No other rows to take the weights of a fold from: any weights would have seen its targets.
+        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
+    blended = _crossfitted(leaders, H, Y, v, tested, scoring)
+    weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
+    kept = np.flatnonzero(weights > _LEAST * weights.sum())
+    if kept.size:
+        weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
+        kept, weights = kept[weights > 0], weights[weights > 0]
+    if not kept.size or not _better(blended, single, Y, v, tested, scoring):
+        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
+    return _result([leaders[int(i)] for i in kept], weights, intercept, blended, scoring)
+
+
+def worth_fitting(
+    leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
+) -> list[Leader]:
+    """The leaders to fit where each fit is dear: those that a blend gives weight, or the two best."""
+    order = sorted(leaders, key=lambda one: -ledger.rank(one.index, one.ridge))
+    if not blend or len(order) < 2:
+        return order[:_ALONE]
+    H, Y, v = np.stack([one.heldout for one in order]), scoring.targets, scoring.training_weights
+    tested = np.isfinite(H).all(axis=(0, 2))
+    weights, _ = _fit(H[:, tested], Y[tested], v[tested], scoring.problem.fit_intercept)
+    return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
+
+
+def _result(
+    members: list[Leader], weights: Any, intercept: Any, predictions: _Predictions, scoring: Scoring
+) -> BlendResult:
+    score = float(_scores(predictions, scoring).mean())
+    crossfit = predictions.crossfit
+    return BlendResult(members, weights, intercept, predictions.heldout, score, crossfit)
+
+
+def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
+    """What the weights minimise; labels count as ±1, which tells more than right or wrong."""
+    return float(v[tested] @ np.sum((predictions[tested] - Y[tested]) ** 2, axis=1))
+
+
+def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
+    """Weights (groups,) ≥ 0 and intercept (targets,) for predictions (groups, rows, targets)."""
+    share = v / v.sum()
+    means, mean = np.zeros((len(H), Y.shape[1])), np.zeros(Y.shape[1])
+    if centred:
+        means, mean = np.einsum("i,git->gt", share, H), share @ Y
+    root = np.sqrt(share)[None, :, None]
+    columns = ((H - means[:, None, :]) * root).reshape(len(H), -1).T
+    goal = ((Y - mean)[None] * root).reshape(-1)
+    size = float(np.abs(columns).max(initial=0.0)) or 1.0
+    # A thin problem has the same solution as its triangle, whatever the number of rows.
+    Q, R = np.linalg.qr(columns / size)
+    weights, _ = nnls(R, Q.T @ (goal / size))
+    return weights, mean - weights @ means
+
+
+def _crossfitted(
+    leaders: Sequence[Leader], H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring
+) -> _Predictions:
+    """Predictions of every tested row with weights from the rows of other folds."""
+    total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
+    apart, of_splits, found = leaders[0].of_splits is not None, [], []
+    for number, rows in enumerate(_folds(scoring)):
+        rest = tested.copy()
+        rest[rows] = False
+        weights, intercept = _fit(H[:, rest], Y[rest], v[rest], scoring.problem.fit_intercept)
+        found.append((weights, intercept))
+        own = np.unique(rows)
+        total[own] += np.einsum("g,git->it", weights, H[:, own]) + intercept
+        count[own] += 1
+        if apart:
+            values = np.stack([leader.of_splits[number] for leader in leaders])
+            of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        heldout = np.where(tested[:, None], total / count, np.nan)
+    crossfit = Crossfit(leaders, _folds(scoring), *(np.stack(one) for one in zip(*found)))
+    return _Predictions(heldout, of_splits if apart else None, crossfit)
+
+
+def _folds(scoring: Scoring) -> list[Any]:
+    """The rows that each split tests; rows that are each tested alone go into five folds."""
+    splits = scoring.held_out
+    if splits.leave_one_out or len(splits.tests) == 1:
+        rows = np.unique(np.concatenate(splits.tests))
+        return [rows[i::5] for i in range(5) if rows[i::5].size]
+    return list(splits.tests)
+
+
+def _better(
+    blended: _Predictions, single: _Predictions, Y: Any, v: Any, tested: Any, scoring: Scoring
+) -> bool:
+    """Whether the blend predicts held-out rows better, and what it gains is more than luck."""
+    losses = [_loss(one.heldout, Y, v, tested) for one in (blended, single)]
+    if not losses[0] < losses[1] or _scores_worse(blended, single, scoring):
+        return False
+    return beats_constant(blended.heldout, scoring)
+
+
+def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring) -> bool:
+    """Whether the criterion falls with the blend by more than the noise of the comparison."""
+    one, other = (scoring.row_errors(made.heldout) for made in (blended, single))
+    if one is not None:
+        # Where classes have weights, fewer errors of the common one are no reason to refuse.
+        fall, noise = paired_difference(one, other, scoring.training_weights)
+    else:
+        one, other = (_scores(made, scoring) for made in (single, blended))
+        fall, noise = paired_difference(one, other, None)
+        noise *= np.sqrt(one.size / max(1, one.size - 1))  # of a few splits
+    return fall > noise
+
+
+def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
+    """The criterion of every split for given held-out predictions."""
+    problem, splits = scoring.problem, scoring.held_out
+    of_splits = predictions.of_splits or [predictions.heldout[rows] for rows in splits.tests]
+    shifted = [values[None] - problem.offset for values in of_splits]
+    scores = scoring.criterion.score_splits(shifted, splits, problem, scoring.task)[0]
+    return np.asarray(scores, dtype=np.float64)

@@ -1,4 +1,4 @@
-r"""What a search with learned metrics will cost, before it runs (:mod:`onefold.search.learning`).
+r"""What a search with learned metrics will cost, before it runs (:mod:`onefold.search.metric`).
 
 In multiply-adds, with k folds, f families, t tracks and r rounds:
 
@@ -17,16 +17,14 @@ from dataclasses import replace
 from math import ceil
 
 from onefold.approximations import Workload
-from onefold.learned_metrics.gradient_metric import _ROWS as GRADIENT_ROWS
-from onefold.search.learning import _AGAIN, FIRST_ROWS
-from onefold.search.rounds import FINER, NEARBY
-from onefold.search.setup import Learning
+from onefold.search.metric import AGAIN, CROSS, FINER, FIRST_ROWS, MetricSearch
+from onefold.search.metrics import GRADIENT_ROWS
 from onefold.smoothers.base import choose_route
 
 _ROUNDS = 4  # that a track usually goes
 _MEMBERS = 3  # of a usual blend
 _SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
-_CROSS, _FINER = len(NEARBY) + 2, len(FINER) + 2  # cells: widths, and two more ridges
+_CROSS, _FINER = len(CROSS) + 2, len(FINER) + 2  # cells: widths, and two more ridges
 
 
 def fit_cost(rows: float, d: int, alphas: int = 1, *, heldout: bool = False) -> float:
@@ -40,7 +38,7 @@ def _products(rows: float, d: int, alphas: int, *, heldout: bool) -> float:
     return route.cost * rows**3 + rows**2 * d / 2
 
 
-def learned_load(load: Workload, learning: Learning, shape: tuple[int, int, int]) -> Workload:
+def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
     """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
     n, d, targets = shape
     folds, rounds = max(2, load.folds), min(learning.max_rounds, _ROUNDS)
@@ -61,7 +59,7 @@ def learned_load(load: Workload, learning: Learning, shape: tuple[int, int, int]
         before += families * len(learning.widths) * fit_cost(rows, d, ceil(load.alphas / 2))
         before += rounds * tracks * (_CROSS * fit_cost(rows, d) + learn(rows))
         rows = outside(learning.rows)
-        if few and rows > _AGAIN * FIRST_ROWS:
+        if few and rows > AGAIN * FIRST_ROWS:
             before += tracks * (learn(rows) + _FINER * fit_cost(rows, d))
     if few:
         kernels = min(tracks, _MEMBERS if learning.blend else 2)

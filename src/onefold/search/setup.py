@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import _num_samples
@@ -11,82 +12,37 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Problem, Run
 from onefold.criteria import Scoring, Task
 from onefold.kernels import Kernel, Precomputed
-from onefold.learned_metrics import Track
 from onefold.linalg import take_rows
+from onefold.search.evaluation import Candidate
+from onefold.search.metrics import Track, first_round
 
 if TYPE_CHECKING:
-    from onefold.search.methods import Method
-    from onefold.search.run import Select
+    from onefold.search.strategies import Strategy
 
-
-@dataclass(frozen=True)
-class Learning:
-    """How a metric is learned.
-
-    Attributes
-    ----------
-    tracks : list of Track
-        Families with the kind of metric each gets.
-    widths : list of float
-        Of round 0, relative to the mean distance.
-    max_rounds : int
-    rows : int
-        From how many rows: all of them, each fold with a metric of its own, or fewer.
-    blend : bool
-        Whether several tracks may be wanted in the end.
-    """
-
-    tracks: list[Track]
-    widths: list[float]
-    max_rounds: int
-    rows: int
-    blend: bool
+Select = Literal["min", "1se"]
+Family = tuple[str, Kernel]
+"""A kernel at the width 1, and how it is called in a table of results."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A search that is about to take place.
+    """A search that is about to take place."""
 
-    Attributes
-    ----------
-    table : as the user gave it
-        The rows.
-    task : Task
-    scoring : Scoring
-        The criterion at work; its splits are None where nothing is held out.
-    cv
-        As the user gave it, an iterator as a list.
-    groups
-        As the user gave them.
-    kernels, names, alphas
-        The grid: kernels with what names each, and ridges.
-    run : Run
-    seed : int or None
-        Of everything random; None leaves it to the approximation's own settings.
-    learning : Learning or None
-        How a metric is learned; None where none is.
-    method : Method
-        How the grid is gone through.
-    select : {"min", "1se"}
-        Which cell of the table is chosen.
-    blend : bool
-        Whether a blend of the best of each family is wanted.
-    """
-
-    table: Any
+    table: Any  # the rows as the user gave them
     task: Task
-    scoring: Scoring
-    cv: Any
-    groups: Any
-    kernels: list[Kernel]
-    names: list[dict[str, Any]]
-    alphas: Any
+    scoring: Scoring  # the criterion at work; its splits are None where nothing is held out
+    cv: Any  # as the user gave it, an iterator as a list
+    groups: Any  # as the user gave them
+    families: Sequence[Family]  # what is chosen among
+    relative: bool  # whether widths are relative to the mean distance, and families named
+    kernels: list[Kernel]  # the grid: every family at every width,
+    names: list[dict[str, Any]]  # what names each,
+    alphas: Any  # and ridges
     run: Run
-    seed: int | None
-    method: Method
-    learning: Learning | None = None
-    select: Select = "min"
-    blend: bool = False
+    seed: int | None  # of everything random; None leaves it to the approximation's own settings
+    strategy: Strategy
+    select: Select = "min"  # which cell of the table is chosen
+    blend: bool = False  # whether a blend of the best of each family is wanted
 
     @property
     def problem(self) -> Problem:
@@ -115,3 +71,43 @@ class Setup:
         """Rows of X, and only the columns of the training rows where X is a kernel matrix."""
         part = take_rows(self.problem.X, rows)
         return take_rows(part.T, centres).T if self.precomputed else part
+
+    def grid(self, run: Run | None = None) -> list[Candidate]:
+        """One candidate per kernel, on all rows or on those of another run."""
+        run = self.run if run is None else run
+        return [Candidate(run, kernel, dict(name)) for kernel, name in zip(self.kernels, self.names)]
+
+    def candidate(self, family: Family, width: float | None) -> Candidate:
+        """A kernel at any width, on the grid or off it."""
+        widths = [] if width is None else [width]
+        args = [family], widths, self.problem, self.seed or 0
+        (kernel,), (name,) = family_kernels(*args, relative=self.relative)
+        return Candidate(self.run, kernel, name)
+
+
+def family_kernels(
+    families: Sequence[Family], widths: Sequence[float], problem: Problem, seed: int, *, relative: bool
+) -> tuple[list[Kernel], list[dict[str, Any]]]:
+    """Every family at every width, and what names each.
+
+    A kernel without a width comes as it is. Relative widths are such that 1 makes the mean exponent of
+    the kernel over the rows 1.
+    """
+    kernels: list[Kernel] = []
+    names: list[dict[str, Any]] = []
+    for name, kernel in families:
+        called: dict[str, Any] = {"kernel": name} if relative else {}
+        if relative:
+            kernel.check_features(problem.X.shape[1])
+        if not kernel.has_width:
+            kernels.append(kernel)
+            names.append(called)
+            continue
+        at = (
+            first_round(Track(name, kernel, "none"), problem, seed).whole.at
+            if relative
+            else kernel.scaled
+        )
+        kernels += [at(width) for width in widths]
+        names += [called | {"gamma": width} for width in widths]
+    return kernels, names

@@ -1,71 +1,87 @@
-"""Strategies: they propose candidates and read the ledger, and know nothing of how either is made."""
+"""Strategies: they propose candidates and read the ledger; the loop evaluates.
+
+A strategy is a frozen dataclass of plain settings with a name. ``run(search)`` opens one stage or more
+(:class:`onefold.search.loop.Stage`), proposes cells there until it has seen enough, and returns what the
+last stage found. It never evaluates anything itself. `register_strategy` makes one known by its name,
+for the parameter ``search`` of the estimators and of the command line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from onefold.search.candidates import Candidate
 from onefold.search.ledger import Ledger
-
-
-class Proposal(NamedTuple):
-    """A candidate, by its number, to be evaluated with some of the ridges."""
-
-    candidate: int
-    ridges: Any
+from onefold.search.loop import Found, Proposal, Search
+from onefold.search.setup import Setup
 
 
 class Strategy(Protocol):
-    """What to evaluate next.
+    """A way to search: a frozen dataclass of plain settings."""
 
-    Attributes
-    ----------
-    candidates : sequence of Candidate
-        Every one proposed so far; may grow, and keeps its order.
-    alphas : array
-        The ridges, in the user's units.
-    """
+    name: ClassVar[str]
 
-    candidates: Sequence[Candidate]
-    alphas: Any
-    finishes: bool
-    """Whether each candidate has one ridge, and its expansion is wanted at once: a blend needs many."""
+    def check(self, setup: Setup) -> None:
+        """Raise if it cannot search this."""
 
-    def propose(self, ledger: Ledger) -> list[Proposal]:
-        """The next round, in view of what is known; none ends the search."""
+    def run(self, search: Search) -> Found:
+        """Search."""
 
 
-class Cells:
-    """Given ridges for every candidate, once; the expansions of all of them will be wanted."""
-
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        alphas: Any,
-        ridges: Sequence[Any],
-        *,
-        finishes: bool = True,
-    ) -> None:
-        self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
-        self._ridges, self.finishes = ridges, finishes
-
-    def propose(self, ledger: Ledger) -> list[Proposal]:
-        wanted = enumerate(self._ridges)
-        found = [Proposal(c, np.intersect1d(ledger.untried(c), ridges)) for c, ridges in wanted]
-        return [proposal for proposal in found if proposal.ridges.size]
+_Class = TypeVar("_Class", bound=type[Any])
+_STRATEGIES: dict[str, type[Any]] = {}
 
 
+def register_strategy(strategy: _Class) -> _Class:
+    """Make a class of strategies known by its name."""
+    _STRATEGIES[strategy.name] = strategy
+    return strategy
+
+
+def registered_strategies() -> dict[str, type[Any]]:
+    """The classes of strategies by name."""
+    return dict(_STRATEGIES)
+
+
+def resolve_strategy(search: Any) -> Strategy:
+    """The strategy behind a name or an object."""
+    if isinstance(search, str) and search in _STRATEGIES:
+        return _STRATEGIES[search]()
+    if type(search) in _STRATEGIES.values():
+        return search
+    names = ", ".join(f'"{name}"' for name in _STRATEGIES)
+    raise ValueError(
+        f"search must be one of {names}, or an object of a registered strategy; got {search!r:.60}."
+    )
+
+
+@register_strategy
+@dataclass(frozen=True)
 class Grid:
-    """Every candidate with every ridge, once; what the ledger has already is not done again."""
+    """Every kernel with every ridge."""
 
-    finishes = False
+    name: ClassVar[str] = "grid"
 
-    def __init__(self, candidates: Sequence[Candidate], alphas: Any) -> None:
-        self.candidates, self.alphas = candidates, np.asarray(alphas, dtype=np.float64)
+    def check(self, setup: Setup) -> None:
+        """A grid can be searched always."""
 
-    def propose(self, ledger: Ledger) -> list[Proposal]:
-        found = [Proposal(c, ledger.untried(c)) for c in range(len(self.candidates))]
+    def run(self, search: Search) -> Found:
+        """Search."""
+        stage = search.stage("grid", search.setup.grid())
+        every = [np.arange(stage.ledger.alphas.size)] * len(stage.candidates)
+        return stage.run(Cells(every)).found(search.setup.select)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Given ridges for every candidate, once; what the ledger has is not done again."""
+
+    ridges: Sequence[Any]
+
+    def __call__(self, ledger: Ledger) -> list[Proposal]:
+        wanted = enumerate(self.ridges)
+        found = [Proposal(c, np.intersect1d(ledger.untried(c), ridges)) for c, ridges in wanted]
         return [proposal for proposal in found if proposal.ridges.size]

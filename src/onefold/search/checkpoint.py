@@ -1,6 +1,6 @@
 """What a search keeps of itself in a journal, and finds there again.
 
-Evaluations are found by the part of the search, what names the candidate, the cells that its metric was
+Evaluations are found by the stage of the search, what names the candidate, the cells that its metric was
 learned from, and the ridge: a larger grid finds what a smaller one has left. So are learned metrics, by
 the cells they were learned from. The first record says whose search it is; every other one has a mark
 made from it, so that the records of one search are never taken for those of another.
@@ -19,18 +19,19 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Approximation, registered
-from onefold.learned_metrics import Fitted, Round, Track
 from onefold.machine.journal import Journal, plain
-from onefold.search.candidates import Candidate
 from onefold.search.choice import Leader
-from onefold.search.entry import Entry
+from onefold.search.evaluation import Candidate, Evaluation
+from onefold.search.ledger import Ledger
+from onefold.search.metrics import Fitted, Round, Track
 
 _LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
 _WHY = "reason"
+_KEPT = ("scores", "seconds", "why", "report", "ranks", "others")  # of an evaluation
 
 
-class Keeping:
+class Checkpoint:
     """A search's view of its journal; without one, nothing is kept and nothing is found."""
 
     def __init__(self, journal: Journal | None = None) -> None:
@@ -104,12 +105,12 @@ class Keeping:
             ) from error
 
     def learned(
-        self, part: str, track: Track, lineage: Sequence[Any], learn: Callable[[], Round]
+        self, stage: str, track: Track, lineage: Sequence[Any], learn: Callable[[], Round]
     ) -> Round:
         """A round that was learned from the models of a lineage of cells; it is learned at most once."""
         if self._journal is None:
             return learn()
-        key = _key(f"metric of {part}", {"kernel": track.name, "metric": track.kind}, lineage)
+        key = _key(f"metric of {stage}", {"kernel": track.name, "metric": track.kind}, lineage)
         for record in self.find(key):
             with self.reading():
                 whole, *parts = (_fitted(track, one) for one in record["metrics"])
@@ -120,93 +121,86 @@ class Keeping:
         return found
 
 
-class KeptPart:
-    """The evaluations of one part of a search.
+class StageRecords:
+    """The evaluations of one stage of a search, whose ledger numbers the ridges."""
 
-    Parameters
-    ----------
-    keeping : Keeping
-    part : str
-        Its name.
-    alphas : array
-        The ridges that its evaluations number, in the user's units.
-    """
+    def __init__(self, checkpoint: Checkpoint, stage: str, ledger: Ledger) -> None:
+        self._checkpoint, self._stage, self._ledger = checkpoint, stage, ledger
 
-    def __init__(self, keeping: Keeping, part: str, alphas: Any) -> None:
-        self._keeping, self._part, self._alphas = keeping, part, alphas
+    def _alpha(self, ridge: int) -> float:
+        return float(self._ledger.alphas[ridge])
 
     def _key(self, candidate: Candidate) -> str:
-        return _key(self._part, candidate.params, candidate.lineage)
+        return _key(self._stage, candidate.params, candidate.lineage)
 
-    def recall(self, candidate: Candidate, number: int, ridges: Any) -> list[Entry]:
+    def recall(self, candidate: Candidate, number: int, ridges: Any) -> list[Evaluation]:
         """The evaluations of a candidate, by its number, with some of the ridges, as far as known."""
-        if not self._keeping:
+        if not self._checkpoint:
             return []
         entries, missing = [], set(np.asarray(ridges).tolist())
-        for record in self._keeping.find(self._key(candidate)):
-            with self._keeping.reading():
+        for record in self._checkpoint.find(self._key(candidate)):
+            with self._checkpoint.reading():
                 places = {float(alpha): place for place, alpha in enumerate(record["alphas"])}
-                columns = [ridge for ridge in sorted(missing) if float(self._alphas[ridge]) in places]
+                columns = [ridge for ridge in sorted(missing) if self._alpha(ridge) in places]
                 if columns:
-                    rows = [places[float(self._alphas[ridge])] for ridge in columns]
+                    rows = [places[self._alpha(ridge)] for ridge in columns]
                     entries.append(_entry(record, number, columns, rows))
                 missing -= set(columns)
         return entries
 
-    def remember(self, candidate: Candidate, entry: Entry, leader: Leader | None = None) -> None:
+    def remember(self, candidate: Candidate, entry: Evaluation, leader: Leader | None = None) -> None:
         """Keep an evaluation; of what leads its group, the held-out predictions too.
 
         Not where a model or an expansion comes with them: these are made anew, all together.
         """
-        if not self._keeping:
+        if not self._checkpoint:
             return
-        fields = {
-            name: value for name, value in vars(entry).items() if name not in ("candidate", "ridges")
-        }
-        record = {"key": self._key(candidate), "alphas": self._alphas[entry.ridges], **fields}
+        fields = {name: getattr(entry, name) for name in _KEPT}
+        record = {"key": self._key(candidate), "alphas": self._ledger.alphas[entry.ridges], **fields}
         if leader is not None and leader.heldout is not None and leader.heldout.size <= _LARGEST:
             alone = leader.model is None and leader.expansion is None and leader.of_splits is None
             if alone:
-                record |= {"leads": self._alphas[leader.ridge], "heldout": _packed(leader.heldout)}
-        self._keeping.append(record)
+                record |= {"leads": leader.alpha, "heldout": _packed(leader.heldout)}
+        self._checkpoint.append(record)
 
     def predictions(self, candidate: Candidate, ridge: int) -> Any | None:
         """The held-out predictions of a cell that led its group when it was evaluated."""
-        if not self._keeping:
+        if not self._checkpoint:
             return None
-        for record in self._keeping.find(self._key(candidate)):
-            if record.get("leads") == self._alphas[ridge]:
-                with self._keeping.reading():
+        for record in self._checkpoint.find(self._key(candidate)):
+            if record.get("leads") == self._alpha(ridge):
+                with self._checkpoint.reading():
                     return _unpacked(record["heldout"])
         return None
 
 
 @contextmanager
-def kept_in(path: str | os.PathLike[str] | None) -> Iterator[Keeping]:
+def open_checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint]:
     """What is kept in the journal at `path`, which is open while the block runs; None keeps nothing."""
     if path is None:
-        yield Keeping()
+        yield Checkpoint()
         return
     with Journal(path) as journal:
-        yield Keeping(journal)
+        yield Checkpoint(journal)
 
 
-def _key(part: str, params: dict[str, Any], lineage: Sequence[Any]) -> str:
-    return _sorted([part, params, lineage])
+def _key(stage: str, params: dict[str, Any], lineage: Sequence[Any]) -> str:
+    return _sorted([stage, params, lineage])
 
 
 def _sorted(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True)
 
 
-def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[int]) -> Entry:
+def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[int]) -> Evaluation:
     """An entry from what a journal says of it; raise unless that makes sense."""
     scores = np.asarray(record["scores"], dtype=np.float64)
     ranks = None if record["ranks"] is None else np.asarray(record["ranks"], dtype=np.float64)[rows]
     seconds, why, report = float(record["seconds"]), record["why"], dict(record["report"])
     share = len(rows) / len(record["alphas"])
-    beside = {name: np.asarray(v, dtype=np.float64)[rows] for name, v in record["others"].items()}
-    return Entry(number, np.asarray(columns), scores[rows], share * seconds, why, report, ranks, beside)
+    others = {name: np.asarray(v, dtype=np.float64)[rows] for name, v in record["others"].items()}
+    numbers = number, np.asarray(columns), scores[rows], share * seconds
+    return Evaluation(*numbers, why, report, ranks, others)
 
 
 def _packed(array: Any) -> dict[str, Any]:

@@ -1,0 +1,261 @@
+r"""Metrics learned from the gradients of fitted functions, round after round, each fold with its own.
+
+    M = mean_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ
+
+over rows drawn at random, divided by its largest diagonal entry, plus 10⁻⁶ I. Directions along which f
+does not change drop out. The next kernel compares rows as S x with SᵀS = M; a diagonal one has the
+weights √M_jj.
+
+    round 0      the family as it is, one kernel for all parts
+    round r + 1  for every part J: the model of the other rows at (width, ridge) gives the next metric
+                 of J, which has seen no target of J; the model of all rows gives the one for the final
+                 fit
+
+Where each part J has a kernel of its own, the parts share no matrix and no closed form holds across
+them. What is left is the definition itself (:class:`CrossFitted`): for each part one model of the other
+rows, and all ridges from its one factorisation or one each. O(k) times the work of a fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from onefold.approximations import Model, Problem, Run, Workload
+from onefold.expansions import Expansion, FoldModels, outer_gradients
+from onefold.kernels import RBF, Kernel
+from onefold.linalg import Array, is_sparse, namespace, take_rows, to_numpy
+from onefold.machine.threads import check_stop, map_in_order
+
+KINDS = ("diagonal", "full", "auto")
+GRADIENT_ROWS = 1500  # at which the gradient is taken
+_FLOOR = 1e-6
+_PAIRS_OF = 500  # rows, whose mean distance a width is relative to
+
+
+@dataclass(frozen=True)
+class Track:
+    """What is learned: a family of kernels, and the kind of its metric."""
+
+    name: str  # of the family
+    kernel: Kernel  # before anything is learned
+    kind: str  # "none", "diagonal" or "full"
+
+
+def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> list[Track]:
+    """One track per family and kind of metric, simple ones first.
+
+    "diagonal" and "full" give every family that kind; the Laplacian kernel has the diagonal one alone.
+    "auto" gives families of an L2 distance both, but the rbf kernel the full one only: its diagonal
+    one was never worth its time (docs/metric.md). Families without a metric keep what they are.
+    """
+    if not isinstance(metric, str) or metric not in KINDS:
+        names = ", ".join(f'"{kind}"' for kind in KINDS)
+        raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
+    found = []
+    for name, kernel in families:
+        able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
+        wanted = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}[metric]
+        if metric == "auto" and isinstance(kernel, RBF) and "full" in able:
+            wanted = ["full"]
+        if metric == "full" and kernel.learns and is_sparse(X) and "full" in kernel.learns:
+            raise ValueError(
+                "a full metric mixes all features and makes sparse rows dense; use "
+                'metric="diagonal", or dense rows.'
+            )
+        kinds = [kind for kind in wanted if kind in able] or able[:1] or ["none"]
+        found += [Track(name, kernel, kind) for kind in kinds]
+    if all(track.kind == "none" for track in found):
+        raise ValueError(
+            f"none of the kernels ({', '.join(name for name, _ in families)}) has a metric to learn; "
+            "use rbf, matern or laplacian, or metric=None."
+        )
+    return found
+
+
+def gradient_metric(
+    expansion: Any, X: Array, weight: Any | None, *, kind: str, generator: np.random.Generator
+) -> Any:
+    """S (d, d), symmetric, or its weights per feature (d,) for a diagonal metric.
+
+    O(rows · m · d · targets) time for an expansion of m terms, at 1500 rows at most. Where f is
+    constant, nothing is known of any feature and all weigh the same.
+    """
+    rows = _drawn(X.shape[0], GRADIENT_ROWS, generator)
+    given = None if weight is None else weight[rows]
+    M = outer_gradients(expansion, take_rows(X, rows), given, diagonal=kind == "diagonal")
+    largest = float(np.max(M if M.ndim == 1 else np.diagonal(M)))
+    if not 0 < largest < np.inf:
+        return np.ones(M.shape[0]) if M.ndim == 1 else np.eye(M.shape[0])
+    if M.ndim == 1:
+        return np.sqrt(M / largest + _FLOOR)
+    values, vectors = np.linalg.eigh(M / largest + _FLOOR * np.eye(M.shape[0]))
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
+    r"""The share of each feature in Σ_j Var(x_j) · mean Σ_t (∂f_t/∂x_j)²: `feature_importances_`.
+
+    How much of f moves with a feature, whatever the feature's unit; at 1500 rows at most. All alike
+    where f is constant.
+    """
+    rows = _drawn(X.shape[0], GRADIENT_ROWS, np.random.default_rng(seed))
+    part, given = take_rows(X, rows), None if weight is None else weight[rows]
+    slopes = outer_gradients(expansion, part, given, diagonal=True)
+    dense = to_numpy(part.toarray() if is_sparse(part) else part).astype(np.float64)
+    share = np.full(len(rows), 1.0 / len(rows)) if given is None else given / given.sum()
+    about = dense - share @ dense
+    moved = slopes * (share @ about**2)
+    total = float(moved.sum())
+    return moved / total if 0 < total < np.inf else np.full(moved.size, 1.0 / moved.size)
+
+
+def _drawn(n: int, size: int, generator: np.random.Generator) -> Any:
+    """Numbers of `size` rows at random, or of all."""
+    return np.sort(generator.choice(n, size, replace=False)) if n > size else np.arange(n)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A kernel and the mean exponent of the rows that it was learned from."""
+
+    kernel: Kernel
+    mean_exponent: float
+
+    def at(self, width: float) -> Kernel:
+        """The kernel of that relative width."""
+        return self.kernel.relative(width, self.mean_exponent)
+
+
+@dataclass(frozen=True)
+class Round:
+    """The kernels of a track in one round."""
+
+    track: Track
+    number: int  # 0 before anything is learned
+    whole: Fitted  # learned from all rows
+    parts: Sequence[Fitted] | None  # learned without each part; None in round 0: `whole` serves all
+    lineage: tuple[Any, ...] = ()  # the width and the ridge that each round before was learned from
+
+    @property
+    def metric(self) -> str:
+        """What kind of metric its kernels have."""
+        return self.track.kind if self.number else "none"
+
+    def part_kernels(self, width: float, count: int) -> list[Kernel]:
+        """The kernel of each part at a relative width."""
+        if self.parts is None:
+            return [self.whole.at(width)] * count
+        return [part.at(width) for part in self.parts]
+
+
+def first_round(track: Track, problem: Problem, seed: int) -> Round:
+    """The family as it is. Its width is relative to the rows, whose targets it does not see."""
+    return Round(track, 0, _measured(track.kernel, problem, seed), None)
+
+
+def next_round(
+    last: Round,
+    run: Run,
+    parts: Sequence[Any],
+    width: float,
+    ridge: Any,
+    seed: int,
+    *,
+    whole: bool,
+) -> Round:
+    """Learn the metrics of the next round from models of this one at (width, ridge).
+
+    One fit of the rows outside each part and, for the metric of the `whole`, one of all rows; without it
+    the first part's metric takes its place. The fits run side by side where memory allows.
+    """
+    problem = run.problem
+    sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
+    kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
+
+    def learned(number: int) -> Fitted:
+        own = problem.without(sets[number]) if len(sets[number]) else problem
+        expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
+        generator = np.random.default_rng([seed, last.number])
+        values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
+        return _measured(last.track.kernel.with_metric(values), own, seed)
+
+    found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
+    last_one = found[-1] if whole else found[0]
+    lineage = (*last.lineage, (width, ridge))
+    return Round(last.track, last.number + 1, last_one, found[: len(parts)], lineage)
+
+
+def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
+    rows = _drawn(problem.n, _PAIRS_OF, np.random.default_rng(seed))
+    weight = None if problem.weight is None else problem.weight[rows]
+    return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
+
+
+def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int) -> Model:
+    """The model of some of a run's rows, with landmarks of its own where it has any."""
+    return replace(run, shared=None).on(part, Workload(alphas=n_alphas)).model(kernel)
+
+
+class CrossFitted(Model):
+    """Models that were each trained without one of the `parts`, with a kernel learned without it."""
+
+    def __init__(self, run: Run, parts: Sequence[Any], kernels: Sequence[Kernel]) -> None:
+        self._run, self._parts, self._kernels = run, parts, kernels
+        self.report: dict[str, Any] = {
+            "name": run.approximation.name,
+            "route": "refitted",
+            "reason": "every fold has a metric of its own",
+            **run.report,
+        }
+
+    def leave_one_out(self, alphas: Any) -> Array:
+        raise ValueError("a metric of its own for every row is not learned; use folds.")
+
+    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+        return [values for _, _, values in self.heldout_blocks(parts, alphas)]
+
+    def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+        if parts is not self._parts:
+            raise ValueError("the parts are not those that the metrics were learned without.")
+        for number, (rows, kernel) in enumerate(zip(parts, self._kernels)):
+            check_stop()
+            yield number, slice(None), self._predicted(rows, kernel, np.asarray(alphas).reshape(-1))
+
+    def _predicted(self, rows: Any, kernel: Kernel, alphas: Any) -> Array:
+        """The rows (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
+        problem = self._run.problem
+        part = problem.without(rows)
+        model = model_of(self._run, part, kernel, alphas.size)
+        usable = model.usable(None, alphas)
+        found = [part.restore(model.expansion(mu)) for mu in alphas[usable]]
+        xp, targets = namespace(problem.Y), problem.Y.shape[1]
+        values = xp.full_like(xp.asarray(problem.Y[:1, :] + 0.0), xp.nan)
+        values = xp.broadcast_to(values[None, ...], (alphas.size, len(rows), targets)) + 0.0
+        if found:  # all ridges share their centres, and so one product with the kernel
+            together = replace(
+                found[0],
+                coef=xp.concat([f.coef for f in found], axis=1),
+                intercept=xp.concat([f.intercept for f in found]),
+            )
+            predicted = together.predict(take_rows(problem.X, rows))
+            predicted = xp.reshape(predicted, (len(rows), len(found), targets))
+            for place, number in enumerate(np.flatnonzero(usable).tolist()):
+                values[number, ...] = predicted[:, place, :]
+        return values
+
+    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
+        """One more fit without each part, at one μ."""
+        fitted = []
+        for rows, kernel in zip(parts, self._kernels):
+            check_stop()
+            part = self._run.problem.without(rows)
+            model = model_of(self._run, part, kernel, np.unique(alpha).size)
+            fitted.append(part.restore(model.expansion(alpha)))
+        return FoldModels.each(fitted)
+
+    def expansion(self, alpha: Any) -> Expansion:
+        raise ValueError("a cross-fitted model only predicts held-out rows; the final one is the run's.")
