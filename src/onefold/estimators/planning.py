@@ -73,6 +73,7 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
         folds = 1 if cv == "loo" else int(cv)
         ridges = ridge_grid(final).size
         load = Workload(1, ridges, folds, predictions=labels or cv == "loo", whole=False)
+        families = families_of(final, X)
         if final.metric is not None:
             if folds < 2:
                 raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
