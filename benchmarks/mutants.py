@@ -30,8 +30,8 @@ from benchmarks.mutation_sites import Mutation, mutations
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = [
-    "approximations", "bases", "criteria", "estimators", "expansion.py", "grid_expansion.py", "heldout",
-    "kernels", "search", "smoothers", "statistics", "trust_check.py",
+    "approximations", "basis", "criteria", "estimators", "expansion.py", "grid_expansion.py", "heldout",
+    "kernels", "search", "smoothers", "trust_check.py",
 ]  # fmt: skip
 
 # Where the tests of a path are, and which of the metamorphic cases reach it: the first that matches.
@@ -41,9 +41,9 @@ TESTS: list[tuple[str, list[str], str]] = [
     (r"kernels/|expansion", ["kernels", "heldout", "estimators/test_parity.py"], "exact or nystroem"),
     (r"toeplitz|diagonals|reordered", ["toeplitz"], "toeplitz or averaged"),
     (r"circulant", ["circulant"], "circulant"),
-    (r"pruning|estimators/(sparse|pruners|robust)", ["sparse"], "improved"),
+    (r"pruning|estimators/sparse", ["pruned"], "improved"),
     (r"iterative|gradients|symmetric", ["basis/test_conjugate_gradients.py"], "cg"),
-    (r"statistics/|bases/|approximations/(?!exact|base)", ["basis", "sparse"], _LANDMARKS),
+    (r"/basis/|approximations/(?!exact|base)", ["basis", "pruned"], _LANDMARKS),
     (r"smoothers/|approximations/", ["smoothers", "heldout", "estimators/test_parity.py"], "exact"),
     (r"heldout/", ["heldout", "estimators/test_parity.py"], "exact"),
     (r"criteria/", ["estimators/test_criteria.py", "estimators/test_parity.py"], "exact"),

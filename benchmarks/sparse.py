@@ -12,10 +12,10 @@ from sklearn.model_selection import KFold
 
 from benchmarks.common import RESULTS, Parts, Row, data_sets, in_turn, run_parts
 from onefold import LSSVR, SparseLSSVR
+from onefold.basis import Design, RidgePath, Whitening, collect
+from onefold.basis.pruning import prune, prune_sizes
 from onefold.kernels import RBF
 from onefold.rows import rows_of
-from onefold.statistics import Design, RidgePath, Whitening, collect
-from onefold.statistics.pruning import prune, prune_sizes
 from papers.cawley2002 import held_out_errors, sizes_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import onefold.approximations.nystroem.coordinates as coordinates_module
+import onefold.approximations.nystroem as coordinates_module
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def force_training(monkeypatch) -> Any:
 
     def force(training: str) -> None:
         if training != "factors":
-            monkeypatch.setattr("onefold.approximations.footprint._FACTOR_WORK", 0)
+            monkeypatch.setattr("onefold.basis.factor._WORK", 0)
         if training == "sums":
             monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
             monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)

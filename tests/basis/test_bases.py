@@ -11,8 +11,8 @@ from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Workload
+from onefold.basis import BASES, given_rows
 from onefold.kernels import RBF, Laplacian, Linear, Matern
-from onefold.landmarks import BASES, given_rows
 
 METHODS = sorted(BASES)
 
@@ -179,7 +179,7 @@ def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch)
             seen.append((rows, super().fit(rows)))
             return self
 
-    monkeypatch.setattr("onefold.landmarks.clusters.MiniBatchKMeans", Watched)
+    monkeypatch.setattr("onefold.basis.landmarks.MiniBatchKMeans", Watched)
     rows = clusters(kernel, X)
     [(points, means)] = seen
     image = (X - X.mean(axis=0)) @ S.T

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem, cg
 from onefold.approximations.cg import KernelOperator, LowRankPreconditioner, solve_refined
+from onefold.basis import Design, Whitening
 from onefold.kernels import RBF, Laplacian, Polynomial
-from onefold.statistics import Design, Whitening
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
 
-import onefold.approximations.nystroem.factored as factored_module
+import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import Nystroem, Problem, Workload
+from onefold.basis import Whitening
+from onefold.basis.factor import Factor, FactorPath
 from onefold.kernels import RBF
-from onefold.statistics import Whitening
-from onefold.statistics.factor import Factor, FactorPath
 
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).eps >= np.finfo(float).eps, reason="no extended precision here"
@@ -181,7 +181,7 @@ def test_through_the_estimators(splitter, estimator):
 
 def test_too_many_small_residuals_are_told(monkeypatch):
     X, Y = _data(40, 2, 3)
-    monkeypatch.setattr(factored_module, "_REFIT_WORK", 0)
+    monkeypatch.setattr(models_module, "_REFIT_WORK", 0)
     model = _model(X, Y, X, 1.0)
     assert np.isfinite(model.leave_one_out([1e-12])).all()
     assert "fewer digits" in model.report["leave_one_out"]
@@ -207,13 +207,13 @@ def test_factors_of_a_union_and_squared_errors(rows, r, border, seed):
     again = FactorPath(both).coefficients([0.3, 2.0])
     np.testing.assert_allclose(again[0], theta, atol=1e-10)
     np.testing.assert_allclose(again[1], b, atol=1e-10)
-    errors = (root[None, :, None] * (Y[None] - V @ theta - b[:, None])) ** 2
+    errors = (root[None, :, None] * (Y[None] - V @ theta.transpose(1, 0, 2) - b[:, None])) ** 2
     np.testing.assert_allclose(whole.squared_error(theta, b), errors.sum(axis=1), atol=1e-10)
     stacked = np.vstack([root[:, None] * np.hstack([V, np.full((rows, 1), float(border))]),
                          np.sqrt(0.3) * np.eye(r, r + 1)])  # fmt: skip
     rhs = np.vstack([root[:, None] * Y, np.zeros((r, 2))])
     literal = np.linalg.lstsq(stacked, rhs, rcond=None)[0]
-    np.testing.assert_allclose(theta[0], literal[:r], atol=1e-8)
+    np.testing.assert_allclose(theta[:, 0], literal[:r], atol=1e-8)
     np.testing.assert_allclose(b[0], literal[r], atol=1e-8)
 
 

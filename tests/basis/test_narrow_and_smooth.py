@@ -10,14 +10,14 @@ from basis_twins import LongDouble, fit_literally, rbf
 from sklearn.metrics import mean_absolute_percentage_error, mean_squared_error
 from sklearn.model_selection import KFold
 
-import onefold.approximations.nystroem.coordinates as coordinates_module
+import onefold.approximations.nystroem as coordinates_module
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem, Workload
+from onefold.basis import Design, collect
+from onefold.basis.whitening import spanning_landmarks
 from onefold.kernels import RBF, CallableKernel
 from onefold.linalg.dense import add_gram, add_lower, mirror
 from onefold.rows import rows_of
-from onefold.statistics import Design, collect
-from onefold.statistics.whitening import spanning_landmarks
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((600, 5))
@@ -222,7 +222,7 @@ def test_criteria_on_basis_models_are_what_they_say(criterion, weighted):
 
 def test_squared_error_needs_no_prediction_pass(monkeypatch):
     """A search by mse predicts held-out rows for the chosen cell only."""
-    from onefold.approximations.nystroem.basis import BasisModel
+    from onefold.approximations.nystroem_models import BasisModel
 
     asked = []
     original = BasisModel.heldout
@@ -277,7 +277,7 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
 @pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
 def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
-    monkeypatch.setattr("onefold.approximations.footprint._FACTOR_WORK", 0)
+    monkeypatch.setattr("onefold.basis.factor._WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     problem = Problem(X, Y, None, True)
     model = Nystroem(X[:40]).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))

@@ -19,13 +19,12 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-import onefold.approximations.nystroem.factored as factored_module
-import onefold.approximations.nystroem.summed as summed_module
+import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
 from onefold.approximations import Nystroem, Problem, Workload
+from onefold.basis.ridge import NearbyPath
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, Polynomial
-from onefold.statistics.nearby import NearbyPath
 
 GAMMA = 0.15
 ALPHAS = [1e-4, 0.1, 30.0]
@@ -87,9 +86,9 @@ def test_heldout_is_the_literal_refit(
     weight = np.random.default_rng(5).uniform(0.2, 4, len(X)) if weighted else None
     force_training(training)
     if training == "factors":
-        monkeypatch.setattr(factored_module, "_REFIT_WORK", 10**12 if route == "factors" else 0)
+        monkeypatch.setattr(models_module, "_REFIT_WORK", 10**12 if route == "factors" else 0)
     else:
-        monkeypatch.setattr(summed_module.SummedModel, "_route", lambda self, parts: route)
+        monkeypatch.setattr(models_module.SummedModel, "_route", lambda self, parts: route)
     Z = X[:40]
     splits = list(SPLITTERS[name].split(X))
     model = _model(X, Y, Z, weight=weight)
@@ -115,12 +114,12 @@ def test_folds_from_the_whole_model_by_iteration(
     splits = list(KFold(5).split(X))
     models = []
     for least in (0, 10**9):
-        monkeypatch.setattr("onefold.statistics.folds._ROWS_PER_DIRECTION", least)
+        monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", least)
         model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
         models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
     (nearby, iterated), (_, direct) = models
-    assert isinstance(nearby._folds[-1].paths[0], NearbyPath)
-    assert nearby._folds[-1].paths[0]._own is None
+    assert isinstance(nearby._known[-1].paths[0], NearbyPath)
+    assert nearby._known[-1].paths[0].own is None
     for one, other in zip(iterated, direct):
         np.testing.assert_allclose(one, other, atol=1e-8)
 
@@ -128,7 +127,7 @@ def test_folds_from_the_whole_model_by_iteration(
 def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch, force_training):
     X, Y = regression
     force_training("sums")
-    monkeypatch.setattr("onefold.statistics.folds._ROWS_PER_DIRECTION", 0)
+    monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", 0)
     splits = [(np.arange(6), np.arange(6, len(X)))]  # far fewer rows than directions
     model = _model(X, Y, X[:60])
     got = model.heldout(_parts(splits, len(X)), [1e-4])

@@ -9,11 +9,11 @@ from scipy.sparse.linalg import eigsh
 from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge
-from onefold.approximations import Nystroem
-from onefold.approximations.nystroem.bound import decision_bound, kernel_error, largest_eigenvalue
+from onefold.approximations import Nystroem, Problem, Workload
+from onefold.basis import Design, Whitening
+from onefold.basis.error import decision_bound, kernel_error, largest_eigenvalue
 from onefold.kernels import RBF
 from onefold.rows import rows_of
-from onefold.statistics import Design, Whitening
 
 GAMMA, RANK, C = 0.2, 12, 30
 
@@ -115,10 +115,15 @@ def test_norm_from_a_sample_of_many_rows():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
-def test_power_iterations_find_the_largest_eigenvalue(scale):
-    A = np.random.default_rng(0).standard_normal((40, 40))
-    value = largest_eigenvalue(scale * (A @ A.T), np.random.default_rng(1))
-    assert value / scale == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=0.02)
+def test_krylov_vectors_find_the_largest_eigenvalue(scale):
+    rng = np.random.default_rng(0)
+    A, start = rng.standard_normal((40, 40)), rng.standard_normal(40)
+    expected = np.linalg.norm(A, 2) ** 2
+    value = largest_eigenvalue(lambda v: scale * (A @ (A.T @ v)), start) / scale
+    assert expected * 0.99 < value <= expected * (1 + 1e-12)
+    few = largest_eigenvalue(lambda v: scale * (A[:, :1] @ (A[:, :1].T @ v)), start) / scale
+    assert few == pytest.approx(A[:, 0] @ A[:, 0], rel=1e-12)  # fewer directions than steps
+    assert largest_eigenvalue(np.zeros_like, start) == 0.0
 
 
 def test_bound_holds_for_the_model_it_speaks_of(regression):
@@ -157,3 +162,24 @@ def test_reported_bound_is_that_of_the_fitted_model(regression):
     length = np.linalg.norm(Y - 20.0 - mean, axis=0) + shift * np.sqrt(n)
     literal = np.sqrt(n) * length.max() * found["kernel_error"] / 0.5**2
     assert found["decision_bound"] == pytest.approx(literal)
+
+
+@pytest.mark.parametrize("predict", ["landmarks", "rows"])
+def test_the_kernel_error_is_that_of_the_final_model_alone(regression, monkeypatch, predict):
+    """Expansions on the way, as of a learned metric's rounds, do not pay for it."""
+    X, Y = regression
+    found = []
+
+    def counted(*args, **settings):
+        found.append(kernel_error(*args, **settings))
+        return found[-1]
+
+    monkeypatch.setattr("onefold.approximations.nystroem_models.kernel_error", counted)
+    approximation = Nystroem(X[:C], predict=predict)
+    problem = Problem(X, Y, None, True)
+    approximation.start(problem, [RBF(GAMMA)], Workload()).model(RBF(GAMMA)).expansion(0.5)
+    assert not found
+    fitted = LSSVRCV(gammas=[0.1, GAMMA], cv=3, approximation=approximation, refit="same").fit(X, Y)
+    assert [fitted.approximation_["fitted_with"]["kernel_error"]] == [
+        one["kernel_error"] for one in found
+    ]

@@ -27,7 +27,7 @@ def landmarks() -> Nystroem:
 @pytest.fixture
 def summed(monkeypatch) -> None:
     """Models from sums over rows, however few."""
-    import onefold.approximations.nystroem.coordinates as coordinates
+    import onefold.approximations.nystroem as coordinates
 
     monkeypatch.setattr(coordinates, "uses_factors", lambda n, m: False)
 
@@ -35,7 +35,7 @@ def summed(monkeypatch) -> None:
 @pytest.fixture(params=["factors", "whitened sums", "sums"])
 def training(request, monkeypatch) -> str:
     """Every way of training a basis model, whatever the size of the table."""
-    import onefold.approximations.nystroem.coordinates as coordinates
+    import onefold.approximations.nystroem as coordinates
 
     if request.param != "factors":
         monkeypatch.setattr(coordinates, "uses_factors", lambda n, m: False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +13,12 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Nystroem
+from onefold.basis import Design, collect
+from onefold.basis.pruning import prune, prune_sizes
+from onefold.estimators.sparse import best_size, knee, robust_weights, within
 from onefold.kernels import RBF
 from onefold.plots import SparsityDisplay
-from onefold.pruning.robust import robust_weights
-from onefold.pruning.sizes import best_size, knee, within
 from onefold.rows import rows_of
-from onefold.statistics import Design, collect
-from onefold.statistics.pruning import prune, prune_sizes
 
 
 @pytest.fixture
@@ -59,6 +59,20 @@ def test_every_size_is_a_refit_from_scratch(data):
         np.testing.assert_allclose(ours, kernel(X, X[index]) @ beta + b, atol=1e-7)
         assert set(index) <= set(previous)
         previous = index
+
+
+@pytest.mark.parametrize("spoiled", ["NaN", "NaN off the diagonal", "infinite", "indefinite"])
+def test_a_system_that_cannot_be_solved_ends_with_a_remedy(data, spoiled):
+    X, y = data
+    design = Design(RBF(0.5), X[:6])
+    statistics, W = collect(design, rows_of(X, y[:, None], None))[0], design.inner()
+    if spoiled == "indefinite":
+        statistics = replace(statistics, gram=-statistics.gram)
+    else:
+        place = -1 if "off" in spoiled else 0
+        W[0, place] = W[place, 0] = np.inf if spoiled == "infinite" else np.nan
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="use a larger alpha"):
+        prune(statistics, W, 0.3, [6, 4], fit_intercept=True)
 
 
 def test_the_smallest_coefficients_go(data):
@@ -259,8 +273,8 @@ def test_splits_of_many_groups_are_pruned_one_by_one(monkeypatch):
         held.append(1 if groups is None else groups.count)
         return collect(design, source, groups)
 
-    monkeypatch.setattr("onefold.approximations.footprint._GROUP_BYTES", 2**16)
-    monkeypatch.setattr("onefold.pruning.pruners.collect", counted)
+    monkeypatch.setattr("onefold.basis.statistics._GROUP_BYTES", 2**16)
+    monkeypatch.setattr("onefold.basis.pruning.collect", counted)
     alone = clone(machine).fit(X, y, sample_weight=weight)
     assert held == [2] * 6 + [1]
     for key, values in together.path_.items():

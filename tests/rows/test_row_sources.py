@@ -8,11 +8,11 @@ import scipy.sparse
 from numpy.testing import assert_allclose
 
 import onefold.rows.device as device
+from onefold.basis import Design, collect, predict_groups
+from onefold.basis.ridge import RidgePath, by_cholesky, squared_error
 from onefold.kernels import RBF
 from onefold.linalg import like, to_numpy
 from onefold.rows import Groups, group_rows, rows_of, to_device
-from onefold.statistics import Design, collect, predict_groups
-from onefold.statistics.ridge import CholeskyPaths, RidgePath, squared_error
 
 RNG = np.random.default_rng(3)
 N = 401
@@ -167,10 +167,13 @@ def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_inter
     design = Design(RBF(0.3), library(X[:20]))
     parts = collect(design, rows_of(library(X), library(Y), library(ROOT)), groups)
     alphas = np.geomspace(1e-6, 10, 5)
-    paths = CholeskyPaths(parts, fit_intercept=fit_intercept)
-    together = paths.coefficients(alphas)
-    monkeypatch.setattr("onefold.statistics.ridge._BATCH_BYTES", 1)
-    for part, batched, one in zip(parts, together, paths.coefficients(alphas)):
+
+    def solved(alphas):
+        return by_cholesky(parts, alphas, fit_intercept=fit_intercept)
+
+    together = solved(alphas)
+    monkeypatch.setattr("onefold.basis.ridge._BATCH_BYTES", 1)
+    for part, batched, one in zip(parts, together, solved(alphas)):
         theta, intercept = RidgePath(part, fit_intercept=fit_intercept).coefficients(alphas)
         for found in (batched, one):
             scale = float(np.abs(to_numpy(theta)).max())
@@ -179,5 +182,5 @@ def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_inter
         error = to_numpy(squared_error(part, theta, intercept))
         assert np.all(error >= 0)
     # A ridge below the rounding of the sums is left to the eigenvalues, which cut what is noise.
-    tiny = paths.coefficients([1e-18])
+    tiny = solved([1e-18])
     assert np.all(np.isfinite(to_numpy(tiny[0][0])))

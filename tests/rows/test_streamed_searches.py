@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 
-import onefold.approximations.nystroem.coordinates as coordinates
+import onefold.approximations.nystroem as coordinates
 from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
 
@@ -40,7 +40,7 @@ def stream(monkeypatch):
 @pytest.fixture(params=["factors", "whitened sums", "sums"])
 def training(request, monkeypatch):
     if request.param != "factors":
-        monkeypatch.setattr("onefold.approximations.footprint._FACTOR_WORK", 0)
+        monkeypatch.setattr("onefold.basis.factor._WORK", 0)
     if request.param == "sums":
         monkeypatch.setattr(coordinates, "_SMALL_WORK", 0)
         monkeypatch.setattr(coordinates, "_MEDIUM_WORK", 0)

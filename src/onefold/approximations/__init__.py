@@ -12,7 +12,7 @@ from onefold.approximations.cg import ConjugateGradients
 from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
-from onefold.approximations.nystroem.settings import Nystroem
+from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.planning import Auto, Plan
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Run, Workload

@@ -115,6 +115,13 @@ class Model(ABC):
     def expansion(self, alpha: Any) -> Expansion:
         """The model at one μ, or at one μ per target."""
 
+    def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
+        """The report with what is worth knowing of the model that is kept, and too dear for all others.
+
+        `expansion` is its own at the μ `alpha`.
+        """
+        return self.report
+
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
         """The models trained without each set of rows, to predict new ones with.
 

@@ -26,10 +26,10 @@ from sklearn.exceptions import ConvergenceWarning
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.run import Workload
+from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predict_groups
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
-from onefold.landmarks import BASES, Basis
 from onefold.linalg import Array, is_foreign, is_sparse, like
 from onefold.linalg.dense import add_gram, mirror
 from onefold.linalg.iterate import Map, conjugate_gradients
@@ -37,8 +37,6 @@ from onefold.machine.memory import available_memory
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, map_threads, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
-from onefold.statistics import Design, Whitening, predict_groups
-from onefold.statistics.finite import finite_kernel
 
 _KEEP_SHARE = 0.5  # of the free memory may go to kept tiles
 _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, kernel values in products

@@ -9,6 +9,9 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 from __future__ import annotations
 
 from onefold.approximations.run import Workload
+from onefold.basis.error import SAMPLE
+from onefold.basis.factor import uses_factors
+from onefold.basis.statistics import holds_groups
 from onefold.machine.threads import thread_budget
 from onefold.smoothers.base import choose_route
 
@@ -19,13 +22,9 @@ _HELD = 2**25  # bytes of predictions that a search holds rather than make them 
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
-_ERROR_ROWS = 2048  # on which a basis model is compared with the true kernel
 _PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
 _BLOCK_ROWS = 8192  # that are predicted at once
-_GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
-_FACTOR_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
-_FACTOR_SIZE = 2**24  # features held in memory for it
 _TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
 # WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
@@ -38,16 +37,6 @@ def models_at_once(each: int | None, free: int | None) -> int:
     """How many models of so many bytes run side by side: within 3 GiB and half of what is free."""
     budget = _SIDE_BY_SIDE if free is None else min(_SIDE_BY_SIDE, free // 2)
     return max(1, min(thread_budget(), budget // max(1, each or 0)))
-
-
-def uses_factors(n: int, m: int) -> bool:
-    """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
-    return n * m**2 <= _FACTOR_WORK and n * m <= _FACTOR_SIZE
-
-
-def holds_groups(count: int, m: int) -> bool:
-    """Whether the sums over `count` groups of rows are held side by side."""
-    return 8 * count * m * m <= _GROUP_BYTES
 
 
 def exact_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
@@ -82,7 +71,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     groups = max(load.groups, load.folds)
     folds = load.folds if load.folds > 1 and holds_groups(groups, m) else 0
     groups = groups if folds else 0
-    square, sample = 8.0 * m * m, min(n, _ERROR_ROWS)
+    square, sample = 8.0 * m * m, min(n, SAMPLE)
     model = (3 + groups + 2 * folds) * square
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
@@ -114,7 +103,7 @@ def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> flo
     over with its factorisation; leave-one-out has orthonormal columns of all rows besides.
     """
     workers = thread_budget() if at_once == 1 else 1
-    features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, _ERROR_ROWS)
+    features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, SAMPLE)
     folds = load.folds if load.folds > 1 else 0
     factors = min(max(load.groups, folds) * square, features)  # of each group, no taller than its rows
     model = features + 2 * square + factors

@@ -14,7 +14,7 @@ from typing import Any
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.exact import Exact
-from onefold.approximations.nystroem.settings import Nystroem
+from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Machine, Run, Workload
 from onefold.kernels import Kernel, Precomputed

@@ -174,7 +174,9 @@ class Run:
 
     def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
         """The expansion of a final model in the user's units, and what fitted it."""
-        return self.problem.restore(model.expansion(self.problem.ridge(alpha))), model.report
+        ridges = self.problem.ridge(alpha)
+        expansion = model.expansion(ridges)
+        return self.problem.restore(expansion), model.final_report(ridges, expansion)
 
     def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
         """The model behind `final`."""

@@ -143,10 +143,13 @@ def _fitted(
     run, alpha = leader.candidate.run, leader.alpha
     if leader.expansion is not None:
         folds = None if parts is None else folds_of(leader, parts)
-        return run.problem.restore(leader.expansion), ledger.report(leader.index), folds
+        report = ledger.report(leader.index)
+        if leader.model is not None:
+            report = report | leader.model.final_report(run.problem.ridge(alpha), leader.expansion)
+        return run.problem.restore(leader.expansion), report, folds
     model = run.final_model(leader.candidate.kernel, alpha, leader.model)
-    expansion = run.problem.restore(model.expansion(run.problem.ridge(alpha)))
-    return expansion, model.report, None if parts is None else folds_of(leader, parts, model)
+    expansion, report = run.finished(model, alpha)
+    return expansion, report, None if parts is None else folds_of(leader, parts, model)
 
 
 def folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:

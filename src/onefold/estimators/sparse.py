@@ -1,12 +1,252 @@
-"""Sparse least-squares support vector machines: few centres, pruned (cawley2002)."""
+r"""Sparse least-squares support vector machines: few centres, pruned (cawley2002).
+
+gamma and alpha are tuned for the full model, centres are pruned on statistics that are sliced
+(:mod:`onefold.basis.pruning`), and held-out scores choose how many stay.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
-from onefold.estimators.base import KernelClassifier, KernelRegressor
-from onefold.estimators.pruned import Pruned
-from onefold.typing import ClassWeight, CrossValidation, MaybeArray, RandomState, Scorer
+import numpy as np
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _num_samples
+
+from onefold.approximations import Exact, Nystroem, Problem
+from onefold.approximations.footprint import pruning_bytes
+from onefold.basis import BASES, Basis
+from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
+from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
+from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
+from onefold.estimators.families import families_of, takes_sparse
+from onefold.estimators.final import finished
+from onefold.estimators.probabilities import calibrate
+from onefold.estimators.setting_up import absolute_widths, ridge_grid, splits_of, workload
+from onefold.estimators.validation import check_squares, problem_of, seed_of
+from onefold.expansions import Expansion
+from onefold.heldout import Splits
+from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import like, take_rows, to_numpy
+from onefold.machine.memory import require_memory
+from onefold.rows import is_dask
+from onefold.search import Candidate, Cells, Search, deviation, family_kernels
+from onefold.typing import (
+    ArrayLike,
+    ClassWeight,
+    CrossValidation,
+    MaybeArray,
+    RandomState,
+    Scorer,
+)
+
+_FEWEST = 2  # centres that are left at the end of a path
+_NEAR, _FAR, _LEAST = 2.5, 3.0, 1e-4  # of robust weights
+_ROUNDS, _SETTLED = 10, 0.01  # fits to settle them, and by how much they may still move
+
+
+class Pruned(KernelMachine):
+    """Choose gamma and alpha, prune, choose the size, keep the path."""
+
+    _default_criterion: ClassVar[str]
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gammas: MaybeArray = None,
+        alphas: MaybeArray = None,
+        degree: float = 3,
+        coef0: float = 1.0,
+        n_centres: int | None = None,
+        tolerance: float | None = None,
+        weights: str | None = None,
+        max_centres: int = 1000,
+        drop: float = 0.05,
+        cv: CrossValidation = 5,
+        criterion: str | Scorer | None = None,
+        device: Any = None,
+        random_state: RandomState = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gammas = gammas
+        self.alphas = alphas
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_centres = n_centres
+        self.tolerance = tolerance
+        self.weights = weights
+        self.max_centres = max_centres
+        self.drop = drop
+        self.cv = cv
+        self.criterion = criterion
+        self.device = device
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
+        """Tune the full model, prune it, and choose the number of centres.
+
+        O(n m²) for the statistics of m = min(n, max_centres) first centres, and 2.3 m³ for each path.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+        y : array (n,) or, for regression, (n, targets)
+        sample_weight : array (n,), optional
+            v_i ≥ 0 in Σ v_i (y_i − f(x_i))².
+        groups : array (n,), optional
+            For grouped splitters.
+        """
+        self._check_settings()
+        if is_dask(X):
+            raise ValueError(
+                f"{type(self).__name__} prunes rows that are in one place, and X is a collection of "
+                'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
+            )
+        criterion = self._criterion()
+        problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
+        check_squares(problem.Y)
+        given = task
+        if problem.root_weight is not None:  # the loss that is minimised, class weights included
+            task = replace(task, sample_weight=to_numpy(problem.root_weight) ** 2)
+        n, seed = _num_samples(X), seed_of(self.random_state) or 0
+        splits = splits_of(self.cv, X, y, problem, task, groups)
+        if splits.leave_one_out:
+            raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
+        with self._threads(problem.n):
+            most, left_out = min(problem.n, self.max_centres), splits.left_out
+            needed = pruning_bytes(most, problem.source.grouped_by(left_out).count)
+            require_memory(needed, f"pruning from {most} centres", "use a smaller max_centres")
+            kernel = self._tune(problem, task, criterion, splits, seed)
+            ridge, centre_of = float(problem.ridge(self.alpha_)), None
+            if problem.n <= self.max_centres:
+                index, centre_of = distinct_rows(problem.X)
+                basis = Basis(take_rows(problem.X, index), index)
+            else:
+                rng = np.random.default_rng(seed)
+                basis = BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng)
+            intercept = problem.fit_intercept
+            if self.weights == "robust":
+                weights = self._settled_weights(
+                    problem, Pruner(problem.source, kernel, basis, ridge, intercept)
+                )
+                problem = _weighted(problem, weights)
+                known = 1.0 if task.sample_weight is None else task.sample_weight
+                task = replace(task, sample_weight=known * weights)
+                self.robust_weights_ = weights
+                if problem.kept is not None:
+                    self.robust_weights_ = np.zeros(n)
+                    self.robust_weights_[problem.kept] = weights
+            pruner = Pruner(problem.source, kernel, basis, ridge, intercept, centre_of)
+            sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
+            predictions = pruner.heldout(left_out, splits.tests, sizes)
+            scores = criterion.score_splits(predictions, splits, problem, task).T
+            chosen = self._choose(sizes, scores, pruner.most_centres(left_out))
+            expansion = _last(pruner, pruner.path(sizes[: chosen + 1]), problem)
+            self.approximation_ |= {"first_centres": basis.size, "centres": expansion.n_centres}
+            if hasattr(self, "calibration"):
+                heldout = np.concatenate([values[chosen] for values in predictions])
+                calibrate(self, heldout, np.concatenate(splits.tests), given)
+            self.expansion_ = finished(problem.restore(expansion), problem, n)
+        follow(self, X)
+        return self
+
+    def _check_settings(self) -> None:
+        if self.weights not in (None, "robust"):
+            raise ValueError(f'weights must be None or "robust"; got {self.weights!r}.')
+        if self.n_centres is not None and self.tolerance is not None:
+            raise ValueError("give n_centres or tolerance, not both.")
+        asked = 1 if self.n_centres is None else self.n_centres
+        for name, count in (("n_centres", asked), ("max_centres", self.max_centres)):
+            if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+                raise ValueError(f"{name} must be a whole number and at least 1; got {count!r}.")
+        tolerance = 0.0 if self.tolerance is None else self.tolerance
+        if not isinstance(tolerance, Real) or not tolerance >= 0:
+            raise ValueError(f"tolerance must be a number and not negative; got {tolerance!r}.")
+        if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
+            raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
+
+    def _criterion(self) -> HeldoutCriterion:
+        name = self._default_criterion if self.criterion is None else self.criterion
+        classifier = get_tags(self).estimator_type == "classifier"
+        calibration = getattr(self, "calibration", None)
+        criterion = resolve_criterion(name, classifier=classifier, calibration=calibration)
+        if not isinstance(criterion, HeldoutCriterion):
+            raise ValueError(
+                f"criterion={name!r} is no score of held-out predictions, which choose the number of "
+                'centres; use "mse", "error" or a scikit-learn scorer.'
+            )
+        return criterion
+
+    def _tune(
+        self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
+    ) -> Kernel:
+        """The kernel of the model that is pruned; sets gamma_, and alpha_ scaled to all rows."""
+        families = families_of(self, problem.X)
+        widths = absolute_widths(self, families, problem.X)
+        kernels, names = family_kernels(families, widths, problem, seed, relative=False)
+        if isinstance(kernels[0], Precomputed):
+            raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")
+        alphas = ridge_grid(self)
+        self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
+        if len(kernels) == 1 and alphas.size == 1:
+            return kernels[0]
+        few = problem.n <= self.max_centres
+        approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
+        load = workload(problem, len(kernels), alphas.size, splits, [criterion])
+        run = approximation.start(problem, kernels, load)
+        scoring = criterion.start(problem, task, splits)
+        candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
+        stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
+        leader = stage.run(Cells([np.arange(alphas.size)] * len(candidates))).found().leader
+        self.gamma_ = leader.candidate.width
+        # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
+        weight = np.ones(problem.n)
+        if problem.root_weight is not None:
+            weight = to_numpy(problem.root_weight) ** 2
+        left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
+        self.alpha_ = leader.alpha / (1.0 - float(left))
+        return leader.candidate.kernel
+
+    def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
+        """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
+        Y, weights = to_numpy(problem.Y), np.ones(problem.n)
+        for number in range(1, _ROUNDS + 1):
+            weighted = replace(pruner, source=_weighted(problem, weights).source)
+            model = _last(weighted, weighted.path([pruner.basis.size]), problem)
+            known, weights = weights, robust_weights(Y - to_numpy(model.predict(problem.X)))
+            self.robust_rounds_ = number
+            if np.max(np.abs(weights - known)) <= _SETTLED:
+                break
+        return weights
+
+    def _choose(self, sizes: list[int], scores: Any, most: int) -> int:
+        """Position of the size to keep, from scores (folds, sizes); keeps the path.
+
+        A training part has fewer centres to begin with, `most`: what it cannot prune it cannot judge.
+        """
+        start = sizes[0]
+        judged = [k for k, s in enumerate(sizes) if s == start or s < most or s == self.n_centres]
+        scores = scores[:, judged]
+        self.path_ = {
+            "n_centres": np.array(sizes)[judged],
+            "mean_test_score": scores.mean(axis=0),
+            "std_test_score": deviation(scores, axis=0),
+        } | {f"split{i}_test_score": row for i, row in enumerate(scores)}
+        if self.n_centres is not None:
+            place, why = len(judged) - 1, "n_centres"
+        else:
+            place = best_size(scores, self.tolerance)
+            why = "knee" if self.tolerance is None else "tolerance"
+        self.best_score_ = float(self.path_["mean_test_score"][place])
+        self.n_centres_ = int(self.path_["n_centres"][place])
+        self.approximation_: dict[str, Any] = {"name": "sparse", "chosen_by": why}
+        return judged[place]
 
 
 class SparseLSSVR(KernelRegressor, Pruned):
@@ -106,3 +346,67 @@ class SparseLSSVC(KernelClassifier, Pruned):
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
+
+
+def _weighted(problem: Problem, weights: Any) -> Problem:
+    """The problem with robust weights on top of its own."""
+    root = like(np.sqrt(weights), problem.X)
+    if problem.root_weight is not None:
+        root = root * problem.root_weight
+    return replace(problem, root_weight=root)
+
+
+def _last(pruner: Pruner, path: PruningPath, problem: Problem) -> Expansion:
+    """The smallest model of a path."""
+    centres, X = take_rows(pruner.basis.rows, path.centres[-1]), problem.X
+    return Expansion(pruner.kernel, centres, like(path.coef[-1], X), like(path.intercept[-1], X))
+
+
+def robust_weights(residuals: Any) -> Any:
+    r"""One weight per row from residuals (n, targets); the worst target of a row decides.
+
+    Suykens' weighted LS-SVM: with residuals e and their robust scale ŝ = 1.483 · MAD(e),
+
+        v_i = 1 for |e_i/ŝ| ≤ 2.5,   (3 − |e_i/ŝ|) / 0.5 up to 3,   1e-4 beyond.
+    """
+    scale = 1.483 * np.median(np.abs(residuals - np.median(residuals, axis=0)), axis=0)
+    distance = np.abs(residuals) / np.maximum(scale, np.finfo(float).tiny)[None, :]
+    # A target that is fitted exactly has no scale, and no outliers either.
+    distance[:, scale == 0] = 0.0
+    worst = distance.max(axis=1)
+    return np.clip((_FAR - worst) / (_FAR - _NEAR), _LEAST, 1.0)
+
+
+def best_size(scores: Any, tolerance: float | None) -> int:
+    """Position of the size to keep in scores (folds, sizes): within the tolerance, or the knee.
+
+    Sizes that a fold has no score of are passed over.
+    """
+    scored = np.flatnonzero(np.isfinite(scores).all(axis=0))
+    if not scored.size:
+        raise ValueError(
+            "no number of centres has a score: the criterion refuses the held-out predictions, or is "
+            "not defined for them; use another criterion, or folds with more rows to test."
+        )
+    found = scores[:, scored]
+    place = knee(found) if tolerance is None else within(found.mean(axis=0), tolerance)
+    return int(scored[place])
+
+
+def within(scores: Any, tolerance: float) -> int:
+    """Position of the smallest model whose score is at most a share `tolerance` below the best."""
+    best = scores.max()
+    return int(np.flatnonzero(scores >= best - tolerance * abs(best)).max())
+
+
+def knee(scores: Any) -> int:
+    """Position of the knee in scores (folds, sizes): the smallest model on the plateau of the best.
+
+    The plateau reaches one standard error of the best mean score below it, and ends where a size first
+    falls short of that: a model on it is no worse than the folds can tell.
+    """
+    mean = scores.mean(axis=0)
+    best = int(np.argmax(mean))
+    error = float(deviation(scores[:, best], axis=0)) / np.sqrt(scores.shape[0])
+    short = np.flatnonzero(mean[best:] < mean[best] - error)
+    return best + int(short[0]) - 1 if short.size else len(mean) - 1

@@ -41,7 +41,6 @@ from onefold.linalg.dense import (
     solve_positive_batch,
     subtract_product,
     symmetric_eigh,
-    triangle,
 )
 from onefold.linalg.inplace import (
     clip_in_place,
@@ -115,7 +114,6 @@ __all__ = [
     "symmetric_eigh",
     "take_rows",
     "to_numpy",
-    "triangle",
     "without_gradient",
     "zero_diagonal",
     "zeros",

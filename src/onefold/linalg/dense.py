@@ -71,17 +71,6 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     )
 
 
-def triangle(matrix: Array) -> Array:
-    """R of matrix = Q R: at most as many rows as columns, none of them negligible by being squared."""
-    if is_numpy(matrix):
-        return np.linalg.qr(matrix, mode="r")
-    if is_torch_array(matrix):
-        import torch
-
-        return torch.linalg.qr(matrix, mode="r").R
-    return namespace(matrix).linalg.qr(matrix).R
-
-
 def cholesky(matrix: Array, *, overwrite: bool) -> Array:
     """Lower L with L Lᵀ = matrix; raises ``numpy.linalg.LinAlgError`` if not positive definite.
 

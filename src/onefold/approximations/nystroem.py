@@ -2,8 +2,15 @@ r"""Basis models by landmarks: Nyström's method, in its landmark form and in di
 
 The kernel matrix is replaced by K̃ = C W⁺ Cᵀ, C the columns of the landmarks and W their intersection
 (rank k with `rank`). The landmark form predicts with the landmarks alone: it is the basis model of
-`basis`. ding2012 trains with K̃ and predicts with the true kernel over all rows:
-``method="uniform", rank=k, predict="rows"``.
+:mod:`onefold.approximations.nystroem_models`. ding2012 trains with K̃ and predicts with the true kernel
+over all rows, :mod:`onefold.approximations.nystroem_rows`: ``method="uniform", rank=k, predict="rows"``.
+
+The features are φ(x) = [k(x, z_j)]; T takes them to coordinates V = ΦT in which the penalty is ‖θ‖². By
+the amount of work, training uses
+
+    factors         triangular factors of V's rows: nothing is squared, as exact as a refit by QR
+    whitened sums   VᵀV: rounding errors look like a ridge of eps ‖V‖²
+    sums            ΦᵀΦ, whitened afterwards: they are divided by the eigenvalues of W
 """
 
 from __future__ import annotations
@@ -16,19 +23,27 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.footprint import basis_bytes, uses_factors
-from onefold.approximations.nystroem.coordinates import choose_coordinates
-from onefold.approximations.nystroem.factored import FactoredModel
-from onefold.approximations.nystroem.rows import RowsModel
-from onefold.approximations.nystroem.summed import SummedModel
+from onefold.approximations.footprint import basis_bytes
+from onefold.approximations.nystroem_models import (
+    Coordinates,
+    FactoredModel,
+    SummedModel,
+    Training,
+)
+from onefold.approximations.nystroem_rows import RowsModel
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Workload
+from onefold.basis import BASES, KERNEL_FREE, Basis, Design, Whitening, given_rows, metric_of
+from onefold.basis.factor import uses_factors
+from onefold.basis.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
 from onefold.kernels import Kernel, Precomputed
-from onefold.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metric_of
-from onefold.linalg import is_sparse
+from onefold.linalg import is_single, is_sparse, submatrix
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
+_SMALL_WORK = 10**10  # multiply-adds of a Gram matrix that may as well be done three times
+_MEDIUM_WORK = 4 * 10**10  # and where plain sums would lose directions or digits
+_FEW_DIGITS = 1e-3  # of the smallest ridge: rounding errors that look like more are a loss
 # Where a search looks at some of the rows:
 _FEW = 100  # landmarks that cost next to nothing
 _ROWS_PER_LANDMARK = 40  # at least, where there are more
@@ -134,12 +149,39 @@ class Nystroem(Approximation):
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
         basis = self._basis(kernel, problem) if shared is None else shared
-        # A rank, ding2012's prediction and the user's own rows are to be taken as they are given.
-        thin = self._counts and self.rank is None and self.predict == "landmarks"
-        coordinates = choose_coordinates(kernel, problem, basis, rank=self.rank, thin=thin)
+        with limit_blas(1):  # the same digits whatever the number of threads
+            coordinates = self._coordinates(kernel, problem, basis)
         kind = FactoredModel if coordinates.training == "factors" else SummedModel
         model = kind(problem, coordinates)
         return model if self.predict == "landmarks" else RowsModel(model)
+
+    def _coordinates(self, kernel: Kernel, problem: Problem, basis: Basis) -> Coordinates:
+        """Cut what rounding would spoil, as little as the amount of work allows. O(m³) time.
+
+        A kernel so smooth that few directions of the landmark kernel are above rounding keeps only as
+        many landmarks as span them, where the work is large; the report says so.
+        """
+        n, rank = problem.n, self.rank
+        basis = replace(basis, rows=problem.source.placed(basis.rows))
+        W = Design(kernel, basis.rows).inner()
+        work = n * basis.size**2
+        if work <= _SMALL_WORK:  # features are whitened before they are summed or factorised
+            whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
+            training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
+            return _made(kernel, problem, basis, whitening, training)
+        whitening = Whitening.of(W, rank, rows=n)
+        lossy = whitening.cut or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
+        if lossy and rank is not None:
+            return _made(kernel, problem, basis, whitening, "whitened sums")
+        if lossy and work <= _MEDIUM_WORK:
+            return _made(kernel, problem, basis, Whitening.pivoted(W), "whitened sums")
+        # A rank, ding2012's prediction and the user's own rows are to be taken as they are given.
+        if self._counts and rank is None and self.predict == "landmarks":
+            index = spanning_landmarks(W, whitening.T.shape[1])
+            if index.size < basis.size:
+                basis = basis.thinned(index)
+                whitening = Whitening.of(submatrix(W, index, index), rows=n)
+        return _made(kernel, problem, basis, whitening, "sums")
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:
@@ -180,3 +222,26 @@ class Nystroem(Approximation):
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
         return float(load.kernels * (tiles + gram + small + predict))
+
+
+def _made(
+    kernel: Kernel, problem: Problem, basis: Basis, whitening: Whitening, training: Training
+) -> Coordinates:
+    """The design and coordinates of a whitening that was decided on, and their report."""
+    precision: Precision = "double"
+    leading = mix = None
+    T = whitening.T
+    if training == "whitened sums":
+        mix, T = T, None
+    if is_single(problem.X) and training == "sums":
+        precision, leading = whitening.precision_for(problem.n)
+    report = {
+        "name": "nystroem",
+        **basis.report,
+        **whitening.report,
+        "training": training,
+        "precision": precision,
+    }
+    if training == "sums":
+        report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
+    return Coordinates(basis, Design(kernel, basis.rows, precision, leading, mix), T, training, report)

@@ -19,53 +19,51 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import namespace, ones, triangle
+from onefold.basis.ridge import Solution, mapped
+
+_WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
+_SIZE = 2**24  # features held in memory for it
+
+
+def uses_factors(n: int, m: int) -> bool:
+    """Whether a model of `m` landmarks on `n` rows is trained from factors of its rows."""
+    return n * m**2 <= _WORK and n * m <= _SIZE
 
 
 @dataclass(frozen=True)
 class Factor:
-    """F of a set of rows: at most as many rows as columns.
+    """F of a set of rows, in host memory: at most as many rows as columns."""
 
-    Attributes
-    ----------
-    matrix : array (rows, border + r + targets)
-    targets : int
-    border : int
-        1 with an intercept, 0 without.
-    weight : float
-        Sum of the rows' weights.
-    """
-
-    matrix: Any
+    matrix: Any  # (rows, border + r + targets)
     targets: int
-    border: int
-    weight: float
+    border: int  # 1 with an intercept, 0 without
+    weight: float  # sum of the rows' weights
 
     @classmethod
     def of(cls, features: Any, Y: Any, root: Any | None, *, fit_intercept: bool) -> Factor:
         """Of whitened features (rows, r) and targets; `root` holds √weights. O(rows · r²) time."""
-        rows = int(features.shape[0])
-        columns = [ones(rows, features)[:, None], features, Y] if fit_intercept else [features, Y]
-        stacked = namespace(features).concat(columns, axis=1)
+        rows = len(features)
+        columns = [np.ones((rows, 1)), features, Y] if fit_intercept else [features, Y]
+        stacked = np.hstack(columns)
         if root is not None:
             stacked *= root[:, None]
         weight = float(rows) if root is None else float(root @ root)
-        return cls(triangle(stacked), int(Y.shape[1]), int(fit_intercept), weight)
+        return cls(np.linalg.qr(stacked, mode="r"), Y.shape[1], int(fit_intercept), weight)
 
     @classmethod
     def union(cls, parts: Sequence[Factor]) -> Factor:
         """Of all rows of disjoint sets together."""
         stacked = np.vstack([part.matrix for part in parts])
         weight = float(sum(part.weight for part in parts))
-        return cls(triangle(stacked), parts[0].targets, parts[0].border, weight)
+        return cls(np.linalg.qr(stacked, mode="r"), parts[0].targets, parts[0].border, weight)
 
     def squared_error(self, theta: Any, intercept: Any) -> Any:
-        """Σ v ‖y − Vθ − b‖² over the rows, for θ (μ, r, t) and b (μ, t): shape (μ, t)."""
+        """Σ v ‖y − Vθ − b‖² over the rows, for θ (r, μ, t) and b (μ, t): shape (μ, t)."""
         start, stop = self.border, self.matrix.shape[1] - self.targets
-        error = np.matmul(self.matrix[None, :, start:stop], theta) - self.matrix[None, :, stop:]
+        error = mapped(self.matrix[:, start:stop], theta) - self.matrix[:, None, stop:]
         if self.border:
-            error += self.matrix[None, :, :1] * intercept[:, None, :]
-        return np.einsum("art,art->at", error, error)
+            error += self.matrix[:, :1, None] * intercept[None]
+        return np.einsum("rat,rat->at", error, error)
 
 
 class FactorPath:
@@ -76,23 +74,22 @@ class FactorPath:
         # Fewer rows than columns: the missing ones are zero.
         full = np.zeros((stop, factor.matrix.shape[1]))
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
-        self._first = full[:start]
+        self._first, self._stop = full[:start], stop
         P, values, Zt = _decomposed(full[start:, start:stop])
         # What is rounding of the largest is nothing: divided by a tiny ridge it would not be.
         keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
         self._values, self._vectors = values[keep], Zt[keep].T
         self._projected = P[:, keep].T @ full[start:, stop:]
-        self._stop = stop
 
-    def coefficients(self, alphas: Any) -> tuple[Any, Any]:
-        """θ of shape (μ, r, targets) and b of shape (μ, targets)."""
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
-        shrunk = self._values[None] / (self._values[None] ** 2 + mu)
-        theta = np.matmul(self._vectors[None], shrunk[:, :, None] * self._projected[None])
+    def coefficients(self, alphas: Any) -> Solution:
+        """θ and b for a vector of μ."""
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        shrunk = self._values[:, None] / (self._values[:, None] ** 2 + mu[None, :])
+        theta = mapped(self._vectors, shrunk[:, :, None] * self._projected[:, None, :])
         if not len(self._first):
             return theta, np.zeros((mu.size, theta.shape[2]))
         first, stop = self._first[0], self._stop
-        return theta, (first[None, stop:] - np.matmul(first[1:stop], theta)) / first[0]
+        return theta, (first[None, stop:] - mapped(first[None, 1:stop], theta)[0]) / first[0]
 
 
 def _decomposed(matrix: Any) -> tuple[Any, Any, Any]:

@@ -43,19 +43,10 @@ Precision = Literal["single", "mixed", "double"]
 
 @dataclass(frozen=True)
 class Whitening:
-    """T of shape (m, r) and the spectrum it came from.
+    """T and the spectrum it came from."""
 
-    Attributes
-    ----------
-    T : array (m, r)
-        Beside the landmarks.
-    values : NumPy array (r,)
-        Eigenvalues of what was kept, ascending; ones for pivots.
-    report : dict
-    """
-
-    T: Any
-    values: Any
+    T: Any  # (m, r), beside the landmarks
+    values: Any  # NumPy array (r,): eigenvalues of what was kept, ascending; ones for pivots
     report: dict[str, Any]
 
     @property
@@ -65,15 +56,10 @@ class Whitening:
 
     @classmethod
     def of(cls, W: Any, rank: int | None = None, *, rows: int = 0) -> Whitening:
-        """From the landmark kernel, float64. O(m³) time.
+        """From the landmark kernel W (m, m), float64. O(m³) time.
 
-        Parameters
-        ----------
-        W : array (m, m)
-        rank : int, optional
-            Keep this many directions, fewer only where they are below the rounding of W itself.
-        rows : int
-            Number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
+        `rank` directions are kept, fewer only where they are below the rounding of W itself. `rows` is
+        the number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
         """
         found, vectors = symmetric_eigh(W, overwrite=False, release_lock=True)
         values = to_numpy(found)
@@ -100,15 +86,18 @@ class Whitening:
         Landmarks that the others explain to the rounding of W's entries are left out.
         """
         reference, W = W, to_numpy(W)
-        GIVEN.settled(np.linalg.eigvalsh(W))
-        m = W.shape[0]
-        diagonal = np.diagonal(W)
+        m, diagonal = W.shape[0], np.diagonal(W)
         # In units in which every landmark has k(z, z) = 1: rounding errors are then alike.
         unit = np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
-        factor, pivots, found, _ = scipy.linalg.lapack.dpstrf(
-            W * unit[:, None] * unit[None, :], tol=_EPS, lower=1
-        )
-        lower, kept = np.tril(factor[:found, :found]), pivots[:found] - 1
+        scaled = W * unit[:, None] * unit[None, :]
+        factor, pivots, found, _ = scipy.linalg.lapack.dpstrf(scaled, tol=_EPS, lower=1)
+        lower, order = np.tril(factor[:found, :found]), pivots - 1
+        kept, rest = order[:found], order[found:]
+        # W = D^½ (LLᵀ + S) D^½ has no eigenvalue below −‖S‖ max w_ii: only a large S needs them all.
+        left = scaled[np.ix_(rest, rest)] - factor[found:, :found] @ factor[found:, :found].T
+        small = np.abs(left).sum(axis=0).max(initial=0.0) <= GIVEN.tolerance
+        if not small or np.any(W[diagonal <= 0]):
+            GIVEN.settled(np.linalg.eigvalsh(W))
         T = np.zeros((m, found))
         T[kept] = scipy.linalg.solve_triangular(lower, np.eye(found), lower=True).T
         report = {
@@ -135,10 +124,9 @@ class Whitening:
         "double": tiles and Gram matrix in float64. The rounding of float32 tiles acts like a ridge of
         n (eps/2)² / λ on a direction whose own weight is about (n/m) λ; where it is no longer small
         against the smallest ridge, nor on average against those weights, they will not do. "mixed":
-        float32 tiles, float64
-        Gram matrix. "single": float32 sums over short runs as well, half the time, where the
-        directions so summed differ little in size. The few largest ones may be summed apart, in
-        float64, to that end: they come back as columns of a float32 array.
+        float32 tiles, float64 Gram matrix. "single": float32 sums over short runs as well, half the
+        time, where the directions so summed differ little in size. The few largest ones may be summed
+        apart, in float64, to that end: they come back as columns of a float32 array.
         """
         if not self.values.size:
             return "mixed", None

@@ -12,40 +12,41 @@ from typing import Any
 
 import numpy as np
 
+from onefold.basis.whitening import Precision
 from onefold.kernels import Kernel
 from onefold.kernels.base import Tile
 from onefold.kernels.tiles import common_origin, device_rows
 from onefold.linalg import Array, double, is_foreign, is_sparse, namespace, zeros
 from onefold.machine.threads import check_stop, spans
-from onefold.statistics.finite import finite_kernel
-from onefold.statistics.whitening import Precision
+from onefold.smoothers.base import UnsolvableError
 
 _NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
 _TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
 
 
+def finite_kernel(values: Any) -> Any:
+    """The values, or several arrays of them, if all are finite; raise before they spoil what follows."""
+    arrays = values if isinstance(values, list) else [values]
+    # A sum passes on what is not finite, without a second array.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(sum(namespace(array).sum(array) for array in arrays))
+    if not np.isfinite(total):
+        raise UnsolvableError(
+            "the kernel has NaN or infinite values on these rows; scale the features, or check the "
+            "kernel."
+        )
+    return values
+
+
 @dataclass(frozen=True)
 class Design:
-    """A kernel and its landmarks: rows → features.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    landmarks : array or CSR matrix (m, d)
-        In the dtype of the rows, as given by the user.
-    precision : {"single", "mixed", "double"}
-        Of float32 rows, see :meth:`Whitening.precision_for`; float64 rows are always "double".
-    leading : array (m, q) or None
-        Orthonormal directions that "single" sums apart, in float64.
-    mix : array (m, r) or None
-        The features are φ(x)·mix, for precision "double" only.
-    """
+    """A kernel and its landmarks: rows → features."""
 
     kernel: Kernel
-    landmarks: Any
-    precision: Precision = "double"
-    leading: Any | None = None
-    mix: Any | None = None
+    landmarks: Any  # array or CSR matrix (m, d), in the dtype of the rows
+    precision: Precision = "double"  # of float32 rows; float64 rows are always "double"
+    leading: Any | None = None  # (m, q) orthonormal directions that "single" sums apart, in float64
+    mix: Any | None = None  # (m, r): the features are φ(x)·mix, for precision "double" only
 
     def __getstate__(self) -> dict[str, Any]:
         """The settings alone: what was computed from them is computed again where it is needed."""
@@ -61,6 +62,17 @@ class Design:
     def size(self) -> int:
         """Number of features."""
         return int((self.landmarks if self.mix is None else self.mix.T).shape[0])
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads may evaluate the kernel: one, or as many as there are (None)."""
+        return 1 if not self.kernel.thread_safe or is_foreign(self.landmarks) else None
+
+    @cached_property
+    def unit(self) -> float:
+        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
+        largest = float(namespace(self.landmarks).max(self.kernel.diagonal(self.landmarks)))
+        return largest if self.mix is None else float(np.sqrt(largest))
 
     @cached_property
     def _bound(self) -> tuple[Tile, Array | None]:
@@ -117,28 +129,14 @@ class Design:
                 tile = cast[:count]
             yield part, tile
 
-    @cached_property
-    def unit(self) -> float:
-        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
-        largest = float(namespace(self.landmarks).max(self.kernel.diagonal(self.landmarks)))
-        return largest if self.mix is None else float(np.sqrt(largest))
-
     def features(self, rows: Array) -> Array:
         """All features of a few rows at once, float64 (rows, features)."""
-        return self._gathered(rows, self.size, lambda tile: tile)
+        return self.times(rows, None)
 
-    def times(self, rows: Array, matrix: Array) -> Array:
-        """Φ·matrix for a float64 matrix (features, columns), tile by tile."""
-        return self._gathered(rows, int(matrix.shape[1]), lambda tile: tile @ matrix)
-
-    def _gathered(self, rows: Array, columns: int, function: Callable[[Array], Array]) -> Array:
-        """Rows of function(tile) on top of each other."""
+    def times(self, rows: Array, matrix: Array | None) -> Array:
+        """Φ·matrix for a float64 matrix (features, columns), or Φ itself, tile by tile."""
+        columns = self.size if matrix is None else int(matrix.shape[1])
         out = zeros((rows.shape[0], columns), self.landmarks)
         for part, tile in self.tiles(rows, np.dtype(np.float64)):
-            out[part, ...] = function(tile)
+            out[part, ...] = tile if matrix is None else tile @ matrix
         return out
-
-    @property
-    def threads(self) -> int | None:
-        """How many threads may evaluate the kernel: one, or as many as there are (None)."""
-        return 1 if not self.kernel.thread_safe or is_foreign(self.landmarks) else None

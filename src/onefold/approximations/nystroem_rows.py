@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Model
-from onefold.approximations.nystroem.basis import BasisModel
+from onefold.approximations.nystroem_models import BasisModel
 from onefold.approximations.problem import target_ridges
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
@@ -77,14 +77,16 @@ class RowsModel(Model):
 
     def expansion(self, alpha: Any) -> Expansion:
         problem, model = self.problem, self._landmarks
+        mu = target_ridges(alpha, int(problem.Y.shape[1])).each
         with limit_blas(1):
-            beta, intercept, mu = model.solve_each(alpha)
-            beta, intercept = to_numpy(beta), to_numpy(intercept)
+            beta, intercept = (to_numpy(array) for array in model.solve_each(alpha))
             everything = np.arange(problem.n)
             coef = self._dual(beta[:, None], intercept[None], mu[None, :], everything)[:, 0]
-            model.report_error(mu, intercept)
         X = problem.X
         return Expansion(model.design.kernel, X, like(coef, X), like(intercept, X))
+
+    def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
+        return self._landmarks.final_report(alpha, expansion)
 
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
         """Coefficients of all rows without each part, 0 for its own."""

@@ -1,0 +1,24 @@
+"""Basis models: landmarks, the statistics that a pass over row blocks leaves, ridge paths, pruning."""
+
+from onefold.basis.design import Design, finite_kernel
+from onefold.basis.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metric_of
+from onefold.basis.ridge import FoldPaths, RidgePath
+from onefold.basis.statistics import Statistics, collect, holds_groups, predict_groups
+from onefold.basis.whitening import Whitening
+
+__all__ = [
+    "BASES",
+    "KERNEL_FREE",
+    "Basis",
+    "Design",
+    "FoldPaths",
+    "RidgePath",
+    "Statistics",
+    "Whitening",
+    "collect",
+    "finite_kernel",
+    "given_rows",
+    "holds_groups",
+    "metric_of",
+    "predict_groups",
+]

@@ -1,0 +1,239 @@
+r"""Landmarks: which rows carry the expansion of a basis model. They see inputs only, never targets.
+
+"uniform" draws rows, every subset equally likely: ding2012's choice. "kmeans" takes the centres of
+clusters. "rpcholesky" draws a row with probability proportional to its residual u_i = k_ii − ‖F_i‖²,
+F Fᵀ being the partial Cholesky factor so far: by what the earlier ones leave unexplained (Chen, Epperly,
+Tropp and Webber). The blocked form draws a block of proposals from one u and keeps each with the ratio
+of its residual after the earlier ones of the block to the one it was drawn with: exactly the law of
+one-by-one sampling, in matrix products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from sklearn.cluster import MiniBatchKMeans
+
+from onefold.basis.design import finite_kernel
+from onefold.kernels import Kernel, Metric
+from onefold.kernels.metric import Transform
+from onefold.kernels.tiles import common_origin
+from onefold.kernels.width import WidthKernel
+from onefold.linalg import (
+    Array,
+    all_finite,
+    double,
+    is_foreign,
+    is_sparse,
+    like,
+    namespace,
+    take_rows,
+    to_numpy,
+)
+from onefold.machine.threads import check_stop, spans
+
+_NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The landmark rows z_j of a basis model."""
+
+    rows: Any  # array or CSR matrix (m, d), in X's library and dtype
+    index: Any | None  # their row numbers in X (m,); None where they are no rows of X
+    report: dict[str, Any] = field(default_factory=dict)  # how they were found
+
+    @property
+    def size(self) -> int:
+        """Number of landmarks."""
+        return int(self.rows.shape[0])
+
+    def thinned(self, keep: Any) -> Basis:
+        """The landmarks at the given positions alone."""
+        index = None if self.index is None else self.index[keep]
+        return Basis(take_rows(self.rows, keep), index, self.report | {"thinned_from": self.size})
+
+
+def given_rows(rows: Any, X: Array) -> Basis:
+    """The user's own rows, in X's library and dtype."""
+    if is_sparse(rows):
+        rows = rows.tocsr() if is_sparse(X) else rows.toarray()
+    if getattr(rows, "ndim", 0) != 2 or rows.shape[1] != X.shape[1] or rows.shape[0] == 0:
+        raise ValueError(
+            f"landmark rows must have shape (landmarks, {X.shape[1]}), as X has {X.shape[1]} "
+            f"features; got {tuple(getattr(rows, 'shape', ()))}."
+        )
+    if is_foreign(X):
+        rows = namespace(X).astype(like(to_numpy(rows), X), X.dtype)
+    elif is_sparse(rows):
+        rows = rows.astype(X.dtype)
+    else:
+        rows = np.asarray(to_numpy(rows), dtype=X.dtype)
+        rows = type(X)(rows) if is_sparse(X) else rows
+    if not all_finite(rows):
+        raise ValueError("the landmark rows hold NaN or infinite values; impute or drop those rows.")
+    return Basis(rows, None, {"method": "given"})
+
+
+def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
+    """Rows of X, as an array of their own."""
+    index = np.asarray(index, dtype=np.intp)
+    rows = take_rows(X, index)
+    return Basis(np.array(rows) if isinstance(rows, np.memmap) else rows, index, report)
+
+
+def _candidates(n: int, m: int, rng: np.random.Generator, *, per_landmark: int) -> Any:
+    """Row numbers that landmarks are chosen from: all rows, or a uniform sample of them.
+
+    The sample holds `per_landmark` rows for each landmark (at least 4096 in all), so that the choice
+    costs a multiple of m³, not of n m², and its memory does not grow with n.
+    """
+    limit = max(4096, per_landmark * m)
+    return np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
+
+
+def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
+    """`m` rows of X. O(m) time."""
+    return _basis_of(X, np.sort(rng.choice(X.shape[0], m, replace=False)), {"method": "uniform"})
+
+
+def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
+    """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
+
+    The centres are points of the input space, in general not rows of X; with `m` = n they are the rows.
+    The Euclidean distance of rows S x where the kernel has a metric S, else of the rows: then scale the
+    features first, whatever the kernel. With a metric the centres are the means of each cluster's rows,
+    and there are fewer than `m` where clusters are empty. The clustering runs in float32 whatever X is:
+    faster, and the same rows have the same centres in either precision.
+    """
+    if m == X.shape[0]:
+        return _basis_of(X, np.arange(m), {"method": "kmeans"})
+    candidates = _candidates(X.shape[0], m, rng, per_landmark=20)
+    rows = to_numpy(take_rows(X, candidates))
+    metric, points = metric_of(kernel), rows
+    if (
+        metric is not None
+    ):  # S x, dense rows about their mean: a product would lose the digits of far ones
+        points = double(rows)
+        points = points if is_sparse(rows) else points - points.mean(axis=0)
+        points = Transform(1.0, metric, points)(points)
+    scaled, origin, unit = _in_single(points)
+    means = MiniBatchKMeans(
+        m,
+        n_init=1,
+        init="random",
+        batch_size=max(1024, 2 * m),
+        random_state=int(rng.integers(2**31 - 1)),
+    ).fit(scaled)
+    if metric is None:
+        centres = means.cluster_centers_.astype(np.float64) * unit + origin
+    else:
+        centres = _means_of_clusters(rows, means.labels_, m)
+    centres = centres.astype(rows.dtype)
+    report = {"method": "kmeans", "candidates": int(candidates.size)}
+    if is_foreign(X):
+        return Basis(namespace(X).astype(like(centres, X), X.dtype), None, report)
+    return Basis(type(X)(centres) if is_sparse(X) else centres, None, report)
+
+
+def metric_of(kernel: Kernel) -> Metric | None:
+    """The metric that rows are clustered in; sums and products of kernels have none of their own."""
+    return kernel.metric if isinstance(kernel, WidthKernel) else None
+
+
+def _in_single(rows: Any) -> tuple[Any, Any, float]:
+    """The rows in float32 about their mean and in units of their largest entry; mean and unit.
+
+    So float32 holds them and their squares.
+    """
+    if is_sparse(rows):
+        unit = float(abs(rows).max()) or 1.0
+        return (rows.astype(np.float64) / unit).astype(np.float32), 0.0, unit
+    origin = rows.mean(axis=0, dtype=np.float64)
+    unit = float(max((rows.max(axis=0) - origin).max(), (origin - rows.min(axis=0)).max())) or 1.0
+    scaled = np.empty(rows.shape, dtype=np.float32)
+    for part in spans(len(rows), 1024):  # no second sample in float64
+        scaled[part] = (rows[part] - origin) / unit
+    return scaled, origin, unit
+
+
+def _means_of_clusters(rows: Any, labels: Any, m: int) -> Any:
+    """The mean row of every cluster that has some, dense: S · mean is the mean of the rows S x."""
+    sizes = np.bincount(labels, minlength=m)
+    belongs = scipy.sparse.csr_array(
+        (1.0 / sizes[labels], labels, np.arange(len(labels) + 1)), shape=(len(labels), m)
+    )
+    means = belongs.T @ double(rows)
+    return (means.toarray() if is_sparse(means) else means)[sizes > 0]
+
+
+def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
+    """At most `m` rows; fewer if the kernel is explained by fewer to working precision.
+
+    O(c m²) time and O(c m) memory for c candidates: all rows, or a uniform sample of 4 m of them.
+    """
+    candidates = _candidates(X.shape[0], m, rng, per_landmark=4)
+    rows = take_rows(X, candidates)
+    origin = common_origin(kernel, rows)
+    rows = double(rows) if origin is None else double(rows) - origin[None, :]
+
+    def values(some: Array, others: Array) -> Any:
+        return finite_kernel(np.array(to_numpy(kernel(some, others)), dtype=np.float64))
+
+    diagonal = finite_kernel(np.array(to_numpy(kernel.diagonal(rows)), dtype=np.float64))
+    c, total = diagonal.shape[0], float(diagonal.sum())
+    residual, factor = np.maximum(diagonal, 0.0), np.empty((c, m))
+    chosen: list[int] = []
+    block = int(np.clip(m // 8, 16, 256))
+    while len(chosen) < m and residual.sum() > _NOTHING_LEFT * total:
+        check_stop()
+        r, size = len(chosen), min(block, m - len(chosen))
+        proposals = rng.choice(c, size, p=residual / residual.sum())
+        part = take_rows(rows, proposals)
+        inner = values(part, part) - factor[proposals, :r] @ factor[proposals, :r].T
+        kept = _accepted(inner, residual[proposals], rng)
+        if not kept:  # rounding: the residuals they were drawn with were no longer true
+            residual[proposals] = np.maximum(0.0, np.diagonal(inner)) * 0.5
+            continue
+        pivots = proposals[kept]
+        columns = values(rows, take_rows(rows, pivots)) - factor[:, :r] @ factor[pivots, :r].T
+        # A shift of rounding size: the accepted residuals are positive, but may be tiny.
+        core = inner[np.ix_(kept, kept)]
+        core.flat[:: len(kept) + 1] += 8 * np.finfo(float).eps * diagonal.max()
+        lower = np.linalg.cholesky(core)
+        fresh = scipy.linalg.solve_triangular(lower, columns.T, lower=True, check_finite=False).T
+        factor[:, r : r + len(kept)] = fresh
+        residual = np.maximum(residual - np.einsum("ij,ij->i", fresh, fresh), 0.0)
+        residual[pivots] = 0.0
+        chosen.extend(int(p) for p in pivots)
+    if not chosen:  # a kernel of zeros: any row will do
+        chosen.append(0)
+    left = float(residual.sum() / max(total, 1e-300))
+    report = {"method": "rpcholesky", "candidates": int(candidates.size), "unexplained_trace": left}
+    return _basis_of(X, np.sort(candidates[chosen]), report)
+
+
+def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int]:
+    """Which proposals stay: each with probability (its residual now) / (the one it was drawn with)."""
+    left, kept = inner.copy(), []
+    for i, chance in enumerate(rng.random(inner.shape[0])):
+        now = left[i, i]
+        if now > 0 and chance * drawn_with[i] < now and now > 1e-6 * drawn_with[i]:
+            kept.append(i)
+            column = left[:, i] / np.sqrt(now)
+            left -= np.outer(column, column)
+    return kept
+
+
+BASES: dict[str, Callable[..., Basis]] = {
+    "rpcholesky": _pivots,
+    "uniform": _uniform,
+    "kmeans": _clusters,
+}
+KERNEL_FREE = frozenset({"uniform", "kmeans"})
+"""Methods whose choice does not depend on the kernel, but for its metric: one serves a whole search."""

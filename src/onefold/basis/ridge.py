@@ -1,0 +1,261 @@
+r"""All ridge values of a basis model, from statistics in whitened coordinates.
+
+With an intercept the statistics are centred first: B = A − s sᵀ/w = Q D Qᵀ, and for every μ
+
+    θ(μ) = Q (D + μ)⁻¹ Qᵀ (c − s ȳ),   b = ȳ − s·θ / w
+
+The model without a fold comes
+
+* from an eigendecomposition of its own, some 10 r³: `RidgePath`;
+* by conjugate gradients in the eigenvectors Q of the model of all rows, in which that one's Gram matrix
+  is D, and the one of a training part with a share p of the rows is close to p·D when there are many
+  more rows than directions. Preconditioned by p·D + μ, its system has a condition number near 1, and ten
+  or so products solve it for every μ and target at once: `NearbyPath`. Where it does not converge, the
+  eigendecomposition is made after all;
+* from Cholesky factors of B + μI, of every training part and every μ, many at once: `by_cholesky`, on
+  an accelerator, where an eigendecomposition costs fifty of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onefold.basis.statistics import Statistics
+from onefold.linalg import (
+    Array,
+    is_foreign,
+    like,
+    namespace,
+    outer,
+    solve_positive_batch,
+    symmetric_eigh,
+    to_numpy,
+    zeros,
+)
+from onefold.linalg.iterate import conjugate_gradients
+from onefold.machine.threads import map_all, spans
+
+_EPS = float(np.finfo(np.float64).eps)
+_ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
+_TOLERANCE = 1e-12  # of conjugate gradients
+_STEPS = 60
+_TRIAL = 12  # steps after which one that lags behind is given up
+_STRIP = 64  # rows of a Gram matrix that are centred at once
+_BATCH_BYTES = 2**31  # of the matrices that are factorised at once
+
+Solution = tuple[Any, Any]
+"""θ of shape (r, μ, targets) and b of shape (μ, targets)."""
+
+
+def mapped(T: Array | None, theta: Array) -> Array:
+    """T θ for θ (r, μ, targets): (features, μ, targets); θ itself without a T."""
+    if T is None:
+        return theta
+    return namespace(theta).reshape(T @ flat(theta), (T.shape[0], *theta.shape[1:]))
+
+
+def flat(theta: Array) -> Array:
+    """θ (r, μ, targets) as a matrix (r, μ · targets)."""
+    r, count, t = theta.shape
+    return namespace(theta).reshape(theta, (r, count * t))
+
+
+class _Centred:
+    """Statistics about the means of features and targets; about 0 without an intercept."""
+
+    def __init__(self, statistics: Statistics, fit_intercept: bool) -> None:
+        self.statistics, self.fit_intercept = statistics, fit_intercept
+        self.cross, (r, t) = statistics.cross, statistics.cross.shape
+        if fit_intercept:
+            self.mean_feature = statistics.border / statistics.weight
+            self.mean_target = statistics.target_sum / statistics.weight
+            self.cross = self.cross - outer(statistics.border, self.mean_target)
+        else:
+            self.mean_feature, self.mean_target = zeros(r, self.cross), zeros(t, self.cross)
+
+    def gram(self) -> Array:
+        """B."""
+        gram, border = self.statistics.gram, self.statistics.border
+        if not self.fit_intercept:
+            return gram
+        if is_foreign(gram):
+            return gram - outer(border, self.mean_feature)
+        out = np.empty_like(gram)
+        for part in spans(len(gram), _STRIP):  # of a size that stays in cache
+            np.subtract(gram[part], outer(border[part], self.mean_feature), out=out[part])
+        return out
+
+    def intercept(self, theta: Array) -> Array:
+        """ȳ − s·θ / w for θ (r, μ, targets): (μ, targets)."""
+        return self.mean_target[None, :] - mapped(self.mean_feature[None, :], theta)[0, ...]
+
+
+class RidgePath:
+    """θ and b for any μ, from an eigendecomposition. O(9 r³) once."""
+
+    def __init__(self, statistics: Statistics, *, fit_intercept: bool) -> None:
+        self._about = _Centred(statistics, fit_intercept)
+        self.weight, self.fit_intercept = float(statistics.weight), fit_intercept
+        values, self.vectors = symmetric_eigh(self._about.gram(), overwrite=False, release_lock=True)
+        # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
+        self.values = namespace(values).clip(values, 0.0, None)
+        known = to_numpy(values)
+        scale = float(known[-1]) if known.size else 0.0
+        self.noise = 10 * max(-float(known.min(initial=0.0)), _EPS * scale)
+        self._projected = self.vectors.T @ self._about.cross
+        self.mean = self._about.mean_feature @ self.vectors  # of the features, in the eigenvectors
+
+    def coefficients(self, alphas: Any) -> Solution:
+        """θ and b for a vector of μ."""
+        theta = mapped(self.vectors, self.in_vectors(alphas))
+        return theta, self._about.intercept(theta)
+
+    def in_vectors(self, alphas: Any) -> Array:
+        """Qᵀθ, shape (r, μ, targets)."""
+        return self.shrinkage(alphas).T[:, :, None] * self._projected[:, None, :]
+
+    def shrinkage(self, alphas: Any) -> Array:
+        """1 / (d + μ) of shape (μ, r); 0 where d + μ is no larger than the rounding errors of d."""
+        total = self.values[None, :] + like(np.reshape(alphas, (-1, 1)), self.values)
+        known = total > self.noise
+        xp = namespace(total)
+        return xp.where(known, 1.0 / xp.where(known, total, xp.ones_like(total)), xp.zeros_like(total))
+
+
+class NearbyPath:
+    """θ and b for any μ from the statistics of a training part, in the whole model's eigenvectors."""
+
+    def __init__(self, statistics: Statistics, whole: RidgePath) -> None:
+        self._about, self._whole = _Centred(statistics, whole.fit_intercept), whole
+        self._gram = self._about.gram()
+        self._nearby = whole.values * (statistics.weight / whole.weight)
+        self.own: RidgePath | None = None  # once the iteration has not converged
+
+    def coefficients(self, alphas: Any) -> Solution:
+        """θ and b for a vector of μ."""
+        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        if self.own is None:
+            theta = self._iterate(mu) if mu.min() > self._whole.noise else None
+            if theta is not None:
+                return theta, self._about.intercept(theta)
+            self.own = RidgePath(self._about.statistics, fit_intercept=self._whole.fit_intercept)
+        return self.own.coefficients(mu)
+
+    def _iterate(self, mu: Any) -> Any | None:
+        """(B + μ) θ = c − s ȳ for every column (μ, target); None without convergence."""
+        about, (r, targets) = self._about, self._about.cross.shape
+        ridge = np.repeat(mu, targets)[None, :]
+        rhs = np.tile(about.cross, (1, mu.size))
+        scale = 1.0 / (self._nearby[:, None] + ridge)
+
+        def size(residual: Any) -> Any:
+            """In the preconditioner's norm, in which the residual falls steadily."""
+            return np.sqrt(np.einsum("ij,ij->j", residual, scale * residual))
+
+        start = size(rhs)
+        found = conjugate_gradients(
+            lambda V: self._gram @ V + ridge * V,
+            lambda V: scale * V,
+            rhs,
+            size,
+            _TOLERANCE * start,
+            limit=_STEPS,
+            deadline=(_TRIAL, _TOLERANCE ** (_TRIAL / _STEPS) * start),
+        )
+        return found.X.reshape(r, mu.size, targets) if found.state == "converged" else None
+
+
+class FoldPaths:
+    """The models trained without each of several sets of rows, from the statistics of groups of rows."""
+
+    def __init__(
+        self,
+        statistics: Sequence[Statistics],
+        left_out: Sequence[Any],
+        T: Array | None,
+        whole: Callable[[], RidgePath],
+        *,
+        fit_intercept: bool,
+    ) -> None:
+        """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
+        foreign, self._fit_intercept = is_foreign(statistics[0].gram), fit_intercept
+        if foreign:
+            self.T = T  # from features to the coordinates that θ and `groups` are in
+        else:
+            self.T = whole().vectors if T is None else T @ whole().vectors
+        # One device has one queue: threads would only wait for each other.
+        each = (lambda f, items: [f(item) for item in items]) if foreign else map_all
+        self.groups = each(lambda s: s.rotated(self.T), statistics)
+        total = Statistics.total(self.groups)
+
+        def rest(members: Any) -> Statistics:
+            return total.less(self.groups[group] for group in members)
+
+        def train(members: Any) -> RidgePath | NearbyPath:
+            part = rest(members)
+            if part.count < _ROWS_PER_DIRECTION * part.gram.shape[0]:
+                return RidgePath(part, fit_intercept=fit_intercept)
+            return NearbyPath(part, whole())
+
+        self._parts = [rest(members) for members in left_out] if foreign else []
+        self.paths = [] if foreign else map_all(train, left_out)
+
+    def coefficients(self, alphas: Any) -> list[Solution]:
+        """θ and b of each part."""
+        if self.paths:
+            return [path.coefficients(alphas) for path in self.paths]
+        return by_cholesky(self._parts, alphas, fit_intercept=self._fit_intercept)
+
+
+def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool) -> list[Solution]:
+    """θ and b of each part; by eigenvalues where rounding leaves a matrix that is not positive."""
+    mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+    about = [_Centred(part, fit_intercept) for part in parts]
+    xp = namespace(about[0].cross)
+    grams, crosses = xp.stack([a.gram() for a in about]), xp.stack([a.cross for a in about])
+    count, r, t = crosses.shape
+    # ‖B‖ is at most its Frobenius norm; what rounding makes of it must not reach the ridge.
+    size = float(xp.sqrt(xp.max(xp.sum(grams**2, axis=(1, 2)))))
+    solved = None
+    if r and mu.min(initial=np.inf) > 10 * _EPS * size:
+        identity = xp.eye(r, dtype=grams.dtype, device=grams.device)
+        at_once = max(1, _BATCH_BYTES // (8 * count * r * r))
+        pieces = []
+        for start in range(0, mu.size, at_once):
+            some = like(mu[start : start + at_once], grams)
+            shape = int(some.shape[0]) * count
+            shifted = grams[None, ...] + some[:, None, None, None] * identity
+            columns = xp.broadcast_to(crosses[None, ...], (some.shape[0], count, r, t))
+            pieces.append(
+                solve_positive_batch(
+                    xp.reshape(shifted, (shape, r, r)), xp.reshape(columns, (shape, r, t))
+                )
+            )
+            if pieces[-1] is None:
+                break
+        else:
+            solved = xp.permute_dims(xp.reshape(xp.concat(pieces), (mu.size, count, r, t)), (1, 2, 0, 3))
+    if solved is None:
+        return [RidgePath(part, fit_intercept=fit_intercept).coefficients(mu) for part in parts]
+    return [(solved[k, ...], a.intercept(solved[k, ...])) for k, a in enumerate(about)]
+
+
+def squared_error(statistics: Statistics, theta: Array, intercept: Array) -> Array:
+    r"""Σ v ‖y − φ·θ − b‖² over the rows behind `statistics`, for θ (r, μ, t) and b (μ, t): (μ, t).
+
+    Σvy² − 2θ·c − 2b Σvy + θᵀAθ + 2b θ·s + b² w: no pass over rows, at the price of cancellation where
+    the error is a tiny part of Σvy².
+    """
+    xp = namespace(theta)
+    quadratic = xp.sum(theta * mapped(statistics.gram, theta), axis=0)
+    linear = xp.sum(theta * statistics.cross[:, None, :], axis=0)
+    shift = mapped(statistics.border[None, :], theta)[0, ...]
+    total = statistics.target_square[None, :] - 2 * linear + quadratic
+    return (
+        total
+        + 2 * intercept * (shift - statistics.target_sum[None, :])
+        + intercept**2 * statistics.weight
+    )

@@ -1,1 +1,0 @@
-"""Pruning: from many centres to few, with held-out predictions of every size (cawley2002)."""
