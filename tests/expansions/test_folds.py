@@ -36,7 +36,6 @@ def test_terms_add_up_fold_by_fold():
     assert (models.count, models.n_targets, models.n_features) == (3, 2, 3)
     offset = np.array([1.0, -2.0])
     np.testing.assert_allclose(models.plus(offset).predict(NEW), found + offset)
-    assert models.plus(None) is models
     assert models.finite
     assert not models.plus(np.array([np.inf, 0.0])).finite
 

@@ -348,11 +348,11 @@ class Isotonic(Calibrator):
         return _one_against_rest(np.stack([np.interp(*one) for one in corners], axis=1))
 
 
-def _staircase(values: Any, truth: Any, weight: Any) -> tuple[Any, Any]:
+def _staircase(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     """The corners of one column; in units of a power of 2: scikit-learn joins values within 1e-15."""
     unit = np.exp2(np.round(np.log2(_typical_size(values[None]))))
     scaled = _in_units(values[None], unit)[0]
-    stairs = IsotonicRegression(out_of_bounds="clip").fit(scaled, truth, sample_weight=weight)
+    stairs = IsotonicRegression(out_of_bounds="clip").fit(scaled, positive, sample_weight=weight)
     return stairs.X_thresholds_ * unit[0], np.clip(stairs.y_thresholds_, 0.0, 1.0)
 
 

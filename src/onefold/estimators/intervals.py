@@ -319,11 +319,13 @@ def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
     """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
     problem, place = held.problem, np.empty(held.problem.n, np.intp)
     tested, single = [], []
-    for test in held.tests:
-        numbers = np.arange(len(test))
-        place[test] = numbers
-        single.append(place[test] == numbers)
-        tested.append(np.asarray(test)[single[-1]])
+    for test in map(np.asarray, held.tests):
+        once: Any = slice(None)
+        if np.any(np.diff(test) <= 0):  # in no order, and some rows perhaps twice
+            place[test] = np.arange(test.size)
+            once = place[test] == np.arange(test.size)
+        tested.append(test[once])
+        single.append(once)
     rows = np.concatenate(tested)
     fold = np.repeat(np.arange(len(tested)), [own.size for own in tested])
     if held.predictions is not None:
@@ -332,7 +334,7 @@ def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
         values = _predicted(held.models, problem, rows, fold)
     residuals = to_numpy(problem.Y)[rows] - (values - problem.offset)
     finite = np.isfinite(residuals).all(axis=1)
-    return rows[finite], fold[finite], residuals[finite]
+    return (rows, fold, residuals) if finite.all() else (rows[finite], fold[finite], residuals[finite])
 
 
 def _predicted(models: FoldModels, problem: Problem, rows: Any, fold: Any) -> Any:

@@ -106,8 +106,8 @@ class FoldModels:
         return total
 
     def plus(self, offset: Any) -> FoldModels:
-        """The same with `offset` (targets,) added to every model; None adds nothing."""
-        return self if offset is None else replace(self, intercept=self.intercept + offset)
+        """The same with `offset` (targets,) added to every model."""
+        return replace(self, intercept=self.intercept + offset)
 
     def with_columns(self, n: int, kept: Any) -> FoldModels:
         """Of a precomputed kernel of `n` rows, where the models know the rows `kept` alone."""

@@ -50,7 +50,7 @@ def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, 
         return fit_cost(rows, d) + min(rows, GRADIENT_ROWS) * rows * (d + 1) * (targets + 1)
 
     def outside(wanted: int) -> int:
-        """Rows that are left beside the fold that scores rounds, and one that no metric has seen."""
+        """Rows outside the fold that scores rounds, and outside one that no metric sees."""
         return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
 
     before = 0.0
