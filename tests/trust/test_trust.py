@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,10 @@ from sklearn.preprocessing import StandardScaler
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Run
-from onefold.trust_check import Draw, TrustCheck
+from onefold.cli import main
+from onefold.trust_check import Draw, TrustCheck, _steps
+
+pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
 GAMMAS = 2.0 ** np.arange(-7, 8, 2)
 ALPHAS = 2.0 ** np.arange(-9, 4, 2)
@@ -309,3 +315,70 @@ def test_what_has_no_approximation_to_check_is_named() -> None:
     for size in (2.5, "all"):
         with pytest.raises(ValueError, match="size must be a whole number"):
             onefold.trust(LSSVRCV(**FEW), X, y, size=size)
+
+
+# Several kernels
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((160, 3))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(160)
+CELLS = [
+    {"alpha": alpha, "kernel": kernel} | gamma
+    for alpha in (0.1, 1.0, 10.0, 100.0)
+    for kernel, gamma in (("linear", {}), ("rbf", {"gamma": 0.3}), ("rbf", {"gamma": 1.0}))
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "steps"),
+    [(0, 0, 0), (1, 2, 1), (1, 7, 2), (0, 1, 1), (0, 2, 1), (0, 11, 3), (3, 10, 2)],
+)
+def test_steps_between_cells_of_different_kernels(one: int, other: int, steps: int) -> None:
+    """A step for the kernel, whatever the widths; ridges count as ever."""
+    assert _steps(CELLS, one, other) == _steps(CELLS, other, one) == steps
+
+
+@pytest.mark.parametrize("kernel", ["auto", ["linear", "rbf"]], ids=str)
+@pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])
+def test_the_exact_method_agrees_with_itself(kind, kernel) -> None:
+    y = Y if kind is LSSVRCV else Y > 0
+    found = onefold.trust(kind(kernel), X, y, size=90, random_state=0)
+    assert found.verdict == "applies"
+    assert (found.steps, found.regret) == (0, 0.0)
+    assert f"kernel {found.exact['kernel']}" in str(found)
+    assert json.loads(json.dumps(found.as_dict()))["exact"] == found.exact
+
+
+@pytest.mark.parametrize("kernel", ["auto", ["linear", "rbf"]], ids=str)
+def test_too_few_landmarks_are_found_out(kernel) -> None:
+    with pytest.warns(UserWarning, match="cannot be trusted .* the exact method chose kernel"):
+        model = LSSVRCV(kernel, approximation=Nystroem(6), refit="same", check=True).fit(X, Y)
+    assert model.approximation_["trust"]["verdict"] == "does not apply"
+
+
+def test_a_choice_without_a_width_reads_as_a_sentence() -> None:
+    draw = Draw(50, {"alpha": 0.1, "kernel": "linear"}, CELLS[1], 1, 0.0, 0.1)
+    assert "chose kernel linear, alpha 0.1, the approximation kernel rbf" in str(TrustCheck((draw,)))
+
+
+# The command line
+
+
+@pytest.fixture
+def series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    t = np.arange(80)
+    rows = [f"{i},{np.sin(i / 9):.6f}" for i in t]
+    Path("s.csv").write_text("time,level\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def test_the_verdict_is_printed_and_kept(series: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["tune", "s.csv", "--target", "level", "--approximation", "toeplitz", "--check"]
+    argv += ["--gammas", "0.1,1", "--alphas", "0.01,1", "--ordered", "--force"]
+    assert main(argv) == 0
+    words = "the approximation applies (0 grid steps from the exact choice on 53 rows, regret"
+    assert re.search(f"trust check +{re.escape(words)}", capsys.readouterr().out)
+    assert main(["inspect", "s-onefold/model.onefold"]) == 0
+    assert words in capsys.readouterr().out
+    assert main([*argv, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["approximation"]["trust"]["verdict"] == "applies"
