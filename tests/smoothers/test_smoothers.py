@@ -12,7 +12,7 @@ from onefold.kernels import RBF, Linear
 from onefold.kernels.tiles import gram
 from onefold.linalg import to_numpy
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
-from onefold.smoothers.base import GIVEN, choose_route
+from onefold.smoothers.base import GIVEN, PSD, choose_route
 from onefold.smoothers.factorisations import isolated_rows, low_rank_factor
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
@@ -194,6 +194,48 @@ def test_a_matrix_of_low_rank_with_a_tiny_ridge() -> None:
         (values,) = make(K, np.ones(50)).heldout(Y, [rows], [1e-6])
         expected = refit(K, Y, np.ones(50), 1e-6, np.arange(10, 50), rows)
         assert_allclose(values[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["none", "ones", "weights"])
+@pytest.mark.parametrize("name", ["eigen", "cholesky", "low rank"])
+def test_directions_of_rounding_are_left_out_below_the_rounding_of_the_matrix(name, kind) -> None:
+    """K of rank 5 and size 1e12: at the first μ least squares on its columns, at the second a ridge."""
+    n, alphas = 40, np.array([1e-6, 1e6])
+    rng = np.random.default_rng(3)
+    B, Y = 1e5 * rng.standard_normal((n, 5)), rng.standard_normal((n, 2))
+    border = borders(n, rng)[kind]
+    K, H, columns = B @ B.T, np.eye(n), B
+    if border is not None:  # folded in, as the exact machine does it
+        along = np.outer(border, border) / (border @ border)
+        H, columns = np.eye(n) - along, np.column_stack([B, border])
+        K = H @ K @ H
+        K = (K + K.T) / 2 + np.trace(K) / n * along
+    smoother = SMOOTHERS[name](K, border)
+    residuals, duals = smoother.residuals(Y, alphas), smoother.duals(Y, alphas)
+    assert smoother.below_rounding(alphas).tolist() == [True, False]
+    wanted = Y - columns @ np.linalg.lstsq(columns, Y, rcond=None)[0]
+    assert_allclose(residuals[0], wanted, atol=1e-9)
+    assert_allclose(H @ (Y - B @ (B.T @ duals[0])), wanted, atol=1e-9)
+    assert_allclose(residuals[1], dense_residual_operator(K, border, alphas[1]) @ Y, atol=1e-9)
+    assert_allclose(duals[1], residuals[1] / alphas[1], rtol=1e-12)
+
+
+def test_rows_that_decide_their_own_value_are_unknown_below_rounding_alone() -> None:
+    K, Y = np.diag([1e12, 1.0, 2.0]), np.arange(3.0)[:, None]
+    for name in ("eigen", "cholesky"):
+        found = SMOOTHERS[name](K, None).leave_one_out(Y, [1e-3, 1.0])[:, :, 0]
+        assert_array_equal(np.isnan(found), [[True, False, False], [False, False, False]])
+
+
+def test_a_failed_factorisation_in_place_gives_the_matrix_back() -> None:
+    rng = np.random.default_rng(4)
+    U = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    values = np.array([3.0, 2.0, 1.0, 0.5, 0.1, -1e-9])  # the last is rounding: the kernel is known PSD
+    K, Y, alpha = (U * values) @ U.T, rng.standard_normal((6, 1)), 1e-10
+    wanted = U @ np.diag(alpha / (np.maximum(values, 0.0) + alpha)) @ U.T @ Y
+    for overwrite in (False, True):
+        smoother = CholeskySmoother(K.copy(), None, overwrite=overwrite, rounding=PSD)
+        assert_allclose(smoother.residuals(Y, [alpha])[0], wanted, atol=1e-12)
 
 
 def test_the_route_follows_the_cost_model() -> None:

@@ -18,6 +18,7 @@ from onefold.smoothers.toeplitz import (
     Strang,
     SymmetricToeplitz,
     ToeplitzSmoother,
+    choose_preconditioner,
     log_determinant,
     orthonormal_polynomials,
     refined_gradients,
@@ -210,14 +211,19 @@ class TestParts:
         Q = orthonormal_polynomials(n, count)
         assert_allclose(Q @ Q.T, np.eye(count), atol=1e-12)
 
-    def test_wide_kernels_need_few_iterations(self) -> None:
-        for gamma in (0.03, 1.0, 30.0, 60.0, 100.0, 150.0, 1e4):
-            report: dict[str, Any] = {}
-            smoother = ToeplitzSmoother(
-                rbf_column(3000, gamma), intercept=True, semidefinite=True, report=report
-            )
-            smoother.residuals(np.ones((3000, 1)), [3e-5])
-            assert report["iterations"] <= 100
+    @pytest.mark.parametrize("gamma", [0.03, 1.0, 30.0, 60.0, 100.0, 150.0, 1e4])
+    def test_few_iterations_for_kernels_of_any_width(self, gamma: float) -> None:
+        report: dict[str, Any] = {}
+        column = rbf_column(3000, gamma)
+        smoother = ToeplitzSmoother(column, intercept=True, semidefinite=True, report=report)
+        smoother.residuals(np.ones((3000, 1)), [3e-5])
+        assert (report["solver"], report["iterations"] <= 40) == ("pcg", True)
+        assert report["preconditioner"] == (Strang if gamma >= 100 else DeflatedEmbedding).name
+
+    def test_a_kernel_that_passes_through_zero_has_not_died_out(self) -> None:
+        column = rbf_column(100, 1.0)
+        column[70] = 0.0
+        assert isinstance(choose_preconditioner(SymmetricToeplitz(column)), DeflatedEmbedding)
 
     def test_what_does_not_converge_is_reported(self) -> None:
         A = np.diag(np.logspace(0, 6, 50))

@@ -46,6 +46,7 @@ from onefold.linalg import (
     solve_lower,
     take_rows,
     to_numpy,
+    zeros,
 )
 from onefold.linalg.iterate import Solution, conjugate_gradients, refined
 from onefold.machine.threads import check_stop, spans
@@ -307,20 +308,20 @@ class CirculantSmoother(Smoother):
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
             factor = cholesky(filtered.block(cells, cells), overwrite=True)
             return -cholesky_solve(factor, rhs)
-        return -self._iterate(filtered, rhs, cells, grid)
+        return -self._iterate(filtered, rhs, cells)
 
-    def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index, grid: Array) -> Array:
+    def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
         """Conjugate gradients on R_JJ x = rhs, all targets at once.
 
         Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
         the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
         """
         xp = namespace(rhs)
-        blank = grid * 0.0
         runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
         inverse = filtered.inverse() if runs <= _SCATTERED * cells.size else None
 
         def product(by: CirculantFilter, x: Array) -> Array:
+            blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
             return _pick(by.apply(_with(blank, cells, x)), cells)
 
         def precondition(r: Array) -> Array:
