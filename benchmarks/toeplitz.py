@@ -197,7 +197,7 @@ def _refit_error(X: Any, y: Any, new: Any, truth: Any, fitted: Any, n: int) -> f
 def _solve_times(kernel: Any, X: Any, y: Any, alpha: float) -> Row:
     """One solve after the kernel values are there, as the paper counts it."""
     n = len(y)
-    column = diagonal_means(kernel, X).column
+    column = diagonal_means(kernel, X)[0]
     smoother = ToeplitzSmoother(column, intercept=False)
     ours = seconds(lambda: smoother.residuals(y[:, None].astype(float), [alpha]))
     if n > 5000:

@@ -20,6 +20,7 @@ from onefold.approximations import (
     Problem,
     Toeplitz,
     Workload,
+    auto,
 )
 from onefold.approximations.problem import target_ridges
 from onefold.estimators.validation import problem_of
@@ -194,3 +195,31 @@ def test_reprs_fit_on_a_line():
     assert repr(run.problem) == "Problem(rows=80, features=2, targets=1)"
     size = f"Run({run.approximation}, {run.problem}, refit=Exact(), reason='as asked for')"
     assert repr(run) == size
+
+
+def test_flags_of_auto_are_those_of_what_it_has_chosen():
+    for name in ("exact", "smooths", "fold_models", "remedy"):
+        with pytest.raises(AttributeError, match=f"has no {name} before it has chosen"):
+            getattr(Auto(), name)
+    assert started(Auto()).approximation.exact
+
+
+@pytest.mark.parametrize(
+    ("n", "place", "given", "free", "chosen", "reason"),
+    [
+        (10**6, "memory", True, None, "Exact", "a kernel matrix is given"),
+        (100, "dask", False, None, "Nystroem", "on Dask's workers"),
+        (100, "streamed", False, None, "Nystroem", "streamed to the device"),
+        (2000, "memory", False, None, "Exact", "at most 2000 rows"),
+        (2000, "memory", False, 10**8, "Nystroem", "would need"),
+        (3000, "memory", False, 10**11, "Exact", "within"),
+        (10**6, "memory", False, 10**12, "Nystroem", "would need"),
+        (50_000, "memory", False, None, "Nystroem", "would take"),
+    ],
+)
+def test_the_table_of_decisions(monkeypatch, n, place, given, free, chosen, reason):
+    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: auto.NOMINAL)
+    facts, load = auto.Facts(n, 5, 1, place, given), Workload(13, 11, 5)
+    found = auto.choose(Auto(), facts, load, auto.Machine(free))
+    assert type(found.approximation).__name__ == chosen
+    assert reason in found.reason

@@ -10,7 +10,6 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.model_selection import KFold, RepeatedKFold
 
-import onefold.approximations.planning as planning
 from onefold import LSSVCCV, LSSVR, LSSVRCV, load, plan, trust
 from onefold.approximations import (
     Auto,
@@ -21,6 +20,7 @@ from onefold.approximations import (
     Problem,
     Toeplitz,
     Workload,
+    auto,
 )
 from onefold.cli import main
 from onefold.estimators.setting_up import set_up
@@ -166,7 +166,7 @@ def test_fits_say_what_was_chosen_and_why(monkeypatch, tmp_path):
     y = np.sin(X).sum(axis=1)
     exact = LSSVRCV(gammas=[0.1], cv=3).fit(X, y)
     assert "2000 rows" in exact.approximation_["fitted_with"]["chosen"]
-    monkeypatch.setattr(planning, "_ALWAYS_EXACT", 100)
+    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 100)
     basis = LSSVRCV(gammas=[0.1], cv=3, approximation=Auto(seconds=1e-9)).fit(X, y)
     told = basis.approximation_["fitted_with"]
     assert told["name"] == "nystroem"
@@ -179,7 +179,7 @@ def test_fits_say_what_was_chosen_and_why(monkeypatch, tmp_path):
 
 
 def test_trust_checks_what_would_run(monkeypatch):
-    monkeypatch.setattr(planning, "_ALWAYS_EXACT", 300)
+    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 300)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1200, 2))
     y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(1200)

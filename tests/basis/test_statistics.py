@@ -77,7 +77,7 @@ def test_block_size_does_not_matter(monkeypatch, rows):
     X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))
     design, label = Design(RBF(0.3), X[:10]), rng.integers(0, 3, 301)
     whole = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
-    monkeypatch.setattr(module, "_TASK_ROWS", rows)
+    monkeypatch.setattr(module, "TASK_ROWS", rows)
     monkeypatch.setattr(tiles, "_TILE_BYTES", rows * 10 * 8)
     parts = collect(design, rows_of(X, Y, None), Groups(label, [], 3))
     for a, b in zip(parts, whole):

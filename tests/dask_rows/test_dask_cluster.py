@@ -50,7 +50,7 @@ def test_given_current_and_no_client(table, client, summed):
 def test_classifier_with_sums_on_the_workers(table, client, summed, monkeypatch):
     import onefold.criteria.heldout as sums
 
-    monkeypatch.setattr(sums, "_HELD", 0)
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
     here = model(LSSVCCV).fit(table.X, table.labels)
     there = model(LSSVCCV, client=client).fit(da.from_array(table.X, chunks=CHUNKS), table.labels)
     assert_same_search(here, there, table.X)

@@ -39,7 +39,7 @@ def test_regression(table, landmarks, training, chunks, kind):
 
 @pytest.mark.parametrize("held", [2**25, 0], ids=["predictions travel", "sums travel"])
 def test_classification(table, landmarks, training, held, monkeypatch):
-    monkeypatch.setattr(sums, "_HELD", held)
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", held)
     options = {"approximation": landmarks, "class_weight": "balanced", **GRID}
     here = LSSVCCV(**options).fit(table.X, table.labels, table.weight)
     there = LSSVCCV(**options)
@@ -60,7 +60,7 @@ SPLITTERS = [
 @pytest.mark.parametrize("cv", SPLITTERS, ids=lambda cv: type(cv).__name__)
 @pytest.mark.parametrize("criterion", ["mse", "cov", "mape"])
 def test_any_splitter(table, landmarks, summed, cv, criterion, monkeypatch):
-    monkeypatch.setattr(sums, "_HELD", 0)
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
     options = {"approximation": landmarks, "cv": cv, "criterion": criterion, **GRID}
     here = LSSVRCV(**options).fit(table.X, table.y + 5)
     there = LSSVRCV(**options).fit(lazy(table.X, CHUNKS[2]), table.y + 5)
@@ -142,7 +142,7 @@ def test_learned_metric_and_blend(table, landmarks, rows):
 
 
 def test_families_of_a_classifier(table, landmarks, summed, monkeypatch):
-    monkeypatch.setattr(sums, "_HELD", 0)
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
     options = {"kernel": "auto", "approximation": landmarks, "blend": True}
     options |= {"gammas": [1.0, 3.0], "alphas": [0.1, 1.0]}
     here = LSSVCCV(**options).fit(table.X, table.labels)

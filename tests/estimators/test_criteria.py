@@ -176,7 +176,7 @@ def test_criteria_of_the_smoother_are_refused_before_any_work(criterion, approxi
     for kind in (Nystroem, Grid):
         monkeypatch.setattr(kind, "share", pytest.fail)
         monkeypatch.setattr(kind, "model", pytest.fail)
-    monkeypatch.setattr("onefold.approximations.planning._ALWAYS_EXACT", 2)
+    monkeypatch.setattr("onefold.approximations.auto._ALWAYS_EXACT", 2)
     X = np.linspace(0, 1, 40)[:, None]
     with pytest.raises(ValueError, match=r"needs the whole smoother, which (Nystroem|Grid)\("):
         LSSVRCV(criterion=criterion, approximation=approximation).fit(X, np.sin(X[:, 0]))

@@ -180,7 +180,7 @@ def test_predictions_of_a_kept_model_are_held_only_while_they_are_few(monkeypatc
     problem, task, splits, values = case("mse", 1, KFold(4), False, 3)
     scoring = resolve_criterion("mse", classifier=False).start(problem, task, splits)
     model = GivenPredictions(values, 1, np.asarray)
-    monkeypatch.setattr("onefold.criteria.heldout._HELD", 100)
+    monkeypatch.setattr("onefold.criteria.heldout.HELD_PREDICTIONS", 100)
     assert scoring.answers(model, np.ones(RIDGES)).blocks  # it is let go, and they with it
     monkeypatch.setattr(GivenPredictions, "keep", True)
     assert not scoring.answers(model, np.ones(RIDGES)).blocks

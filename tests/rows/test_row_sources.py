@@ -44,7 +44,7 @@ def sources(tmp_path, X, Y, root):
 def small_blocks(request, monkeypatch):
     monkeypatch.setattr(device, "BLOCK_ROWS", request.param)
     monkeypatch.setattr("onefold.rows.streamed.BLOCK_ROWS", request.param)
-    monkeypatch.setattr("onefold.rows.host._TASK_ROWS", min(request.param, 8192))
+    monkeypatch.setattr("onefold.rows.host.TASK_ROWS", min(request.param, 8192))
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -214,16 +214,15 @@ def test_other_data_are_refused(change: str, tmp_path: Path) -> None:
 
 def test_auto_goes_on_with_what_it_had_chosen(tmp_path: Path, monkeypatch: Any) -> None:
     """Its choice depends on the machine and on the grid; a search that has begun must not change it."""
-    import onefold.approximations.planning as planning
+    from onefold.approximations import auto
 
-    monkeypatch.setattr(planning, "_ALWAYS_EXACT", 10)
+    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 10)
     path = str(tmp_path / "search")
     estimator = LSSVRCV(**SMALL, approximation="auto", checkpoint=path)
     first = fitted(estimator)
-    monkeypatch.setattr(planning, "_ALWAYS_EXACT", 10**6)
-    monkeypatch.setattr(
-        planning.Auto, "_choice", lambda self, *rest: (Nystroem(20), "another day, another choice")
-    )
+    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 10**6)
+    other = auto.Plan(Nystroem(20), 0, 0, None, None, None, "another day, another choice")
+    monkeypatch.setattr(auto, "choose", lambda *_: other)
     again = fitted(estimator)
     assert again.approximation_["selected_with"]["name"] == first.approximation_["selected_with"]["name"]
     same(first, again)

@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVR, plan, trust
 from onefold.approximations import Nystroem, Workload, resolve_approximation
-from onefold.approximations.planning import make_plan
+from onefold.approximations.auto import make_plan
 
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((90, 4)) * [1.0, 100.0, 0.01, 1.0] + 5.0
@@ -99,7 +99,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def priced(load: Workload, shape: tuple[int, int, int], approximation: Any = "auto") -> Any:
-    return make_plan(resolve_approximation(approximation), *shape, load, asked=True)
+    return make_plan(resolve_approximation(approximation), *shape, load)
 
 
 @pytest.mark.parametrize("shape", [(90, 4), (30_000, 40)])

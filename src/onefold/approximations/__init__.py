@@ -1,5 +1,6 @@
 """Approximations: how the kernel matrix is represented. One file or folder each, found by `register`."""
 
+from onefold.approximations.auto import Auto, Plan
 from onefold.approximations.base import (
     Approximation,
     Model,
@@ -13,7 +14,6 @@ from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.planning import Auto, Plan
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Run, Workload
 from onefold.approximations.toeplitz import Toeplitz

@@ -12,18 +12,18 @@ from onefold.approximations.run import Workload
 from onefold.basis.error import SAMPLE
 from onefold.basis.factor import uses_factors
 from onefold.basis.statistics import holds_groups
+from onefold.kernels.tiles import CACHE_TILE
 from onefold.machine.threads import thread_budget
+from onefold.rows.host import TASK_ROWS
 from onefold.smoothers.base import choose_route
 
-_TILE = 8 * 1024**2  # of a float64 kernel tile, see onefold.kernels.tiles
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
 _DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
-_HELD = 2**25  # bytes of predictions that a search holds rather than make them again
+HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather than predict again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
-_BLOCK_ROWS = 8192  # that are predicted at once
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
 _TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
@@ -76,7 +76,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     kept = model if load.kernels > 1 else 0.0
     rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
     if uses_factors(n, m):
-        return int(_factored(n, m, targets, load, at_once) + rows + workers * _TILE + _LIBRARIES)
+        return int(_factored(n, m, targets, load, at_once) + rows + workers * CACHE_TILE + _LIBRARIES)
     collecting = (2 + max(1, groups) + 2 * workers) * square
     # Threads have heaps of their own, which keep what they summed.
     solving = ((groups + 3 if groups else 5) + 2 * (workers - 1)) * square
@@ -89,7 +89,7 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     stages.append(_FREED * (held + solving))
     stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
     clustering = 12.0 * min(n, 20 * m) * d
-    return int(max(*stages, clustering) + rows + workers * _TILE + _LIBRARIES)
+    return int(max(*stages, clustering) + rows + workers * CACHE_TILE + _LIBRARIES)
 
 
 def pruning_bytes(m: int, groups: int) -> int:
@@ -120,10 +120,10 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     width = load.alphas * targets if load.predictions else targets
     predictions = 8.0 * _PREDICTION_COPIES * n * width
     if load.folds > 1 and not load.whole:  # added up block by block; those of one ridge are made again
-        predictions = min(predictions, _HELD + 8.0 * _PREDICTION_COPIES * n * targets)
+        predictions = min(predictions, HELD_PREDICTIONS + 8.0 * _PREDICTION_COPIES * n * targets)
     if load.folds == 1 or load.single:  # leave-one-out looks at the features of every row
-        return predictions + 8.0 * 4 * threads * min(n, _BLOCK_ROWS) * m
-    return predictions + 8.0 * 2 * threads * min(n, _BLOCK_ROWS) * width
+        return predictions + 8.0 * 4 * threads * min(n, TASK_ROWS) * m
+    return predictions + 8.0 * 2 * threads * min(n, TASK_ROWS) * width
 
 
 def toeplitz_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
@@ -140,4 +140,4 @@ def _structured(vectors: int, n: int, targets: int, load: Workload, at_once: int
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     columns = load.alphas * targets * _PREDICTION_COPIES
-    return int(at_once * (8.0 * n * (vectors + columns) + workers * _TILE) + _LIBRARIES)
+    return int(at_once * (8.0 * n * (vectors + columns) + workers * CACHE_TILE) + _LIBRARIES)

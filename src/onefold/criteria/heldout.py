@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from onefold.approximations import Model, Problem
+from onefold.approximations.footprint import HELD_PREDICTIONS
 from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
@@ -25,7 +26,6 @@ from onefold.machine.threads import check_stop
 from onefold.rows import Rows, rows_of
 
 _PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
-_HELD = 2**25  # bytes of predictions held for the chosen μ rather than predicted again
 
 
 class SumCriterion(HeldoutCriterion):
@@ -245,7 +245,7 @@ class SumScoring(Scoring):
 
     def _holds(self, model: Model, n_alphas: int) -> bool:
         """Whether predictions are held: of a model that is let go they cannot be had again."""
-        return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= _HELD
+        return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= HELD_PREDICTIONS
 
     def _scored(self, found: Any, held: list[HeldoutBlock]) -> Answers:
         """Scores from sums (μ, scores, terms + 1)."""

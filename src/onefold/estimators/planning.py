@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from onefold.approximations import Plan, Workload, resolve_approximation
-from onefold.approximations.planning import make_plan
+from onefold.approximations.auto import make_plan
 from onefold.estimators.families import RELATIVE_GAMMAS, families_of, names_families
 from onefold.estimators.setting_up import DEFAULT_GAMMAS, learning_of, ridge_grid
 from onefold.estimators.validation import check_alphas
@@ -68,7 +68,7 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
         if not hasattr(final, "alphas"):  # they are given, not chosen
             ridges = np.unique(check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
-            return make_plan(approximation, *shape, load, asked=True)
+            return make_plan(approximation, *shape, load)
         cv = _splits_of(final.cv, X, y)
         folds = 1 if cv == "loo" else int(cv)
         ridges = ridge_grid(final).size
@@ -87,7 +87,7 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0
             load = replace(load, kernels=kernels, before=again)
-        return make_plan(approximation, *shape, load, asked=True)
+        return make_plan(approximation, *shape, load)
 
 
 def _prepares(estimator: Any) -> bool:

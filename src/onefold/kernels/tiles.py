@@ -23,7 +23,7 @@ from onefold.machine.threads import check_stop, even_spans, limit_blas, map_thre
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
+CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
 _LINE = 16  # rows of a tile transposed at once: lines of the cache are filled before they leave it
 _DEVICE_TILE = 2**29  # bytes of a tile on a device
@@ -36,7 +36,7 @@ def tile_side() -> int:
 
     Where a product is cut decides its last digits, which must not depend on `n_jobs`.
     """
-    return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, _CACHE_TILE) / 8)))
+    return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, CACHE_TILE) / 8)))
 
 
 def tile_threads() -> int:

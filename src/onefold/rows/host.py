@@ -12,7 +12,7 @@ from onefold.machine.threads import map_in_order, spans
 from onefold.rows.base import Block, Rows, picked, take_part
 from onefold.rows.groups import Groups
 
-_TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
+TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once
 
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ class HostRows(Rows):
             return group, rows, function(Block(group, rows, *arrays))
 
         count = 1 if groups is None else groups.count
-        longest = max(1024, min(_TASK_ROWS * count, _BLOCK_BYTES // (8 * max(1, self._X.shape[1]))))
+        longest = max(1024, min(TASK_ROWS * count, _BLOCK_BYTES // (8 * max(1, self._X.shape[1]))))
         yield from map_in_order(work, tasks(self.n, groups, longest, wanted), at_most)
 
 
@@ -65,5 +65,5 @@ def tasks(
         for group in np.unique(here):
             if wanted is None or group in wanted:
                 rows = part.start + np.flatnonzero(here == group)
-                for run in spans(rows.size, 2 * _TASK_ROWS):
+                for run in spans(rows.size, 2 * TASK_ROWS):
                     yield int(group), rows[run]

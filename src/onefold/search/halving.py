@@ -41,7 +41,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onefold.approximations import Problem, Run
-from onefold.approximations.planning import NOMINAL
+from onefold.approximations.auto import NOMINAL
 from onefold.criteria import Scoring, Task
 from onefold.heldout import Splits
 from onefold.search.choice import Leader, paired_difference

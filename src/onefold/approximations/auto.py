@@ -1,0 +1,264 @@
+r"""What would run, how long it would take and how much memory: before it runs.
+
+`choose` has the decisions of "auto" as a table. Times come from operation counts and the speed of the
+machine (:mod:`onefold.machine.speed`); they are meant to be right within a factor of two or three. Peaks
+of memory come from :mod:`onefold.approximations.footprint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, NoReturn
+
+from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.exact import Exact
+from onefold.approximations.nystroem import Nystroem
+from onefold.approximations.problem import Problem
+from onefold.approximations.run import Machine, Run, Workload
+from onefold.kernels import Kernel, Precomputed
+from onefold.machine.notebook import html_table
+from onefold.machine.speed import Speed, duration_words
+
+_ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
+_SIZES = (4000, 2000, 1000, 500)
+_MEMORY_SHARE = 0.5
+NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
+_CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
+_SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A choice and its price.
+
+    Attributes
+    ----------
+    approximation : Approximation
+    rows, features : int
+    seconds : float or None
+        Estimated; None where the approximation has no estimate.
+    bytes : int or None
+        Estimated peak beyond the data.
+    free_bytes : int or None
+    reason : str
+    """
+
+    approximation: Approximation
+    rows: int
+    features: int
+    seconds: float | None
+    bytes: int | None
+    free_bytes: int | None
+    reason: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether the memory that is free would do."""
+        return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
+
+    @property
+    def _title(self) -> str:
+        return f"{self.rows} rows, {self.features} features: {self.approximation}"
+
+    def __str__(self) -> str:
+        return "\n".join([self._title, *(f"{name:<8}{words}" for name, words in self._facts())])
+
+    def _repr_html_(self) -> str:
+        """The same as a small table, for notebooks."""
+        return html_table(self._facts(), self._title)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        time = "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
+        memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
+        if self.free_bytes is not None:
+            memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
+        return [
+            ("why", self.reason),
+            ("time", time),
+            ("memory", f"{memory}{'' if self.fits else ', not enough'}"),
+        ]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a choice depends on, besides the workload and the machine."""
+
+    n: int
+    d: int
+    targets: int
+    place: Literal["memory", "dask", "streamed"] = "memory"  # where the rows are
+    given: bool = False  # the kernel matrix itself is given
+
+    @classmethod
+    def of(cls, problem: Problem, kernels: Sequence[Kernel]) -> Facts:
+        """Those of a problem."""
+        given = any(isinstance(kernel, Precomputed) for kernel in kernels)
+        place: Any = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
+        return cls(*problem.shape, place, given)
+
+
+def choose(auto: Auto, facts: Facts, load: Workload, machine: Machine, *, timed: bool = False) -> Plan:
+    """What "auto" runs, why, and its price: a pure function of what it is handed.
+
+    ==================================================  ===============================================
+    the first that holds                                what runs
+    ==================================================  ===============================================
+    the kernel matrix is given                          exact
+    rows stay on Dask's workers                         landmarks, as many as `Nystroem` has by default
+    rows are streamed to a device                       landmarks, as many as `Nystroem` has by default
+    at most 2000 rows, and memory holds their matrix    exact
+    exact within the seconds and half of what is free   exact
+    otherwise                                           the most of 4000, 2000, 1000, 500 landmarks
+                                                        within both, up to a quarter of the rows;
+                                                        the fewest of them where none is
+    ==================================================  ===============================================
+
+    The machine is measured only where the choice depends on its speed, or where the time is wanted and
+    worth it (`timed`).
+    """
+    landmarks = Nystroem(random_state=auto.random_state)
+
+    def priced(what: Approximation, reason: str, *, decides: bool = True) -> Plan:
+        seconds = auto.seconds if decides or timed else None
+        return price(what, facts, load, machine, reason, seconds, timed=timed)
+
+    if facts.given:
+        return priced(Exact(), "a kernel matrix is given: exact", decides=False)
+    if facts.place == "dask":
+        return priced(landmarks, "rows stay on Dask's workers: landmarks", decides=False)
+    if facts.place == "streamed":
+        return priced(landmarks, "rows are streamed to the device: landmarks", decides=False)
+    if facts.n <= _ALWAYS_EXACT:
+        found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact", decides=False)
+        if found.fits:
+            return found
+    found = priced(Exact(), f"exact within {duration_words(auto.seconds)} and memory")
+    why_not = _objection(found, auto.seconds)
+    if why_not is None:
+        return found
+    sizes = [m for m in _SIZES if 4 * m <= facts.n] or [max(1, facts.n // 4)]
+    for m in sizes:
+        found = priced(replace(landmarks, n_components=m), "")
+        short = _objection(found, auto.seconds)
+        if short is None or m == sizes[-1]:
+            break
+    reason = f"the exact machine {why_not}; {m} landmarks"
+    reason += " fit the budget" if short is None else f" still {short}"
+    return replace(found, reason=reason)
+
+
+def price(
+    what: Approximation,
+    facts: Facts,
+    load: Workload,
+    machine: Machine,
+    reason: str = "as asked for",
+    seconds: float | None = None,
+    *,
+    timed: bool,
+) -> Plan:
+    """Time and memory of an approximation.
+
+    The time is that of a nominal machine unless a choice within `seconds` could depend on it, or it is
+    wanted (`timed`) and not short.
+    """
+    shape = facts.n, facts.d, facts.targets
+
+    def duration(speed: Speed) -> float | None:
+        """Of what comes before and of the fit itself; None where the approximation has no estimate."""
+        time = what.duration(*shape, load, speed)
+        return None if time is None else time + load.before / speed.multiply_adds
+
+    time = duration(NOMINAL)
+    rough = time or 0.0
+    decisive = seconds is not None and seconds / _CLEARLY < rough < _CLEARLY * seconds
+    if decisive or (timed and rough > _SHORT):
+        time = duration(machine.speed)
+    needed = what.memory(*shape, load, machine.free)
+    return Plan(what, facts.n, facts.d, time, needed, machine.free, reason)
+
+
+def make_plan(approximation: Approximation, n: int, d: int, targets: int, load: Workload) -> Plan:
+    """The price of an approximation on this machine; for `Auto`, the choice first."""
+    facts, machine = Facts(n, d, targets), Machine.host()
+    if isinstance(approximation, Auto):
+        return choose(approximation, facts, load, machine, timed=True)
+    return price(approximation, facts, load, machine, timed=True)
+
+
+def _objection(found: Plan, seconds: float) -> str | None:
+    """Why not, if so."""
+    if found.bytes is not None and found.free_bytes is not None:
+        needed, free = found.bytes / 2**30, found.free_bytes / 2**30
+        if needed > _MEMORY_SHARE * free:
+            return f"would need {needed:.1f} GiB of {free:.1f} GiB free"
+    if found.seconds is not None and found.seconds > seconds:
+        return f"would take about {duration_words(found.seconds)}"
+    return None
+
+
+class _Undecided:
+    """A flag that means nothing before there is a choice."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f'"auto" has no {self._name} before it has chosen; ask its run.')
+
+
+@register
+@dataclass(frozen=True)
+class Auto(Approximation):
+    """The exact machine where time and memory allow, a basis model beyond.
+
+    Parameters
+    ----------
+    seconds : float, default=300
+        Time that the whole search may take by estimate.
+    random_state : int, default=0
+        Of the landmarks.
+
+    Notes
+    -----
+    Whatever it chooses makes held-out predictions, takes weights and learns metrics, and reads rows by
+    blocks where they have to be. What else its models can do is known once it has chosen.
+    """
+
+    seconds: float = 300.0
+    random_state: int = 0
+
+    name = "auto"
+    exact = _Undecided()
+    smooths = _Undecided()
+    fold_models = _Undecided()
+    remedy = _Undecided()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seconds, Real) or not self.seconds > 0:
+            raise ValueError(f"seconds must be a number greater than 0; got {self.seconds!r}.")
+
+    @property
+    def streams(self) -> bool:
+        """It chooses what does, where rows are to be read by blocks."""
+        return True
+
+    def start(
+        self,
+        problem: Problem,
+        kernels: Sequence[Kernel],
+        load: Workload,
+        machine: Machine | None = None,
+    ) -> Run:
+        """The run of what is chosen; the reports of its models say why."""
+        machine = Machine.of(problem) if machine is None else machine
+        # A device has no measured speed of its own yet: the host's memory and speed decide for it.
+        deciding = Machine.host() if machine.kind == "device" else machine
+        found = choose(self, Facts.of(problem, kernels), load, deciding)
+        return found.approximation.start(problem, kernels, load, machine).because(found.reason)
+
+    def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
+        """The model of what is chosen for this kernel alone."""
+        return self.start(problem, [kernel], load).model(kernel)
