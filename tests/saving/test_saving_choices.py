@@ -9,7 +9,7 @@ from onefold import LSSVR, LSSVRCV, SparseLSSVR, saving
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 from onefold.saving import ModelFileError
-from onefold.search import Grid, Halving
+from onefold.search import FullGrid, Halving
 
 RNG = np.random.default_rng(9)
 X = RNG.normal(size=(30, 3))
@@ -227,7 +227,7 @@ def test_parameters_of_the_choice(tmp_path, name, good, bad):
                 saving.save(model, tmp_path / "m")
 
 
-@pytest.mark.parametrize("method", ["halving", Halving(factor=2, min_resources=20), Grid()])
+@pytest.mark.parametrize("method", ["halving", Halving(factor=2, min_resources=20), FullGrid()])
 def test_the_method_of_a_search_and_its_record_come_back(tmp_path, method):
     model = LSSVRCV(search=method, **SMALL).fit(X, Y)
     loaded = through_file(model, tmp_path)

@@ -36,7 +36,7 @@ from onefold.kernels import resolve_gamma
 from onefold.rows import gathered, opened
 from onefold.search import (
     Family,
-    Grid,
+    FullGrid,
     MetricSearch,
     Setup,
     family_kernels,
@@ -85,7 +85,7 @@ def set_up(
     families = families_of(estimator, problem.X)
     learning = None
     if metric is not None:
-        if not isinstance(strategy, Grid):
+        if not isinstance(strategy, FullGrid):
             raise ValueError(
                 f'search="{strategy.name}" is not for learned metrics, which begin on few rows anyway; '
                 'leave search="grid" with metric.'

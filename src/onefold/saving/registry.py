@@ -26,7 +26,7 @@ _KERNELS = (
 )  # fmt: skip
 _BY_MODULE: dict[str, dict[str, State]] = {
     "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
-    "onefold.search": dict.fromkeys(("Grid", "Halving"), State()),  # as do theirs
+    "onefold.search": dict.fromkeys(("FullGrid", "Halving"), State()),  # as do theirs
     "onefold.calibration": {
         **dict.fromkeys(("Temperature", "Sigmoid", "Isotonic"), State()),
         "ConformalIntervals": INTERVALS,

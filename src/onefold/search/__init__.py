@@ -21,7 +21,7 @@ from onefold.search.progress import Callback, Progress
 from onefold.search.setup import Family, Setup, family_kernels
 from onefold.search.strategies import (
     Cells,
-    Grid,
+    FullGrid,
     Strategy,
     register_strategy,
     registered_strategies,
@@ -38,7 +38,7 @@ __all__ = [
     "Evaluation",
     "Family",
     "Found",
-    "Grid",
+    "FullGrid",
     "GridEdgeWarning",
     "Halving",
     "Leader",

@@ -60,7 +60,7 @@ def resolve_strategy(search: Any) -> Strategy:
 
 @register_strategy
 @dataclass(frozen=True)
-class Grid:
+class FullGrid:
     """Every kernel with every ridge."""
 
     name: ClassVar[str] = "grid"
