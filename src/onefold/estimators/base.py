@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,21 +18,28 @@ from sklearn.base import (
     _clone_parametrized,
 )
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onefold.approximations import resolve_approximation
+from onefold.calibration import Calibrator, ConformalIntervals
 from onefold.criteria import label_index
 from onefold.estimators.families import takes_sparse
-from onefold.estimators.lazy import lazy_predictions
-from onefold.estimators.probabilities import Calibrated
+from onefold.estimators.intervals import bounds_by_blocks, check_share
 from onefold.estimators.validation import check_rows, is_precomputed
-from onefold.expansions import FittedFunction
+from onefold.expansions import FittedFunction, FoldModels
 from onefold.linalg import Array, all_finite, is_foreign, labels_like, like, to_numpy
 from onefold.machine.threads import count_workers, limit_blas, use_threads
-from onefold.rows import gathered, is_dask
+from onefold.rows import Predicted, example_of, gathered, is_dask, lazily
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
+# What a copy on a worker of Dask needs to predict, for intervals too, and what it does not take along.
+_PREDICTS = (
+    "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
+)  # fmt: skip
+_BOUNDS = ("intervals_", "fold_models_", "spread_models_")  # for intervals alone
+_OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
 
 
 class KernelMachine(BaseEstimator):
@@ -129,24 +137,46 @@ class KernelMachine(BaseEstimator):
         return write_report(self, path, X, y, sample_weight=sample_weight, groups=groups, title=title)
 
 
-class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
+def _has_probabilities(estimator: Any) -> bool:
+    """Whether there is, or will be, a calibrator; raise with the reason where there is none."""
+    name = type(estimator).__name__
+    if estimator.calibration is None:
+        raise AttributeError(
+            f'{name} has no probabilities with calibration=None; use "temperature", "sigmoid" or '
+            '"isotonic", and fit again.'
+        )
+    if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:
+        raise AttributeError(
+            f"this {name} was fitted without held-out predictions to calibrate (conjugate gradients, "
+            "rows of Dask, a file of an earlier version); use LSSVCCV with folds, or "
+            "sklearn.calibration.CalibratedClassifierCV around it."
+        )
+    return True
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
     class_weight: ClassWeight
+    calibration: str | None
     classes_: Any
+    calibrator_: Calibrator | None
+    heldout_proba_: Any
 
     def decision_function(self, X: ArrayLike) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
         if is_dask(X):
-            columns = None if len(self._fitted_classes()) == 2 else self.classes_
-            return lazy_predictions(self, "decision_function", X, np.float64, columns)
+            check_is_fitted(self, "expansion_")
+            columns = None if len(self.classes_) == 2 else self.classes_
+            return _lazy_predictions(self, "decision_function", X, np.float64, columns)
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict(self, X: ArrayLike) -> Array:
         """The label of each row."""
         if is_dask(X):
-            return lazy_predictions(self, "predict", X, self._fitted_classes().dtype, None)
+            check_is_fitted(self, "expansion_")
+            return _lazy_predictions(self, "predict", X, self.classes_.dtype, None)
         values = to_numpy(self._decide(X))
         return labels_like(self.classes_[label_index(values)], X)
 
@@ -154,22 +184,51 @@ class KernelClassifier(Calibrated, ClassifierMixin, KernelMachine):
         """Accuracy on the given rows."""
         return _scored(self, accuracy_score, X, y, sample_weight)
 
-    def _fitted_classes(self) -> Any:
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities (rows, classes), the columns in the order of ``classes_``; rows sum to 1."""
+        return self._calibrated("predict_proba", "probabilities", X)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Their logarithms."""
+        return self._calibrated("predict_log_proba", "log_probabilities", X)
+
+    def _calibrated(self, method: str, function: str, X: Any) -> Array:
         check_is_fitted(self, "expansion_")
-        return self.classes_
+        if is_dask(X):
+            return _lazy_predictions(self, method, X, np.float64, self.classes_)
+        values = self._decide(X)
+        found = getattr(self.calibrator_, function)(np.asarray(to_numpy(values), dtype=np.float64))
+        return like(found, values)
+
+
+def _has_intervals(estimator: Any) -> bool:
+    """Whether intervals were asked for; the AttributeError says how to."""
+    if not hasattr(estimator, "intervals"):
+        raise AttributeError(f"{type(estimator).__name__} makes no intervals; use LSSVR or LSSVRCV.")
+    if estimator.intervals is None:
+        raise AttributeError(
+            f'{type(estimator).__name__} has intervals=None; use intervals="cv+" and fit again.'
+        )
+    return True
 
 
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
     single_target_: bool
+    intervals_: ConformalIntervals | None
+    fold_models_: FoldModels | None
+    spread_models_: FoldModels | None
+    conformity_scores_: Any
 
     def predict(self, X: ArrayLike) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
         if is_dask(X):
             check_is_fitted(self, "expansion_")
             columns = None if self.single_target_ else range(self.expansion_.n_targets)
-            return lazy_predictions(self, "predict", X, np.float64, columns)
+            return _lazy_predictions(self, "predict", X, np.float64, columns)
         values = self._decide(X)
         return values[:, 0] if self.single_target_ else values
 
@@ -177,12 +236,86 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         """R² on the given rows."""
         return _scored(self, r2_score, X, y, sample_weight)
 
+    @available_if(_has_intervals)
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        r"""Bounds between which y lies with the given coverage: (rows, 2), the lower one first.
+
+        For y of two dimensions (rows, targets, 2), each target by itself. A data frame gives a frame
+        with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
+        Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
+        """
+        share = check_share(coverage, "coverage")
+        if is_dask(X):
+            return self._lazy_intervals("predict_interval", X, ["lower", "upper"], coverage=share)
+        intervals = self._fitted_intervals()
+        intervals.warn_if_too_few([max(share, 0.5)])
+        return bounds_by_blocks(self, X, lambda f, s: intervals.bounds(f, share, s), ["lower", "upper"])
+
+    @available_if(_has_intervals)
+    def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
+        r"""The given quantiles of y at each row: (rows, quantiles), or (rows, targets, quantiles).
+
+        Order statistics of f_s(x) + r_i over the held-out residuals r_i, which rise with the quantile. A
+        data frame gives a frame with its index whose columns are named "0.1" and so on.
+        """
+        asked = [check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
+        if not asked:
+            raise ValueError("quantiles is empty; give numbers between 0 and 1.")
+        names = [str(q) for q in asked]
+        if is_dask(X):
+            return self._lazy_intervals("predict_quantiles", X, names, quantiles=asked)
+        intervals = self._fitted_intervals()
+        intervals.warn_if_too_few(asked)
+        return bounds_by_blocks(self, X, lambda f, s: intervals.quantiles(f, asked, s), names)
+
+    def _fitted_intervals(self) -> ConformalIntervals:
+        check_is_fitted(self, "expansion_")
+        found = getattr(self, "intervals_", None)
+        if found is None:
+            raise ValueError(
+                f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
+                "fitted with intervals=None, to a single row, by an earlier version, or without "
+                "finite held-out predictions; use fit, on more rows."
+            )
+        return found
+
+    def _lazy_intervals(self, method: str, X: Any, columns: list[str], **options: Any) -> Any:
+        self._fitted_intervals()
+        if not self.single_target_:
+            raise ValueError(
+                f"{method} of several targets has three axes, which lazy rows do not; give X.compute()."
+            )
+        return _lazy_predictions(self, method, X, np.float64, columns, **options)
+
 
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
     """A score of scikit-learn for the predictions of X; lazy targets are computed."""
     given = (y, sample_weight, estimator.predict(X))
     y, weight, predicted = [gathered(one, getattr(estimator, "client", None)) for one in given]
     return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+
+
+def _lazy_predictions(
+    estimator: Any, method: str, X: Any, dtype: Any, columns: Sequence[Any] | None, **options: Any
+) -> Any:
+    """A method of the estimator for the rows of a Dask collection, partition by partition.
+
+    `options` are further arguments, of the methods that have any: those of intervals.
+    """
+    # Wrong columns are told now, not by a worker once somebody computes.
+    validate_data(estimator, example_of(X), reset=False, skip_check_array=True)
+    bare = copy(estimator)
+    for name in list(vars(bare)):
+        if name.endswith("_") and name not in (*_PREDICTS, *(_BOUNDS if options else ())):
+            delattr(bare, name)  # what a fit tells of itself need not travel
+        elif name in _OWN:
+            setattr(bare, name, _OWN[name])
+    bare.expansion_ = estimator.expansion_.on_host()
+    for name in ("fold_models_", "spread_models_"):
+        if getattr(bare, name, None) is not None:
+            setattr(bare, name, getattr(bare, name).on_host())
+    device = getattr(estimator, "device", None)
+    return lazily(X, Predicted(partial(getattr(bare, method), **options), dtype, columns, device))
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:

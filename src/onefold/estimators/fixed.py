@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Workload, resolve_approximation
-from onefold.estimators.base import KernelClassifier, KernelMachine, follow
+from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.chosen import Chosen
 from onefold.estimators.families import names_families, takes_sparse
 from onefold.estimators.final import finished, metric_of
-from onefold.estimators.intervals import IntervalRegressor, check_given_intervals, fit_given_intervals
+from onefold.estimators.intervals import check_given_intervals, fit_given_intervals
 from onefold.estimators.probabilities import calibrate_alone
 from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.validation import (
@@ -81,7 +81,7 @@ class Given(KernelMachine):
         n = _num_samples(X)
         with self._threads(problem.n):
             run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
-            if isinstance(self, IntervalRegressor):
+            if isinstance(self, KernelRegressor):
                 check_given_intervals(self.intervals, run, name)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
@@ -89,7 +89,7 @@ class Given(KernelMachine):
             self.approximation_ = report | run.diagnose(kernel)
             if isinstance(self, KernelClassifier):
                 self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
-            if isinstance(self, IntervalRegressor):
+            if isinstance(self, KernelRegressor):
                 fit_given_intervals(self, run, model, kernel, alpha, n, seed or 0)
         follow(self, X)
         return self
@@ -206,7 +206,7 @@ class LSSVC(Given, KernelClassifier):
         self.n_jobs = n_jobs
 
 
-class LSSVR(Given, IntervalRegressor):
+class LSSVR(Given, KernelRegressor):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
     min ½‖w‖² + (1/2μ) Σ v_i (y_i − w·φ(x_i) − b)². O(n³/3) time, whatever the number of targets.

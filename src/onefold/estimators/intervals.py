@@ -15,16 +15,12 @@ from typing import Any
 
 import numpy as np
 from sklearn import get_config
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._set_output import ADAPTERS_MANAGER
 
 from onefold.approximations import Model, Problem, Run
 from onefold.calibration import ConformalIntervals, mean_by_row
 from onefold.calibration.intervals import METHODS
-from onefold.estimators.base import KernelRegressor
 from onefold.estimators.final import Final, finish
-from onefold.estimators.frames import framed
-from onefold.estimators.lazy import lazy_predictions
 from onefold.estimators.validation import check_rows
 from onefold.expansions import FoldModels, mixed
 from onefold.kernels import Kernel, Precomputed
@@ -32,7 +28,6 @@ from onefold.linalg import all_finite, is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
-from onefold.rows import is_dask
 from onefold.search import Found, Search, Setup
 
 _FOLDS = 5  # where a search has held out none
@@ -49,106 +44,49 @@ _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _RIDGES = tuple(4.0**power for power in range(-2, 6))  # the logarithm of a size is mostly noise
 
 
-def _wanted(estimator: Any) -> bool:
-    """Whether intervals were asked for; the AttributeError says how to."""
-    if estimator.intervals is None:
-        raise AttributeError(
-            f'{type(estimator).__name__} has intervals=None; use intervals="cv+" and fit again.'
-        )
-    return True
+# -- bounds of new rows -------------------------------------------------------------------------------
 
 
-class IntervalRegressor(KernelRegressor):
-    """Regression with conformal intervals."""
-
-    intervals: str | None
-    intervals_: ConformalIntervals | None
-    fold_models_: FoldModels | None
-    spread_models_: FoldModels | None
-    conformity_scores_: Any
-
-    @available_if(_wanted)
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        r"""Bounds between which y lies with the given coverage: (rows, 2), the lower one first.
-
-        For y of two dimensions (rows, targets, 2), each target by itself. A data frame gives a frame
-        with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
-        Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
-        """
-        share = _check_share(coverage, "coverage")
-        if is_dask(X):
-            return self._lazily("predict_interval", X, ["lower", "upper"], coverage=share)
-        intervals = self._fitted_intervals()
-        intervals.warn_if_too_few([max(share, 0.5)])
-        return self._by_blocks(X, lambda f, s: intervals.bounds(f, share, s), ["lower", "upper"])
-
-    @available_if(_wanted)
-    def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
-        r"""The given quantiles of y at each row: (rows, quantiles), or (rows, targets, quantiles).
-
-        Order statistics of f_s(x) + r_i over the held-out residuals r_i, which rise with the quantile. A
-        data frame gives a frame with its index whose columns are named "0.1" and so on.
-        """
-        asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
-        if not asked:
-            raise ValueError("quantiles is empty; give numbers between 0 and 1.")
-        names = [str(q) for q in asked]
-        if is_dask(X):
-            return self._lazily("predict_quantiles", X, names, quantiles=asked)
-        intervals = self._fitted_intervals()
-        intervals.warn_if_too_few(asked)
-        return self._by_blocks(X, lambda f, s: intervals.quantiles(f, asked, s), names)
-
-    def _fitted_intervals(self) -> ConformalIntervals:
-        check_is_fitted(self, "expansion_")
-        found = getattr(self, "intervals_", None)
-        if found is None:
-            raise ValueError(
-                f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
-                "fitted with intervals=None, to a single row, by an earlier version, or without "
-                "finite held-out predictions; use fit, on more rows."
-            )
-        return found
-
-    def _by_blocks(self, X: Any, bounds: Callable[[Any, Any], Any], names: list[str]) -> Any:
-        """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
-        rows = check_rows(self, X, sparse=self.expansion_.accepts_sparse, fitting=False)
-        found = np.empty((rows.shape[0], self.expansion_.n_targets, len(names)))
-        models, spread = self.fold_models_, self.spread_models_
-        for part in spans(rows.shape[0], _rows_at_once(models)):
-            if models is None:
-                values = to_numpy(self.expansion_.predict(rows[part], self.n_jobs))[:, None, :]
-            else:
-                values = models.predict(rows[part], self.n_jobs)
-            if not all_finite(values):
-                raise ValueError(
-                    "the kernel overflows on these rows; scale them as the rows the model was fitted on."
-                )
-            stretch = None
-            if spread is not None:
-                sizes = self._fitted_intervals().residuals
-                stretch = _spread_from(spread.predict(rows[part], self.n_jobs), sizes)
-            found[part] = bounds(values, stretch)
-        values = like(found, rows)
-        if self.single_target_:
-            return framed(values[:, 0, :], X, names)
-        several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
-        flat = framed(values.reshape(values.shape[0], -1), X, several)
-        return values if type(flat) is type(values) else flat
-
-    def _lazily(self, method: str, X: Any, columns: list[str], **options: Any) -> Any:
-        self._fitted_intervals()
-        if not self.single_target_:
-            raise ValueError(
-                f"{method} of several targets has three axes, which lazy rows do not; give X.compute()."
-            )
-        return lazy_predictions(self, method, X, np.float64, columns, **options)
-
-
-def _check_share(value: Any, name: str) -> float:
+def check_share(value: Any, name: str) -> float:
+    """A number between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ValueError(f"{name} must lie between 0 and 1; got {value!r:.60}.")
     return float(value)
+
+
+def bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[[Any, Any], Any], names: list[str]) -> Any:
+    """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
+    rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
+    found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
+    models, spread = estimator.fold_models_, estimator.spread_models_
+    for part in spans(rows.shape[0], _rows_at_once(models)):
+        if models is None:
+            values = to_numpy(estimator.expansion_.predict(rows[part], estimator.n_jobs))[:, None, :]
+        else:
+            values = models.predict(rows[part], estimator.n_jobs)
+        if not all_finite(values):
+            raise ValueError(
+                "the kernel overflows on these rows; scale them as the rows the model was fitted on."
+            )
+        stretch = None
+        if spread is not None:
+            sizes = estimator.intervals_.residuals
+            stretch = _spread_from(spread.predict(rows[part], estimator.n_jobs), sizes)
+        found[part] = bounds(values, stretch)
+    values = like(found, rows)
+    if estimator.single_target_:
+        return _framed(values[:, 0, :], X, names)
+    several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
+    flat = _framed(values.reshape(values.shape[0], -1), X, several)
+    return values if type(flat) is type(values) else flat
+
+
+def _framed(values: Any, X: Any, columns: list[str]) -> Any:
+    """NumPy values (rows, columns) with the index of X, where X is a frame of pandas or polars."""
+    adapter = ADAPTERS_MANAGER.adapters.get(type(X).__module__.partition(".")[0])
+    if adapter is None or not adapter.is_supported_container(X):
+        return values
+    return adapter.create_container(values, X, columns=columns)
 
 
 # -- what fits ask for ---------------------------------------------------------------------------------

@@ -7,63 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from onefold.approximations import Model, Run
-from onefold.calibration import CalibrationFolds, Calibrator, fit_calibrator, mean_by_row
+from onefold.calibration import CalibrationFolds, fit_calibrator, mean_by_row
 from onefold.criteria import Task
 from onefold.estimators.final import Final
-from onefold.estimators.lazy import lazy_predictions
-from onefold.linalg import Array, like, to_numpy
-from onefold.rows import is_dask
+from onefold.linalg import to_numpy
 from onefold.search import Found, Setup, drawn
 
 _ROWS = 1000  # that are left out, each alone, where every one costs O(n²)
-
-
-def _has_probabilities(estimator: Any) -> bool:
-    """Whether there is, or will be, a calibrator; raise with the reason where there is none."""
-    name = type(estimator).__name__
-    if estimator.calibration is None:
-        raise AttributeError(
-            f'{name} has no probabilities with calibration=None; use "temperature", "sigmoid" or '
-            '"isotonic", and fit again.'
-        )
-    if hasattr(estimator, "expansion_") and getattr(estimator, "calibrator_", None) is None:
-        raise AttributeError(
-            f"this {name} was fitted without held-out predictions to calibrate (conjugate gradients, "
-            "rows of Dask, a file of an earlier version); use LSSVCCV with folds, or "
-            "sklearn.calibration.CalibratedClassifierCV around it."
-        )
-    return True
-
-
-class Calibrated:
-    """`predict_proba` and `predict_log_proba`."""
-
-    calibration: str | None
-    classes_: Any
-    calibrator_: Calibrator | None
-    heldout_proba_: Any
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities (rows, classes), the columns in the order of ``classes_``; rows sum to 1."""
-        return self._calibrated("predict_proba", "probabilities", X)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Array:
-        """Their logarithms."""
-        return self._calibrated("predict_log_proba", "log_probabilities", X)
-
-    def _calibrated(self, method: str, function: str, X: Any) -> Array:
-        check_is_fitted(self, "expansion_")
-        if is_dask(X):
-            return lazy_predictions(self, method, X, np.float64, self.classes_)
-        values = self._decide(X)  # type: ignore[attr-defined]
-        found = getattr(self.calibrator_, function)(np.asarray(to_numpy(values), dtype=np.float64))
-        return like(found, values)
 
 
 def calibrate_alone(

@@ -6,9 +6,8 @@ import os
 from typing import Any
 
 from onefold.approximations import Approximation
-from onefold.estimators.base import KernelClassifier
+from onefold.estimators.base import KernelClassifier, KernelRegressor
 from onefold.estimators.chosen import Chosen
-from onefold.estimators.intervals import IntervalRegressor
 from onefold.search import Callback
 from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
 
@@ -220,7 +219,7 @@ class LSSVCCV(Chosen, KernelClassifier):
         self.callback = callback
 
 
-class LSSVRCV(Chosen, IntervalRegressor):
+class LSSVRCV(Chosen, KernelRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
     Parameters
