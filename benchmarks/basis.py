@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from benchmarks.common import Parts, Row, in_turn, peak_memory, run_parts, seconds
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem, Workload
-from onefold.estimators.setting_up import DEFAULT_ALPHAS
+from onefold.estimators.setup import DEFAULT_ALPHAS
 from onefold.kernels import RBF
 
 

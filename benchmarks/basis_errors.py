@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from benchmarks.common import Row, data_sets, report
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.estimators.setting_up import DEFAULT_ALPHAS
+from onefold.estimators.setup import DEFAULT_ALPHAS
 
 SETS = ["ijcnn1", "covtype", "w8a", "mnist", "uci_kin40k", "uci_protein", "bike_hourly",
         "uci_elevators", "california_housing", "uci_pol"]  # fmt: skip

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import Row, in_turn, peak_memory, report, seconds
 from onefold import LSSVCCV, LSSVR
-from onefold.estimators.setting_up import DEFAULT_ALPHAS, DEFAULT_GAMMAS
+from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
 
 
 def workload(n: int) -> tuple[Any, Any]:

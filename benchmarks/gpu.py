@@ -20,7 +20,7 @@ import torch
 from benchmarks.common import Parts, Row, run_parts
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.estimators.setting_up import DEFAULT_ALPHAS, DEFAULT_GAMMAS
+from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 _FOLDS = 5

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.common import Row, data_sets, run_parts
 from onefold import LSSVCCV, LSSVRCV
-from onefold.estimators.families import RELATIVE_GAMMAS
+from onefold.estimators.setup import RELATIVE_GAMMAS
 from onefold.kernels import RBF
 from onefold.search import Search, blend_leaders
 from onefold.search.choice import paired_difference

@@ -23,7 +23,7 @@ from onefold.approximations import (
     auto,
 )
 from onefold.cli import main
-from onefold.estimators.setting_up import set_up
+from onefold.estimators.setup import set_up
 from onefold.kernels import RBF
 from onefold.machine.speed import Speed, _read, machine_speed, measure
 from onefold.machine.threads import use_threads

@@ -16,7 +16,7 @@ from onefold.cli import main
 from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.spelling import as_options
 from onefold.cli.words import percent, score_text
-from onefold.estimators import setting_up
+from onefold.estimators import setup
 from onefold.jobs import ondisk, tune_table
 from onefold.report.ran import group_words
 from onefold.tables import load_table_model, rows_of_frame
@@ -107,7 +107,7 @@ def test_rivals_are_families_and_metrics(frame, capsys):
 
 @pytest.mark.parametrize("target", [PRICE, KIND], ids=["price", "kind"])
 def test_rows_that_taught_the_metric_have_no_say(frame, capsys, monkeypatch, target):
-    monkeypatch.setattr(setting_up, "_OWN_METRICS", 30)
+    monkeypatch.setattr(setup, "_OWN_METRICS", 30)
     found, text = tuned(capsys, *target)
     estimator = load_table_model("t-onefold/model.onefold").estimator_
     heldout, y = np.asarray(estimator.heldout_prediction_), frame[target[1]].to_numpy()

@@ -134,7 +134,7 @@ def test_a_refused_search_leaves_no_empty_journal(table, refused, monkeypatch):
         assert JOURNAL.exists()
         raise ValueError("not like this")
 
-    monkeypatch.setattr("onefold.estimators.chosen.set_up", refuse)
+    monkeypatch.setattr("onefold.estimators.cv.set_up", refuse)
     assert "not like this" in refused(*TUNE, *SMALL, "--resume")
     assert not JOURNAL.exists()
 

@@ -10,7 +10,7 @@ import pytest
 from onefold import LSSVCCV, LSSVRCV, plan
 from onefold.approximations import Auto, Exact, Nystroem, Workload
 from onefold.cli import main
-from onefold.estimators.setting_up import set_up
+from onefold.estimators.setup import set_up
 from onefold.machine.speed import Speed
 
 LEARNED = {"kernel": "auto", "metric": "auto", "blend": True}

@@ -167,11 +167,13 @@ def errs_more(blended, single, Y, v, y):
 @pytest.mark.parametrize("case", CASES)
 def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
     model, setup, search = searched(case)
-    final = finish(search, setup, blend=True)
+    final = finish(search, blend=True)
     blend = model.expansion_
     assert isinstance(blend, Blend)
-    members = [finish(replaced(search, one), setup, blend=False).expansion for one in final.leaders]
-    total = sum(w * one.predict(NEW) for w, one in zip(final.weights, members)) + final.intercept
+    members = [finish(replaced(search, one), blend=False).expansion for one in final.leaders]
+    total = (
+        sum(w * one.predict(NEW) for w, one in zip(final.blend.weights, members)) + final.blend.intercept
+    )
     assert_allclose(blend.predict(NEW), total, rtol=1e-8, atol=1e-8)
     values = model.decision_function(NEW) if isinstance(model, LSSVCCV) else model.predict(NEW)
     assert_allclose(values.reshape(len(NEW), -1), total, rtol=1e-8, atol=1e-8)

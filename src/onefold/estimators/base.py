@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onefold.approximations import resolve_approximation
 from onefold.calibration import Calibrator, ConformalIntervals
 from onefold.criteria import label_index
-from onefold.estimators.families import takes_sparse
 from onefold.estimators.intervals import bounds_by_blocks, check_share
+from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed
 from onefold.expansions import FittedFunction, FoldModels
 from onefold.linalg import Array, all_finite, is_foreign, labels_like, like, to_numpy

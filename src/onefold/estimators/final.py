@@ -1,27 +1,23 @@
-"""From what a search found to the model that is kept: the chosen one, or a blend of the best ones."""
+"""From what a search found to the model that is kept: the chosen one or a blend, and its calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from onefold.approximations import Model, Problem
+from onefold.approximations import Model, Problem, Run
+from onefold.calibration import CalibrationFolds, fit_calibrator, mean_by_row
+from onefold.criteria import Task
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.kernels import Kernel
 from onefold.linalg import like, to_numpy
-from onefold.search import (
-    BlendResult,
-    Crossfit,
-    Found,
-    Leader,
-    Ledger,
-    Setup,
-    blend_leaders,
-    importances,
-)
+from onefold.search import BlendResult, Crossfit, Found, Leader, Ledger, Setup, blend_leaders, drawn
+
+_ROWS = 1000  # that are left out, each alone, to calibrate by, where every one costs O(n²)
 
 
 @dataclass(frozen=True)
@@ -34,55 +30,19 @@ class Folds:
 
 @dataclass(frozen=True)
 class Final:
-    """The model that is kept.
+    """The model that is kept."""
 
-    Attributes
-    ----------
-    expansion : Expansion or Blend
-        Of the user's targets.
-    report : dict
-        What fitted it.
-    leaders : list of Leader
-        The cells that it is made of.
-    weights : array (leaders,)
-    intercept : array (targets,)
-    heldout : array (n, targets) or None
-        Held-out predictions of the whole.
-    score : float or None
-        Held-out score of a blend.
-    blended : bool
-    folds : Folds or None
-        The models without each part, where they were asked for.
-    crossfit : Crossfit or None
-        What a blend's held-out predictions were made with.
-    """
+    expansion: Any  # of the user's targets
+    report: dict[str, Any]  # what fitted it
+    leaders: list[Leader]  # the cells that it is made of
+    heldout: Any  # held-out predictions (n, targets) of the whole, or None
+    folds: Folds | None  # the models without each part, where they were asked for
+    blend: BlendResult | None = None  # what it is made of, where it is a blend
 
-    expansion: Any
-    report: dict[str, Any]
-    leaders: list[Leader]
-    weights: Any
-    intercept: Any
-    heldout: Any
-    score: float | None
-    blended: bool
-    folds: Folds | None = None
-    crossfit: Crossfit | None = None
-
-    def members(self) -> list[dict[str, Any]] | None:
-        """What a blend consists of, the heaviest first; None for a single model."""
-        if not self.blended:
-            return None
-        order = np.argsort(-self.weights, kind="stable")
-        return [
-            {
-                "metric": "none",
-                "round": 0,
-                **self.leaders[i].candidate.params,
-                "alpha": self.leaders[i].alpha,
-                "weight": float(self.weights[i]),
-            }
-            for i in order
-        ]
+    @property
+    def crossfit(self) -> Crossfit | None:
+        """What a blend's held-out predictions were made with."""
+        return None if self.blend is None else self.blend.crossfit
 
 
 def finished(expansion: FittedFunction, problem: Problem, n: int) -> FittedFunction:
@@ -105,35 +65,22 @@ def metric_of(kernel: Kernel) -> Any | None:
     return None if metric is None else np.array(metric.values)
 
 
-def shares_of(expansion: Any, problem: Problem, seed: int | None) -> Any:
-    """`feature_importances_` of a fitted function on the rows that it was fitted to."""
-    return importances(expansion, problem.X, problem.weight, seed or 0)
-
-
-def finish(found: Found, setup: Setup, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
+def finish(found: Found, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
     """Fit what the search chose on all rows, and without each of the `parts` if there are any."""
-    targets = setup.problem.Y.shape[1]
     if not blend:
         expansion, report, folds = _fitted(found.leader, found.ledger, parts)
-        one, none = np.ones(1), np.zeros(targets)
-        return Final(
-            expansion, report, [found.leader], one, none, found.leader.heldout, None, False, folds
-        )
-    blended: BlendResult = blend_leaders(found.leaders, found.leader, found.scoring)
+        return Final(expansion, report, [found.leader], found.leader.heldout, folds)
+    blended = blend_leaders(found.leaders, found.leader, found.scoring)
     fitted = [_fitted(member, found.ledger, parts) for member in blended.members]
     expansions, reports = [one for one, *_ in fitted], [report for _, report, _ in fitted]
-    whole = Blend(
-        tuple(expansions),
-        np.asarray(blended.weights),
-        like(blended.intercept, expansions[0].intercept),
-    )
+    intercept = like(blended.intercept, expansions[0].intercept)
+    whole = Blend(tuple(expansions), np.asarray(blended.weights), intercept)
     report = {"name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": reports}
-    folds, crossfit = fitted[0][2], blended.crossfit
-    if parts is not None and crossfit is not None:
+    folds = fitted[0][2]
+    if parts is not None and blended.crossfit is not None:
         known = {id(member): own for member, (*_, own) in zip(blended.members, fitted) if own}
-        folds = folds_of_blend(crossfit, known, parts)
-    made = blended.members, blended.weights, blended.intercept, blended.heldout, blended.score
-    return Final(whole, report, *made, True, folds, crossfit)
+        folds = _folds_of_blend(blended.crossfit, known, parts)
+    return Final(whole, report, blended.members, blended.heldout, folds, blended)
 
 
 def _fitted(
@@ -142,17 +89,17 @@ def _fitted(
     """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
     run, alpha = leader.candidate.run, leader.alpha
     if leader.expansion is not None:
-        folds = None if parts is None else folds_of(leader, parts)
+        folds = None if parts is None else _folds_of(leader, parts)
         report = ledger.report(leader.index)
         if leader.model is not None:
             report = report | leader.model.final_report(run.problem.ridge(alpha), leader.expansion)
         return run.problem.restore(leader.expansion), report, folds
     model = run.final_model(leader.candidate.kernel, alpha, leader.model)
     expansion, report = run.finished(model, alpha)
-    return expansion, report, None if parts is None else folds_of(leader, parts, model)
+    return expansion, report, None if parts is None else _folds_of(leader, parts, model)
 
 
-def folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
+def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
     """Of one cell; `model` is the final one of all rows, where it is at hand.
 
     They are of the kind of the final model, or, where that has no closed form for folds, of the kind
@@ -174,7 +121,7 @@ def folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -
     return Folds(run.fold_models(model, kernel, alpha, parts), own)
 
 
-def folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:
+def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:
     """Of a blend: each fold's members with the weights that the other folds gave.
 
     `known` has the folds of some leaders by their id.
@@ -183,7 +130,7 @@ def folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequen
     found = []
     for number in used if used.size else [0]:
         leader = crossfit.leaders[int(number)]
-        found.append(known.get(id(leader)) or folds_of(leader, parts))
+        found.append(known.get(id(leader)) or _folds_of(leader, parts))
     models = [folds.models for folds in found]
     if any(model is None for model in models):
         return Folds(None)
@@ -192,3 +139,63 @@ def folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequen
     weights = crossfit.weights[:, used] if used.size else np.zeros((count, 1))
     together = mixed([m for m in models if m is not None], weights, crossfit.intercepts, source)
     return Folds(together, all(folds.own for folds in found))
+
+
+# -- calibration --------------------------------------------------------------------------------------
+
+
+def calibrate_alone(
+    estimator: Any, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
+) -> dict[str, Any]:
+    """On rows left out one by one; what a report tells of it.
+
+    All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
+    """
+    estimator.calibrator_ = None
+    if estimator.calibration is None:
+        return {}
+    approximation = run.approximation if run.refit is None else run.refit.approximation
+    if run.problem.remote or not approximation.selects:
+        return {"calibrated_with": "nothing: there are no held-out predictions"}
+    n = run.problem.n
+    some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
+    rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
+    values = np.asarray(to_numpy(values), dtype=np.float64)
+    known = np.isfinite(values).all(axis=1)
+    rows, values = rows[known], values[known]
+    if not rows.size:
+        return {"calibrated_with": "nothing: there are no finite predictions of left-out rows"}
+    calibrate(estimator, values, rows, task)
+    return {"calibrated_with": f"predictions of {rows.size} of {n} rows, each left out of training"}
+
+
+def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) -> None:
+    """On the held-out predictions of what a search chose; where it has none, on rows left out alone."""
+    estimator.calibrator_ = estimator.heldout_proba_ = None
+    if estimator.calibration is None:
+        return
+    heldout, splits, task = final.heldout, found.scoring.splits, found.scoring.task
+    if heldout is None or splits is None or task is None:
+        leader = final.leaders[0]
+        run, alpha = leader.candidate.run, leader.alpha
+        model = partial(run.final_model, leader.candidate.kernel, alpha)
+        calibrate_alone(estimator, run, model, setup.task, alpha, setup.seed or 0)
+        return
+    rows = np.flatnonzero(np.isfinite(heldout).all(axis=1))
+    calibrate(estimator, heldout[rows], rows, task)
+    if rows.size < 2:
+        return  # nothing to calibrate the one row by
+    folds, index = CalibrationFolds.of(splits), np.searchsorted(estimator.classes_, task.y)
+    decision = heldout[folds.rows][None]
+    made = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
+    means = mean_by_row(folds.rows, made, splits.n)
+    estimator.heldout_proba_ = setup.of_all_rows(found.in_order(means))
+
+
+def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
+    """On held-out predictions (rows, targets) of these rows of the task; nothing if it is not wanted."""
+    estimator.calibrator_ = None
+    if estimator.calibration is not None:
+        index = np.searchsorted(estimator.classes_, task.y[rows])
+        weight = task.weight_of(rows)
+        estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)

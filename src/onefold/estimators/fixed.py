@@ -9,12 +9,10 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.chosen import Chosen
-from onefold.estimators.families import names_families, takes_sparse
-from onefold.estimators.final import finished, metric_of
+from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
+from onefold.estimators.final import calibrate_alone, finished, metric_of
 from onefold.estimators.intervals import check_given_intervals, fit_given_intervals
-from onefold.estimators.probabilities import calibrate_alone
-from onefold.estimators.selected import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.estimators.setup import names_families, takes_sparse
 from onefold.estimators.validation import (
     check_alphas,
     check_kernel_matrix,
@@ -33,7 +31,7 @@ _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the 
 class Given(KernelMachine):
     """Fit with the kernel and ridge as they stand."""
 
-    _chooser: ClassVar[type[Chosen]]  # what chooses from a grid what this one is given
+    _chooser: ClassVar[type[KernelMachineCV]]  # what chooses from a grid what this one is given
     gamma: Any
     alpha: Any
     degree: float
@@ -94,7 +92,7 @@ class Given(KernelMachine):
         follow(self, X)
         return self
 
-    def as_chooser(self, X: ArrayLike) -> Chosen:
+    def as_chooser(self, X: ArrayLike) -> KernelMachineCV:
         """An estimator that chooses from a grid around what is given, for the trust check."""
         if "_chooser" not in vars(type(self)):
             raise ValueError(

@@ -308,7 +308,7 @@ def _learn_spread(
     held: HeldOut, rows: Any, fold: Any, residuals: Any, precomputed: bool, seed: int
 ) -> FoldModels | None:
     """Log σ of every fold from the residuals (N, targets) of some rows; None for too few of them."""
-    from onefold.estimators.selected import LSSVRCV  # which is a regressor with intervals itself
+    from onefold.estimators.cv import LSSVRCV  # which is a regressor with intervals itself
 
     problem, parts = held.problem, [rows[fold == number] for number in range(len(held.left_out))]
     few = _some(rows, parts, problem.n, np.random.default_rng([seed, 2]))
@@ -335,7 +335,7 @@ def _learn_spread(
     # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
     setup = machine.set_up(X[:, few] if precomputed else X, sizes)
     found = setup.strategy.run(Search(setup))
-    folds = finish(found, setup, blend=False, parts=searched_parts("cv+", found)).folds
+    folds = finish(found, blend=False, parts=searched_parts("cv+", found)).folds
     if folds is None or folds.models is None:
         return None
     return folds.models.with_columns(problem.n, few) if precomputed else folds.models

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold.estimators.base import follow
-from onefold.estimators.setting_up import set_up
+from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas
 from onefold.search import (
     Family,
@@ -58,7 +58,11 @@ class Objective:
             )
         with open_checkpoint(own.checkpoint) as checkpoint:
             self._setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
-            self._whose = {} if own.checkpoint is None else fingerprint(self._setup, own._decisive())
+            self._whose = (
+                {}
+                if own.checkpoint is None
+                else fingerprint(self._setup, decisive_settings(own, self._setup))
+            )
             checkpoint.begin(lambda: self._whose, self._setup.run.chosen_because)
         self._trust = own._trust(self._setup) if own.check else None
         self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))

@@ -15,10 +15,16 @@ from sklearn.utils import get_tags
 
 from onefold.approximations import Plan, Workload, resolve_approximation
 from onefold.approximations.auto import make_plan
-from onefold.estimators.families import RELATIVE_GAMMAS, families_of, names_families
-from onefold.estimators.setting_up import DEFAULT_GAMMAS, learning_of, ridge_grid
+from onefold.estimators.setup import (
+    DEFAULT_GAMMAS,
+    RELATIVE_GAMMAS,
+    families_of,
+    metric_search,
+    names_families,
+    ridge_grid,
+)
 from onefold.estimators.validation import check_alphas
-from onefold.linalg import is_foreign, to_numpy
+from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.machine.threads import use_threads
 from onefold.search.planning import fit_cost, learned_load
 from onefold.trust_check import last_step, name_of
@@ -73,16 +79,13 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
         folds = 1 if cv == "loo" else int(cv)
         ridges = ridge_grid(final).size
         load = Workload(1, ridges, folds, predictions=labels or cv == "loo", whole=False)
-        families = families_of(final, X)
+        families = [one for one in families_of(final) if one[1].accepts_sparse or not is_sparse(X)]
         if final.metric is not None:
             if folds < 2:
                 raise ValueError("a metric needs held-out predictions of whole folds; use cv=5, say.")
             rows: Any = SimpleNamespace(X=X, n=n, streamed=False)
-            load = learned_load(
-                load, learning_of(final, families_of(final, X), rows, approximation), shape
-            )
+            load = learned_load(load, metric_search(final, families, rows, approximation), shape)
         else:
-            families = families_of(final, X)
             kernels = sum(_widths_of(final) if kernel.has_width else 1 for _, kernel in families)
             # A blend fits one of each family once more.
             again = (len(families) - 1) * fit_cost(n, d) if final.blend else 0.0

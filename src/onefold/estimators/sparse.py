@@ -20,10 +20,15 @@ from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
 from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.families import families_of, takes_sparse
-from onefold.estimators.final import finished
-from onefold.estimators.probabilities import calibrate
-from onefold.estimators.setting_up import absolute_widths, ridge_grid, splits_of, workload
+from onefold.estimators.final import calibrate, finished
+from onefold.estimators.setup import (
+    families_of,
+    ridge_grid,
+    splits_of,
+    takes_sparse,
+    width_grid,
+    workload,
+)
 from onefold.estimators.validation import check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits
@@ -187,8 +192,8 @@ class Pruned(KernelMachine):
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
     ) -> Kernel:
         """The kernel of the model that is pruned; sets gamma_, and alpha_ scaled to all rows."""
-        families = families_of(self, problem.X)
-        widths = absolute_widths(self, families, problem.X)
+        families = families_of(self)
+        widths = width_grid(self, families, problem.X, relative=False)
         kernels, names = family_kernels(families, widths, problem, seed, relative=False)
         if isinstance(kernels[0], Precomputed):
             raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")

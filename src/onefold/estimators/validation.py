@@ -205,11 +205,6 @@ def check_targets(y: Any, n: int) -> Any:
     return y
 
 
-def as_labels(y: Any) -> Any:
-    """Y as a splitter may see it: as it was given, or in host memory."""
-    return to_numpy(y) if is_foreign(y) else y
-
-
 def check_squares(Y: Any) -> None:
     """Raise if squared errors of such targets would overflow, or vanish, in float64."""
     xp = namespace(Y)

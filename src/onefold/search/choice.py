@@ -138,6 +138,20 @@ class BlendResult:
     score: float  # the criterion's mean over the splits for them
     crossfit: Crossfit | None = None  # what they were made with; None for the chosen one alone
 
+    def described(self) -> list[dict[str, Any]]:
+        """Its members by name, the heaviest first."""
+        found = [
+            {
+                "metric": "none",
+                "round": 0,
+                **member.candidate.params,
+                "alpha": member.alpha,
+                "weight": float(weight),
+            }
+            for member, weight in zip(self.members, self.weights)
+        ]
+        return sorted(found, key=lambda member: -member["weight"])
+
 
 @dataclass(frozen=True)
 class Crossfit:

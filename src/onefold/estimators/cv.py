@@ -1,18 +1,183 @@
-"""Estimators that choose their own hyper-parameters."""
+"""Estimators that choose their own hyper-parameters: set up, search, fit what was chosen, record."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+import time
+from typing import Any, ClassVar, Self
 
 from onefold.approximations import Approximation
-from onefold.estimators.base import KernelClassifier, KernelRegressor
-from onefold.estimators.chosen import Chosen
-from onefold.search import Callback
-from onefold.typing import ClassWeight, CriterionLike, CrossValidation, MaybeArray, RandomState
+from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
+from onefold.estimators.final import calibrate_heldout, finish, finished, metric_of
+from onefold.estimators.intervals import fit_searched_intervals, searched_parts
+from onefold.estimators.objective import Objective
+from onefold.estimators.setup import decisive_settings, set_up
+from onefold.estimators.validation import check_budget
+from onefold.machine.warning import warn_user
+from onefold.search import (
+    Callback,
+    Found,
+    GridEdgeWarning,
+    Progress,
+    Search,
+    Setup,
+    edges,
+    fingerprint,
+    importances,
+    open_checkpoint,
+)
+from onefold.trust_check import check_setup
+from onefold.typing import (
+    ArrayLike,
+    ClassWeight,
+    CriterionLike,
+    CrossValidation,
+    MaybeArray,
+    RandomState,
+)
 
 
-class LSSVCCV(Chosen, KernelClassifier):
+class KernelMachineCV(KernelMachine):
+    """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
+
+    _default_criterion: ClassVar[str]
+
+    metric: str | None
+    blend: bool
+    check: bool
+    time_budget: float | None
+    checkpoint: str | os.PathLike[str] | None
+    verbose: int
+    callback: Callback | None
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Self:
+        """Choose by cross-validation, then fit what was chosen, or the blend, on all rows.
+
+        One factorisation per kernel serves every alpha and every fold: O(12 n³) for the exact machine.
+        With metrics of their own the k folds share nothing: O(k n³) for each width of a round, and as
+        much for the next metrics. Beyond `metric_rows` this is paid on a subsample, and on all rows one
+        Cholesky factor, O(n³/3), for each kernel with a metric that is left.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d), or (n, n) with ``kernel="precomputed"``
+        y : array (n,) or, for regression, (n, targets)
+        sample_weight : array (n,), optional
+            Weights of the training loss, and of the held-out rows in the criterion, as in GridSearchCV.
+            Rows of weight 0 are left out: they are neither trained on nor scored.
+        groups : array (n,), optional
+            For grouped splitters.
+        """
+        seconds, began = check_budget(self.time_budget), time.monotonic()
+        with open_checkpoint(self.checkpoint) as checkpoint:
+            setup = set_up(self, X, y, sample_weight, groups, decided=checkpoint.decided)
+            settings = decisive_settings(self, setup)
+            checkpoint.begin(lambda: fingerprint(setup, settings), setup.run.chosen_because)
+            trust = self._trust(setup) if self.check else None
+            progress = Progress(type(self).__name__, self.verbose, self.callback)
+            search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)
+            with self._threads(setup.problem.n):
+                found = setup.strategy.run(search)
+                search.warn_if_stopped()
+                self._finish(found, setup)
+        self.search_ = {"method": setup.strategy.name, **found.record, **search.summary()}
+        if trust is not None:
+            self.approximation_["trust"] = trust
+        # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
+        if self.metric is None and search.stopped is None:
+            self._warn_of_edges()
+        follow(self, X)
+        return self
+
+    def _finish(self, found: Found, setup: Setup) -> None:
+        """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
+        parts = searched_parts(getattr(self, "intervals", None), found)
+        final = finish(found, blend=self.blend, parts=parts)
+        ledger, leader, problem = found.ledger, found.leader, setup.problem
+        kernel, named = leader.candidate.kernel, leader.candidate.params.get("kernel")
+        self.expansion_ = finished(final.expansion, problem, setup.rows)
+        self.approximation_ = {"selected_with": found.report, "fitted_with": final.report}
+        self.alpha_ = leader.alpha
+        self.gamma_ = leader.candidate.width if named is None else getattr(kernel, "gamma", None)
+        self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
+        self.metric_, self.metric_history_ = metric_of(kernel), found.history
+        self.feature_importances_ = None
+        if self.metric is not None:
+            weight, seed = problem.weight, setup.seed or 0
+            self.feature_importances_ = importances(self.expansion_, problem.X, weight, seed)
+        self.cv_results_, self.history_ = ledger.cv_results(), ledger.history
+        self.best_index_ = ledger.index_of(leader.index, leader.ridge)
+        self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.blend_ = None if final.blend is None else final.blend.described()
+        self.blend_score_ = None if final.blend is None else final.blend.score
+        self.heldout_prediction_ = None
+        if final.heldout is not None and found.scoring.splits is not None:
+            heldout = setup.of_all_rows(found.in_order(final.heldout))
+            single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
+            self.heldout_prediction_ = heldout[:, 0] if single else heldout
+        if isinstance(self, KernelClassifier):
+            calibrate_heldout(self, found, final, setup)
+        if isinstance(self, KernelRegressor):
+            fit_searched_intervals(self, found, final, setup)
+
+    def _warn_of_edges(self) -> None:
+        """The grid ends where the scores still rise: say so."""
+        at_edge = edges(self.cv_results_, self.best_index_)
+        if at_edge:
+            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
+            warn_user(
+                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
+                f"rise there; wider {names} may find better.",
+                GridEdgeWarning,
+            )
+
+    def _trust(self, setup: Setup) -> dict[str, Any]:
+        """The trust check's findings; a warning before the long work if they are bad."""
+        found = check_setup(self.as_chooser(setup.table), setup, random_state=setup.seed or 0)
+        if found.verdict == "does not apply":
+            warn_user(
+                f"the approximation cannot be trusted with this selection; {found} Use another "
+                "approximation, or select exactly on a subsample."
+            )
+        return found.as_dict()
+
+    def objective(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Objective:
+        """The held-out score as a function of the parameters, for drivers from elsewhere.
+
+        The arguments are those of `fit`. ``objective(gamma=0.1, alpha=1e-3)`` is a number, greater is
+        better; ``objective.fit()`` the estimator fitted with the best that was asked.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from onefold import LSSVCCV
+        >>> objective = LSSVCCV().objective(*load_iris(return_X_y=True))
+        >>> objective(gamma=0.1, alpha=0.01) > -0.05
+        True
+        >>> objective.fit().best_params_
+        {'alpha': 0.01, 'gamma': 0.1}
+        """
+        return Objective(self, X, y, sample_weight, groups)
+
+    def as_chooser(self, X: ArrayLike) -> KernelMachineCV:
+        """A silent copy, for the trust check; a callback may hold what cannot be cloned."""
+        silent: dict[str, Any] = dict.fromkeys(("callback", "metric", "checkpoint", "time_budget"))
+        silent |= {"check": False, "verbose": 0, "blend": False, "search": "grid"}
+        return type(self)(**self.get_params(deep=False) | silent)
+
+    def set_up(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
+    ) -> Setup:
+        """The search that `fit` would make of the same data."""
+        return set_up(self, X, y, sample_weight, groups)
+
+
+class LSSVCCV(KernelMachineCV, KernelClassifier):
     r"""Least-squares support vector classifier that chooses gamma and alpha itself.
 
     Every fold and every alpha come from one factorisation per kernel: the scores of
@@ -219,7 +384,7 @@ class LSSVCCV(Chosen, KernelClassifier):
         self.callback = callback
 
 
-class LSSVRCV(Chosen, KernelRegressor):
+class LSSVRCV(KernelMachineCV, KernelRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
     Parameters

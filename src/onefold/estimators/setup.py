@@ -1,0 +1,374 @@
+"""From an estimator and its data to what is searched: checked and decided here, once.
+
+One way for fits, objectives and the trust check. Of several kernels, or with a learned metric, widths
+are relative to the mean distance of the rows; otherwise they are the kernel's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import _num_samples
+
+from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
+from onefold.criteria import Criterion, Task, resolve_criteria
+from onefold.estimators.intervals import check_intervals
+from onefold.estimators.validation import (
+    check_alphas,
+    check_kernel_matrix,
+    check_squares,
+    problem_of,
+    refuse_approximation,
+    refuse_search,
+    seed_of,
+)
+from onefold.heldout import Splits, check_folds, make_splits
+from onefold.kernels import Kernel, Matern, Precomputed, resolve_gamma, resolve_kernel
+from onefold.linalg import is_foreign, is_sparse, to_numpy
+from onefold.rows import gathered, opened
+from onefold.search import (
+    Family,
+    FullGrid,
+    MetricSearch,
+    Setup,
+    family_kernels,
+    resolve_strategy,
+    tracks_of,
+)
+from onefold.search.planning import learned_load
+
+DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
+DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)
+AUTO = ("rbf", "matern12", "laplacian")
+RELATIVE_GAMMAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+# Matérn's kernel of ν = 1/2 and a small width is 1 − γ‖x − z‖: what counts is μ/γ, both may be small.
+RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
+_FLATTEST = 1e-50  # the square of a width must not leave the range of float64
+_OWN_METRICS = 2000  # rows up to which every fold has a metric of its own, by default
+_METRIC_ROWS = 4000  # that a metric is learned from beyond
+_FREE = {
+    "gammas",  # a larger grid goes on from a smaller one
+    "alphas",
+    "approximation",  # which of them runs is noted once it is decided
+    "random_state",  # as is the seed
+    "cv",  # the splits are
+    "class_weight",  # the weights are
+    "refit",
+    "select",
+    "intervals",  # come from what was chosen
+    "check",
+    "time_budget",
+    "checkpoint",
+    "client",
+    "n_jobs",
+    "verbose",
+    "callback",
+}  # settings that a journal of evaluations does not depend on
+
+
+def set_up(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    *,
+    decided: tuple[Approximation, str] | None = None,
+) -> Setup:
+    """Check everything, split the rows and start the run of an estimator's approximation.
+
+    `decided` is what "auto" has chosen for this search before, and why.
+    """
+    families, relative, alphas = families_of(estimator), is_relative(estimator), ridge_grid(estimator)
+    given = estimator.criterion
+    criteria = resolve_criteria(
+        estimator._default_criterion if given is None else given,
+        classifier=isinstance(estimator, ClassifierMixin),
+        calibration=getattr(estimator, "calibration", None),
+    )
+    first, *others = criteria
+    strategy = resolve_strategy(estimator.search)
+    _check_parameters(estimator, len(criteria))
+    approximation, reason = resolve_approximation(estimator.approximation), None
+    refuse_approximation(estimator.kernel, X, approximation)
+    refuse_search(X, list(criteria.values()), estimator.cv, estimator.refit)
+    seed = seed_of(estimator.random_state)
+    if decided is not None and isinstance(approximation, Auto):
+        approximation, reason = decided
+    elif seed is not None:
+        approximation = approximation.seeded(seed)
+
+    client = estimator.client
+    y, sample_weight, groups = (gathered(one, client) for one in (y, sample_weight, groups))
+    X = opened(X, client)
+    sparse = _take_sparse(estimator.kernel, families)
+    problem, task = problem_of(estimator, X, y, sample_weight, sparse=sparse)
+    check_squares(problem.Y)
+    if is_sparse(problem.X):
+        families = [family for family in families if family[1].accepts_sparse]
+    if estimator.metric is not None:
+        if not isinstance(strategy, FullGrid):
+            raise ValueError(
+                f'search="{strategy.name}" is not for learned metrics, which begin on few rows anyway; '
+                'leave search="grid" with metric.'
+            )
+        strategy = metric_search(estimator, families, problem, approximation)
+    widths = width_grid(estimator, families, problem.X, relative=relative)
+    kernels, names = family_kernels(families, widths, problem, seed or 0, relative=relative)
+
+    # An iterator serves once, and the trust check needs the splits too.
+    cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
+    splits: Any = None
+    if any(one.holds_out for one in criteria.values()):
+        splits = splits_of(cv, X, y, problem, task, groups)
+    else:
+        check_folds(cv, _num_samples(X))
+    criterion = criteria[first].for_several_kernels() if relative else criteria[first]
+    _check_splits(estimator, splits if criterion.holds_out else None)
+    asked = list(criteria.values())
+    load = workload(problem, len(kernels), alphas.size, splits, asked, estimator.refit)
+    if isinstance(strategy, MetricSearch):
+        load = learned_load(load, strategy, problem.shape)
+        if not approximation.selects:
+            load = replace(load, folds=0, groups=0, parts=None)
+    with estimator._threads(problem.n):
+        run = approximation.start(problem, kernels, load).because(reason)
+        scoring = criterion.start(problem, task, splits)
+        scoring.others = {name: criteria[name].start(problem, task, splits) for name in others}
+    setup = Setup(
+        table=X,
+        task=task,
+        scoring=scoring,
+        cv=cv,
+        groups=groups,
+        families=families,
+        relative=relative,
+        kernels=kernels,
+        names=names,
+        alphas=alphas,
+        run=run,
+        seed=seed,
+        strategy=strategy,
+        select=estimator.select,
+        blend=bool(estimator.blend),
+    )
+    strategy.check(setup)
+    learned = estimator.metric is not None or setup.blend
+    refitted = run if run.refit is None else run.refit
+    check_intervals(getattr(estimator, "intervals", None), refitted, learned=learned)
+    return setup
+
+
+def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
+    """The settings that a single evaluation may depend on, apart from the data and the splits."""
+    given = estimator.get_params(deep=False)
+    scorings = [setup.scoring, *setup.scoring.others.values()]
+    if not any(one.criterion.asks_probabilities for one in scorings):
+        given.pop("calibration", None)
+    decisive = {name: value for name, value in given.items() if name not in _FREE}
+    return {"estimator": type(estimator).__name__, **decisive}
+
+
+def _check_parameters(estimator: Any, criteria: int) -> None:
+    """Raise for words that mean nothing, and for parameters that do not go together."""
+    if estimator.refit not in ("auto", "exact", "same"):
+        raise ValueError(f'refit must be "auto", "exact" or "same"; got {estimator.refit!r}.')
+    if estimator.select not in ("min", "1se"):
+        raise ValueError(f'select must be "min" or "1se"; got {estimator.select!r}.')
+    if not isinstance(estimator.blend, bool | np.bool_):
+        raise ValueError(f"blend must be True or False; got {estimator.blend!r}.")
+    if estimator.metric is not None and criteria > 1:
+        raise ValueError(
+            "a search with a learned metric goes by one criterion; give one in place of a list."
+        )
+    if estimator.select == "1se" and (estimator.metric is not None or estimator.blend):
+        raise ValueError(
+            'select="1se" takes one cell of a grid, and a learned metric or a blend is made of several; '
+            'use select="min", or leave metric and blend out.'
+        )
+
+
+def _check_splits(estimator: Any, splits: Splits | None) -> None:
+    """Raise unless the splits behind the scores, None where there are none, serve what is asked for."""
+    folds = splits is not None and not splits.leave_one_out
+    if (estimator.metric is not None or estimator.blend) and not folds:
+        what = "metric" if estimator.metric is not None else "blend"
+        raise ValueError(
+            f"{what} needs held-out predictions of whole folds; use folds (cv=5, say) and a criterion "
+            'of held-out rows, such as "mse" or "error".'
+        )
+    if estimator.select == "1se" and (splits is None or len(splits) < 2):
+        raise ValueError(
+            'select="1se" compares scores over splits, and there are not two of them; use folds (cv=5, '
+            'say) and a criterion of held-out rows, such as "mse" or "error", or select="min".'
+        )
+
+
+# -- kernels, widths and ridges -----------------------------------------------------------------------
+
+
+def names_families(kernel: Any) -> bool:
+    """Whether the parameter stands for several kernels to choose among."""
+    return kernel == "auto" if isinstance(kernel, str) else isinstance(kernel, list | tuple)
+
+
+def is_relative(estimator: Any) -> bool:
+    """Whether widths are relative to the mean distance of the rows."""
+    return names_families(estimator.kernel) or getattr(estimator, "metric", None) is not None
+
+
+def families_of(estimator: Any) -> list[Family]:
+    """Name and kernel of each family; of "auto" some may not take sparse rows."""
+    given = estimator.kernel
+    if not names_families(given):
+        given = [given]
+    automatic = isinstance(given, str)
+    members: Sequence[Any] = AUTO if automatic else list(given)
+    if not members:
+        raise ValueError("kernel is an empty list; name at least one kernel.")
+    kernels = [resolve_kernel(one, 1.0, estimator.degree, estimator.coef0) for one in members]
+    if len(kernels) > 1 and any(isinstance(kernel, Precomputed) for kernel in kernels):
+        raise ValueError("a precomputed kernel matrix cannot be one of several kernels; give it alone.")
+    found: list[Family] = []
+    for kernel in kernels:
+        name = _name(kernel)
+        same = sum(known == name or known.startswith(f"{name} #") for known, _ in found)
+        found.append((name if not same else f"{name} #{same + 1}", kernel))
+    return found
+
+
+def _name(kernel: Kernel) -> str:
+    """How a kernel is called in a table of results."""
+    if isinstance(kernel, Matern):
+        return f"matern{int(2 * kernel.nu)}2"
+    own = ("RBF", "Laplacian", "Polynomial", "Linear")
+    name = type(kernel).__name__
+    return name.lower() if name in own else f"{kernel!r:.40}"
+
+
+def _take_sparse(kernel: Any, families: Sequence[Family]) -> bool:
+    """Whether CSR rows can be fitted: all kernels that were named must take them; "auto" has some."""
+    some = any if isinstance(kernel, str) else all
+    return some(one.accepts_sparse for _, one in families)
+
+
+def takes_sparse(estimator: Any) -> bool:
+    """The same of an estimator whose parameters may be wrong."""
+    try:
+        return _take_sparse(estimator.kernel, families_of(estimator))
+    except (TypeError, ValueError):  # `fit` will say what is wrong
+        return False
+
+
+def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: bool) -> list[float]:
+    """The widths to try, relative or the one kernel's own; none where it has no width."""
+    if relative:
+        return _relative_widths(estimator.gammas)
+    if len(families) > 1:
+        raise ValueError(f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}.")
+    ((_, kernel),) = families
+    check_kernel_matrix(kernel, X)
+    if not kernel.has_width:
+        if estimator.gammas is not None:
+            raise ValueError("this kernel has no width to search; leave gammas=None.")
+        return []
+    given = DEFAULT_GAMMAS if estimator.gammas is None else estimator.gammas
+    # "scale" and numbers may stand side by side.
+    given = np.array(list(given), dtype=object) if isinstance(given, list | tuple) else given
+    numbers = [resolve_gamma(one, X) if isinstance(one, str) else one for one in np.atleast_1d(given)]
+    return [float(one) for one in check_alphas(numbers, "gammas")]
+
+
+def _relative_widths(gammas: Any) -> list[float]:
+    given = RELATIVE_GAMMAS if gammas is None else gammas
+    values = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
+    if not values:
+        raise ValueError("gammas must be a non-empty list of positive numbers; got [].")
+    for value in values:
+        real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not real or not 0 < float(value) < np.inf:
+            raise ValueError(
+                "with several kernels or a learned metric gammas are numbers greater than 0, relative "
+                f"to the mean distance of the rows; got {value!r}."
+            )
+        if not _FLATTEST <= float(value) <= 1 / _FLATTEST:
+            raise ValueError(
+                f"gammas are relative to the mean distance of the rows; {value!r} is too far from 1."
+            )
+    return [float(value) for value in values]
+
+
+def ridge_grid(estimator: Any) -> Any:
+    """The ridges to try."""
+    default = RELATIVE_ALPHAS if is_relative(estimator) else DEFAULT_ALPHAS
+    return check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
+
+
+def metric_search(
+    estimator: Any, families: Sequence[Family], problem: Problem, approximation: Approximation
+) -> MetricSearch:
+    """How the estimator's metric is learned; raise if it cannot be."""
+    if not approximation.learns_metrics:
+        raise ValueError(
+            f"no metric is learned with a {approximation.name} matrix; use metric=None, or the "
+            'approximation "exact", "nystroem", "cg" or "auto".'
+        )
+    if problem.streamed:
+        raise ValueError(
+            "a metric is not learned from rows that are streamed to a device; use fewer rows, or "
+            "device=None."
+        )
+    n, rows = problem.n, estimator.metric_rows
+    if rows is None:
+        rows = n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
+    for name, value in (("max_rounds", estimator.max_rounds), ("metric_rows", rows)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    tracks = tracks_of(families, estimator.metric, problem.X)
+    widths, rounds = _relative_widths(estimator.gammas), int(estimator.max_rounds)
+    # One row to learn from and one to validate on are the least that a round can do with.
+    return MetricSearch(tracks, widths, rounds, max(2, int(rows)), bool(estimator.blend))
+
+
+# -- splits and work ----------------------------------------------------------------------------------
+
+
+def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any) -> Splits:
+    """The splits of the user's rows, in the numbering of the problem's."""
+    labels = None if task.classes is None else task.y
+    y = to_numpy(y) if is_foreign(y) else y
+    n = _num_samples(X)
+    return make_splits(cv, X, y, n=n, labels=labels, groups=groups, kept=problem.kept)
+
+
+def workload(
+    problem: Problem,
+    kernels: int,
+    alphas: int,
+    splits: Splits | None,
+    criteria: Sequence[Criterion],
+    refit: Any = "same",
+) -> Workload:
+    """What a search asks of its models; criteria without splits ask as much as leave-one-out."""
+    needs = {one.needs for one in criteria}
+    if splits is None:
+        return Workload(kernels, alphas, folds=1, smoother="smoother" in needs, refit=refit)
+    alone = splits.leave_one_out
+    overlapping = not alone and sum(map(len, splits.left_out)) > problem.n
+    return Workload(
+        kernels,
+        alphas,
+        folds=1 if alone else len(splits.left_out),
+        groups=problem.source.grouped_by(splits.left_out).count if overlapping else 0,
+        predictions=alone or needs != {"squares"},
+        whole=alone or bool(needs & {"rows", "model"}),
+        smoother="smoother" in needs,
+        single="model" in needs,
+        parts=splits.left_out,
+        refit=refit,
+    )
