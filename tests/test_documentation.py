@@ -81,8 +81,8 @@ def test_commands_in_the_text_are_spelled_right():
     assert any(len(span.split()) > 1 for span in spans)
 
 
-def test_benchmarks_in_the_text_exist():
-    named = set(re.findall(r"python -m (benchmarks\.\w+)", _all_text()))
+def test_benchmarks_and_tools_in_the_text_exist():
+    named = set(re.findall(r"python -m (benchmarks\.\w+|tests\.tools\.\w+)", _all_text()))
     assert named
     for name in named:
         assert (ROOT / f"{name.replace('.', '/')}.py").exists(), name

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.fuzz_cases import CASES
-from benchmarks.fuzz_models import Original, fuzz, judge
 from onefold.saving import container, file
 from onefold.saving.rules import State
+from tests.tools.fuzz_cases import CASES
+from tests.tools.fuzz_models import Original, fuzz, judge
 
 MUTANTS = 8
 

@@ -1,7 +1,7 @@
-"""Searches that are killed at random moments, and gone on with: is the answer the same?
+"""Searches that are killed at random moments and resumed: is the answer the same?
 
-python -m benchmarks.kills            fifty kills
-python -m benchmarks.kills --quick    two of each search
+python -m tests.tools.kills            fifty kills
+python -m tests.tools.kills --quick    two of each search
 
 Every search runs with ``checkpoint=`` in a process of its own, which is killed (SIGKILL) again and again
 until it comes to its end. Its answer is compared with that of a search that nobody disturbed, and the
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import Row, report
+from benchmarks.common import Row, markdown
 from onefold import LSSVCCV, LSSVRCV
 from onefold.machine.journal import Journal
 
@@ -69,7 +69,7 @@ def work(name: str, quick: bool, journal: str | None, answer: Path) -> None:
 
 def start(name: str, quick: bool, journal: Path | None, answer: Path) -> subprocess.Popen[str]:
     """A process that has begun to search."""
-    command = [sys.executable, "-m", "benchmarks.kills", "--work", name, "--answer", str(answer)]
+    command = [sys.executable, "-m", "tests.tools.kills", "--work", name, "--answer", str(answer)]
     command += ["--quick"] if quick else []
     command += [] if journal is None else ["--journal", str(journal)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -161,7 +161,7 @@ def main() -> None:
     random.seed(options.seed)
     each, extra = divmod(2 * len(SEARCHES) if options.quick else KILLS, len(SEARCHES))
     rows = [search(name, options.quick, each + (i < extra)) for i, name in enumerate(SEARCHES)]
-    report("kills", "Searches killed at random moments and gone on with", rows)
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

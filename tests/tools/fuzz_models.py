@@ -3,7 +3,7 @@
 Each mutant is a valid file with one to three changes in its metadata or its arrays and a checksum that
 fits, or with changed bytes. Prints every mutant that neither loads and works nor is refused.
 
-    python -m benchmarks.fuzz_models --mutants 20000 --seed 1
+    python -m tests.tools.fuzz_models --mutants 20000 --seed 1
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import numpy as np
 from sklearn.base import clone
 
 import onefold
-from benchmarks.fuzz_cases import CASES, Case
 from onefold.cli import inspect
 from onefold.saving import ModelFileError, container, registry
+from tests.tools.fuzz_cases import CASES, Case
 
 SPECIAL = [
     None, True, False, 0, 1, -1, 2, 7, 2**31, 2**32, 2**63, -(2**63), 10**30, 0.0, 0.5, -1.5, 1e-320,
