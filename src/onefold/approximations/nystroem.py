@@ -231,7 +231,7 @@ def _made(
     precision: Precision = "double"
     leading = mix = None
     T = whitening.T
-    if training == "whitened sums":
+    if training != "sums":
         mix, T = T, None
     if is_single(problem.X) and training == "sums":
         precision, leading = whitening.precision_for(problem.n)

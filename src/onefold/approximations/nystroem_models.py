@@ -34,6 +34,7 @@ from onefold.basis import (
     RidgePath,
     Statistics,
     collect,
+    features_of,
     finite_kernel,
     holds_groups,
     predict_groups,
@@ -66,7 +67,7 @@ class Coordinates:
 
     basis: Basis
     design: Design
-    T: Any  # (features, r), or None where the design's features are whitened
+    T: Any  # (m, r) for "sums"; None where the design's features are whitened
     training: Training
     report: dict[str, Any]
 
@@ -175,19 +176,14 @@ class BasisModel(Model):
         """β (m, targets) and b (targets,) of all rows, for one μ or one per target."""
         ridges = target_ridges(alpha, self.problem.Y.shape[1])
         with limit_blas(1):
-            beta, intercept = self._landmark_solution(*self._path.coefficients(ridges.distinct))
+            solution = self._path.coefficients(ridges.distinct)
+            beta, intercept = self._of_landmarks(solution, self.coordinates.T)
         return ridges.own(namespace(beta).permute_dims(beta, (1, 0, 2))), ridges.own(intercept)
 
-    def _landmark_solution(self, theta: Any, intercept: Any, T: Any = ...) -> Solution:
-        """Of θ (r, μ, targets) in the coordinates `T`, those of the whitening by default."""
-        theta, intercept = like(theta, self.design.landmarks), like(intercept, self.design.landmarks)
-        beta = mapped(self.coordinates.T if T is ... else T, theta)
-        return mapped(self.design.mix, beta), intercept
-
-    def root_of(self, rows: Any) -> Any:
-        """√weights of the rows with these numbers."""
-        root = self.problem.root_weight
-        return np.ones(len(rows)) if root is None else take_rows(root, rows)
+    def _of_landmarks(self, solution: tuple[Any, Any], T: Any) -> Solution:
+        """Of θ (r, μ, targets) in the coordinates T, and b."""
+        theta, intercept = (like(array, self.design.landmarks) for array in solution)
+        return mapped(self.design.mix, mapped(T, theta)), intercept
 
     def folds(self, left_out: Sequence[Any], tests: Sequence[Any] = ()) -> _Folds:
         """The groups of rows behind these sets; of the same sets, those that are known."""
@@ -226,20 +222,6 @@ class BasisModel(Model):
     def _squared_error(self, folds: _Folds, alphas: Any) -> Any | None: ...
 
 
-@dataclass(frozen=True)
-class _Whitened:
-    """Block → V, its features in whitened coordinates, in host memory."""
-
-    design: Design
-    T: Any
-
-    def __call__(self, block: Block) -> Any:
-        return to_numpy(self.design.features(block.X)) @ self.T
-
-    def placed(self, place: Callable[[Any], Any]) -> _Whitened:
-        return _Whitened(self.design.placed(place), self.T)
-
-
 class FactoredModel(BasisModel):
     """Trained from factors of rows, in host memory. Features are computed when first needed."""
 
@@ -253,11 +235,7 @@ class FactoredModel(BasisModel):
     def _features(self) -> Any:
         """V of all rows, (n, r). O(n m r) time, once."""
         if self._V is None:
-            T = to_numpy(self.coordinates.T)
-            V, whitened = np.empty((self.problem.n, T.shape[1])), _Whitened(self.design, T)
-            for _, rows, values in self.source.map(whitened, at_most=self.design.threads):
-                V[rows] = values
-            self._V = finite_kernel(V)
+            self._V = finite_kernel(features_of(self.design, self.source))
         return self._V
 
     def _factor(self, rows: Any) -> Factor:
@@ -292,7 +270,7 @@ class FactoredModel(BasisModel):
 
     def trains_without(self, parts: Sequence[Any]) -> bool:
         """Whether refits from the factors of groups are quick; many sets are not worth looking for."""
-        width = self.coordinates.T.shape[1] + 1
+        width = self.design.size + 1
         if len(parts) * self.problem.n > _REFIT_WORK // width:
             return False
         rows = int(np.minimum(self.folds(parts).groups.sizes, width).sum())
@@ -350,7 +328,7 @@ class FactoredModel(BasisModel):
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
         with limit_blas(1):
             paths = self._paths(self.folds(parts))
-            return [self._landmark_solution(*path.coefficients(alphas)) for path in paths]
+            return [self._of_landmarks(path.coefficients(alphas), None) for path in paths]
 
 
 class SummedModel(BasisModel):
@@ -507,8 +485,8 @@ class SummedModel(BasisModel):
         path = self._path
         features = self.design.features(self.source.sample(rows))
         features = features if self.coordinates.T is None else features @ self.coordinates.T
-        xp = namespace(features)
-        root = like(self.root_of(rows), features)
+        xp, root = namespace(features), self.problem.root_weight
+        root = like(np.ones(len(rows)) if root is None else take_rows(root, rows), features)
         y = like(take_rows(self.problem.Y, rows), features)
         theta, intercept = path.coefficients(mu)
         residual = y[None, ...] - xp.permute_dims(mapped(features, theta), (1, 0, 2))
@@ -553,9 +531,9 @@ class SummedModel(BasisModel):
         with limit_blas(1):
             if self._route(parts) == "subtraction":
                 paths = self._fold_paths(self.folds(parts))
-                return [self._landmark_solution(*s, paths.T) for s in paths.coefficients(alphas)]
-            found = (self._path_without(rows).coefficients(alphas) for rows in parts)
-            return [self._landmark_solution(*solution) for solution in found]
+                return [self._of_landmarks(found, paths.T) for found in paths.coefficients(alphas)]
+            each = (self._path_without(rows).coefficients(alphas) for rows in parts)
+            return [self._of_landmarks(found, self.coordinates.T) for found in each]
 
 
 def _places(part: Any, numbers: Any) -> Any:

@@ -73,7 +73,8 @@ class RowsModel(Model):
         model = self._landmarks
         fitted = self._product(take_rows(self.problem.X, rows), model.design.landmarks, beta)
         residual = to_numpy(self.problem.Y)[rows][:, None, :] - fitted - intercept[None]
-        return to_numpy(model.root_of(rows))[:, None, None] ** 2 * residual / mu[None]
+        weight = self.problem.weight
+        return (1.0 if weight is None else weight[rows, None, None]) * residual / mu[None]
 
     def expansion(self, alpha: Any) -> Expansion:
         problem, model = self.problem, self._landmarks

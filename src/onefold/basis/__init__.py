@@ -3,7 +3,7 @@
 from onefold.basis.design import Design, finite_kernel
 from onefold.basis.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metric_of
 from onefold.basis.ridge import FoldPaths, RidgePath
-from onefold.basis.statistics import Statistics, collect, holds_groups, predict_groups
+from onefold.basis.statistics import Statistics, collect, features_of, holds_groups, predict_groups
 from onefold.basis.whitening import Whitening
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Statistics",
     "Whitening",
     "collect",
+    "features_of",
     "finite_kernel",
     "given_rows",
     "holds_groups",

@@ -227,7 +227,7 @@ def collect(design: Design, rows: Rows, groups: Groups | None = None) -> list[St
 
 @dataclass(frozen=True)
 class _BlockPredictions:
-    """Block → Φ·coefficients of its group."""
+    """Block → Φ·coefficients of its group, or Φ itself."""
 
     design: Design
     coefficients: Sequence[Any]
@@ -238,6 +238,14 @@ class _BlockPredictions:
     def placed(self, place: Callable[[Any], Any]) -> _BlockPredictions:
         moved = [None if matrix is None else place(matrix) for matrix in self.coefficients]
         return _BlockPredictions(self.design.placed(place), moved)
+
+
+def features_of(design: Design, rows: Rows) -> Any:
+    """Φ of all rows (n, features), in host memory."""
+    out = np.empty((rows.n, design.size))
+    for _, some, values in rows.map(_BlockPredictions(design, [None]), at_most=design.threads):
+        out[some] = to_numpy(values)
+    return out
 
 
 def predict_groups(

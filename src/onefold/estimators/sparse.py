@@ -117,8 +117,8 @@ class Pruned(KernelMachine):
         problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         check_squares(problem.Y)
         given = task
-        if problem.root_weight is not None:  # the loss that is minimised, class weights included
-            task = replace(task, sample_weight=to_numpy(problem.root_weight) ** 2)
+        if problem.weight is not None:  # the loss that is minimised, class weights included
+            task = replace(task, sample_weight=problem.weight)
         n, seed = _num_samples(X), seed_of(self.random_state) or 0
         splits = splits_of(self.cv, X, y, problem, task, groups)
         if splits.leave_one_out:
@@ -211,9 +211,7 @@ class Pruned(KernelMachine):
         leader = stage.run(Cells([np.arange(alphas.size)] * len(candidates))).found().leader
         self.gamma_ = leader.candidate.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
-        weight = np.ones(problem.n)
-        if problem.root_weight is not None:
-            weight = to_numpy(problem.root_weight) ** 2
+        weight = np.ones(problem.n) if problem.weight is None else problem.weight
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()
         self.alpha_ = leader.alpha / (1.0 - float(left))
         return leader.candidate.kernel
