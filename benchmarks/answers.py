@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from benchmarks.common import DATA, Row, run_parts
-from benchmarks.tables_data import CLASSIFICATION, REGRESSION, encode, present, rescale, standardise
+from benchmarks.tables_data import CLASSIFICATION, REGRESSION, present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
 
 MOST_ROWS, MOST_TESTED, SPLITS = 1000, 2000, 3
@@ -31,19 +31,9 @@ METHODS = ("temperature", "sigmoid", "isotonic")
 
 
 def split(name: str, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Training rows and targets, test rows and targets; a class that training lacks is not tested."""
-    with np.load(DATA / f"{name}.npz") as stored:
-        X, y = stored["X"], stored["y"].reshape(len(stored["X"]), -1)[:, 0]
-    order = np.random.default_rng(seed).permutation(len(y))
-    size = min(MOST_ROWS, 3 * len(y) // 4)
-    train, test = order[:size], order[size : size + MOST_TESTED]
-    if name in CLASSIFICATION:  # five folds need every class five times
-        known, counts = np.unique(y[train], return_counts=True)
-        train = train[np.isin(y[train], known[counts >= 10])]
-        test = test[np.isin(y[test], known[counts >= 10])]
-    y_train, y_test = (encode if name in CLASSIFICATION else rescale)(y[train], y[test])
-    rows, tested = standardise(X[train].astype(float), X[test].astype(float))
-    return rows, y_train, tested, y_test
+    """Training rows and targets, test rows and targets; classes too rare for five folds are left out."""
+    labels = name in CLASSIFICATION
+    return small_split(DATA / f"{name}.npz", seed, labels, MOST_ROWS, MOST_TESTED, rarest=10)
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:

@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.common import Parts, Row, in_turn, peak_memory, run_parts, seconds
+from benchmarks.common import Parts, Row, in_turn, peak_memory, ratios, run_parts, seconds
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem, Problem, Workload
 from onefold.estimators.setup import DEFAULT_ALPHAS
@@ -68,8 +68,7 @@ def one_pass(quick: bool) -> list[Row]:
         },
         repeats,
     )
-    bare = times["bare float32 ΦᵀΦ"]
-    return [{"what": k, "seconds": t, "ratio": t / bare} for k, t in times.items()]
+    return ratios(times, "bare float32 ΦᵀΦ")
 
 
 _GRID = """

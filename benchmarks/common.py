@@ -37,6 +37,11 @@ def in_turn(functions: dict[str, Callable[[], object]], repeats: int) -> dict[st
     return best
 
 
+def ratios(times: dict[str, float], base: str) -> list[Row]:
+    """Rows of seconds, and how often those of `base` go into them."""
+    return [{"what": k, "seconds": v, "ratio": v / times[base]} for k, v in times.items()]
+
+
 def peak_memory(code: str) -> float:
     """Bytes by which `code` raises the peak memory of a fresh interpreter.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import DATA, Row, report
-from benchmarks.tables_data import encode, present, rescale, standardise
+from benchmarks.tables_data import present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
 from onefold.search import best_cell
 
@@ -23,18 +23,6 @@ LABELS = ["ida_banana", "ida_heart", "ida_thyroid", "ida_diabetis", "ripley_synt
 NUMBERS = ["uci_yacht", "uci_concrete", "boston", "uci_autompg", "uci_airfoil"]
 RECORDED = ("press", "span", "gcv", "evidence", "radius_margin")
 WAYS = ("5 folds", "5 folds, 1se", *RECORDED)
-
-
-def split(name: str, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Training rows and targets, test rows and targets."""
-    with np.load(DATA / f"{name}.npz") as stored:
-        X, y = stored["X"].astype(float), stored["y"].reshape(len(stored["X"]), -1)[:, 0]
-    order = np.random.default_rng(seed).permutation(len(y))
-    size = min(MOST_ROWS, 3 * len(y) // 4)
-    train, test = order[:size], order[size : size + MOST_TESTED]
-    y_train, y_test = (encode if name in LABELS else rescale)(y[train], y[test])
-    rows, tested = standardise(X[train], X[test])
-    return rows, y_train, tested, y_test
 
 
 def chosen(name: str, X: Any, y: Any) -> dict[str, tuple[float, float]]:
@@ -53,7 +41,9 @@ def chosen(name: str, X: Any, y: Any) -> dict[str, tuple[float, float]]:
 
 def errors(name: str, seed: int) -> dict[str, float]:
     """The share of wrong labels, or the RMSE in deviations, of what each way chooses."""
-    X, y, X_test, y_test = split(name, seed)
+    X, y, X_test, y_test = small_split(
+        DATA / f"{name}.npz", seed, name in LABELS, MOST_ROWS, MOST_TESTED
+    )
     fixed, found = LSSVC if name in LABELS else LSSVR, {}
     for way, (gamma, alpha) in chosen(name, X, y).items():
         predicted = fixed(gamma=gamma, alpha=alpha, n_jobs=1).fit(X, y).predict(X_test)

@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import Row, in_turn, peak_memory, report, seconds
+from benchmarks.common import Row, in_turn, peak_memory, ratios, report, seconds
 from onefold import LSSVCCV, LSSVR
 from onefold.estimators.setup import DEFAULT_ALPHAS, DEFAULT_GAMMAS
 
@@ -58,8 +58,7 @@ def whole_grid(n: int, repeats: int) -> list[Row]:
         repeats,
     )
     times["13 × scipy eigh, subnormal numbers kept"] = seconds(lambda: thirteen_decompositions(matrices))
-    base = times["13 × scipy eigh, one thread"]
-    return [{"what": k, "seconds": v, "ratio": v / base} for k, v in times.items()]
+    return ratios(times, "13 × scipy eigh, one thread")
 
 
 def single_fit(n: int, repeats: int) -> list[Row]:
@@ -79,8 +78,7 @@ def single_fit(n: int, repeats: int) -> list[Row]:
         },
         repeats,
     )
-    base = times["kernel matrix + Cholesky"]
-    return [{"what": k, "seconds": v, "ratio": v / base} for k, v in times.items()]
+    return ratios(times, "kernel matrix + Cholesky")
 
 
 _MEMORY = """
@@ -128,8 +126,7 @@ def import_time(repeats: int) -> list[Row]:
         },
         repeats,
     )
-    base = times["import sklearn.base, scipy.linalg"]
-    return [{"what": k, "seconds": v, "ratio": v / base} for k, v in times.items()]
+    return ratios(times, "import sklearn.base, scipy.linalg")
 
 
 def grid_search(n: int) -> list[Row]:

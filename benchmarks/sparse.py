@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
-from benchmarks.common import RESULTS, Parts, Row, data_sets, in_turn, run_parts
+from benchmarks.common import RESULTS, Parts, Row, data_sets, in_turn, ratios, run_parts
 from onefold import LSSVR, SparseLSSVR
 from onefold.basis import Design, RidgePath, Whitening, collect
 from onefold.basis.pruning import prune, prune_sizes
@@ -104,8 +104,7 @@ def cost(quick: bool) -> list[Row]:
         },
         3,
     )
-    first = next(iter(times.values()))
-    return [{"what": k, "seconds": t, "ratio": t / first} for k, t in times.items()]
+    return ratios(times, next(iter(times)))
 
 
 def robust(quick: bool) -> list[Row]:

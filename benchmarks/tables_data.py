@@ -138,6 +138,27 @@ def load(name: str, split: int, data: Path) -> Table:
     return Table(name, split, task, X_train, y_train, X_test, y_test)
 
 
+def small_split(
+    path: Path, seed: int, labels: bool, most: int, tested: int, rarest: int = 0
+) -> tuple[Any, Any, Any, Any]:
+    """Rows and targets of a random split, prepared: to train with, and to test on.
+
+    Classes that have fewer than `rarest` training rows are in neither part.
+    """
+    with np.load(path) as stored:
+        X, y = stored["X"], stored["y"].reshape(len(stored["X"]), -1)[:, 0]
+    order = np.random.default_rng(seed).permutation(len(y))
+    size = min(most, 3 * len(y) // 4)
+    train, test = order[:size], order[size : size + tested]
+    if labels and rarest:
+        known, counts = np.unique(y[train], return_counts=True)
+        train = train[np.isin(y[train], known[counts >= rarest])]
+        test = test[np.isin(y[test], known[counts >= rarest])]
+    y_train, y_test = (encode if labels else rescale)(y[train], y[test])
+    rows, rows_test = standardise(X[train].astype(float), X[test].astype(float))
+    return rows, y_train, rows_test, y_test
+
+
 def standardise(X: Any, X_test: Any) -> tuple[Any, Any]:
     """(x − mean) / deviation by the training rows; 0/1 columns stay, constant ones are dropped."""
     kept = X.min(axis=0) < X.max(axis=0)

@@ -77,3 +77,12 @@ def forge(path: Path, metadata: Any, arrays: dict[str, np.ndarray] | None = None
 
 def forge_box(path: Path, content: Any, arrays: dict[str, np.ndarray] | None = None) -> Path:
     return forge(path, metadata_of({"$object": "Box", "fields": {"content": content}}), arrays)
+
+
+def through_file(model: Any, folder: Path) -> Any:
+    """Save, load in its place, and check that a second file would be the same."""
+    saving.save(model, folder / "model")
+    loaded = saving.load(folder / "model")
+    saving.save(loaded, folder / "again")
+    assert (folder / "model").read_bytes() == (folder / "again").read_bytes()
+    return loaded

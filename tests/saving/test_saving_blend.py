@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from saving_standins import forge, metadata_of
+from saving_standins import forge, metadata_of, through_file
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -36,15 +36,6 @@ def blend(rows=X, y=Y, kernels=KERNELS):
     shared = [Expansion(m.kernel, members[0].centres, m.coef, m.intercept) for m in members]
     weights = np.linspace(0.1, 0.5, len(shared))
     return Blend(tuple(shared), weights, np.arange(members[0].n_targets) / 7)
-
-
-def through_file(model, tmp_path):
-    """Save, load in its place, and check that a second file would be the same."""
-    saving.save(model, tmp_path / "model")
-    loaded = saving.load(tmp_path / "model")
-    saving.save(loaded, tmp_path / "again")
-    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    return loaded
 
 
 def stored_shapes(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from saving_standins import forge, metadata_of
+from saving_standins import forge, metadata_of, through_file
 
 from onefold import LSSVC, LSSVCCV, LSSVR, SparseLSSVC, saving
 from onefold.calibration import CALIBRATIONS, Isotonic, Sigmoid, Temperature
@@ -16,14 +16,6 @@ RNG = np.random.default_rng(9)
 X = RNG.normal(size=(40, 3))
 TWO, THREE = np.arange(40) % 2, np.array(["a", "b", "c"])[np.arange(40) % 3]
 ONE = {"gammas": [0.1], "alphas": [0.1]}
-
-
-def through_file(model, tmp_path):
-    saving.save(model, tmp_path / "model")
-    loaded = saving.load(tmp_path / "model")
-    saving.save(loaded, tmp_path / "again")
-    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    return loaded
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from saving_standins import through_file
 
 from onefold import LSSVR, LSSVRCV, SparseLSSVR, saving
 from onefold.expansions import Blend, Expansion
@@ -45,14 +46,6 @@ def search():
     model.blend_ = [MEMBER, LINEAR]
     model.blend_score_ = -0.05
     return model
-
-
-def through_file(model, tmp_path):
-    saving.save(model, tmp_path / "model")
-    loaded = saving.load(tmp_path / "model")
-    saving.save(loaded, tmp_path / "again")
-    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    return loaded
 
 
 def test_several_criteria_and_their_columns_come_back(tmp_path):

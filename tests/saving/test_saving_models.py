@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from saving_standins import forge, metadata_of
+from saving_standins import forge, metadata_of, through_file
 from scipy import sparse
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import ShuffleSplit
@@ -51,15 +51,6 @@ def rows(rng):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def through_file(model, tmp_path):
-    """Save, load in its place, and check that a second file would be the same."""
-    saving.save(model, tmp_path / "model")
-    loaded = saving.load(tmp_path / "model")
-    saving.save(loaded, tmp_path / "again")
-    assert (tmp_path / "model").read_bytes() == (tmp_path / "again").read_bytes()
-    return loaded
 
 
 def assert_same_predictions(model, loaded, X):
