@@ -116,7 +116,7 @@ def stream(quick: bool) -> list[Row]:
     """Rows that stay in host memory and travel to the device while it works."""
     sizes = [(30_000, 100)] if quick else [(10**7, 1000), (10**8, 1000)]
     found: list[Row] = []
-    import onefold.rows.moving as moving
+    import onefold.rows as moving
 
     for n, m in sizes:
         X, y = surface(n)

@@ -18,7 +18,7 @@ LABELS = np.digitize(Y, [-0.4, 0.4])
 
 @pytest.fixture(autouse=True)
 def too_many(monkeypatch):
-    monkeypatch.setattr("onefold.rows.moving._MOVED_AT_ONCE", 0)
+    monkeypatch.setattr("onefold.rows._MOVED_AT_ONCE", 0)
 
 
 @pytest.mark.parametrize(

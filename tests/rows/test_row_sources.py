@@ -42,8 +42,7 @@ def sources(tmp_path, X, Y, root):
 
 @pytest.fixture(params=[7, 65_536])
 def small_blocks(request, monkeypatch):
-    monkeypatch.setattr(device, "BLOCK_ROWS", request.param)
-    monkeypatch.setattr("onefold.rows.streamed.BLOCK_ROWS", request.param)
+    monkeypatch.setattr("onefold.rows.device._BLOCK_ROWS", request.param)
     monkeypatch.setattr("onefold.rows.host.TASK_ROWS", min(request.param, 8192))
 
 
@@ -100,14 +99,38 @@ def test_a_part_keeps_the_order_of_its_rows(tmp_path):
         assert_allclose(np.vstack([to_numpy(block.Y) for _, block in found]), Y[index])
 
 
-def test_groups_are_found_once_for_the_same_sets():
+def test_groups_are_found_once_and_have_the_members_of_the_sets_that_were_asked_for():
     source = rows_of(X, Y)
     sets = [np.arange(0, 100), np.arange(100, N)]
-    assert source.grouped_by(sets) is source.grouped_by(list(sets))
+    assert source.grouped_by(sets).label is source.grouped_by(list(sets)).label
     finer = source.grouped_by([*sets, np.arange(5)])
-    assert source.grouped_by(sets) is finer  # the first sets of those that are known
-    assert finer.count == 3
-    assert source.grouped_by([np.arange(0, 100)]) is not finer
+    assert (finer.count, len(finer.members)) == (3, 3)
+    first = source.grouped_by(sets)  # the first sets of those that are known
+    assert first.label is finer.label
+    assert first.order is finer.order
+    assert first.sizes is finer.sizes
+    assert [m.tolist() for m in first.members] == [m.tolist() for m in finer.members[:2]]
+    assert source.grouped_by([np.arange(0, 100)]).label is not finer.label
+
+
+@pytest.mark.parametrize(
+    ("sets", "count", "repeats"),
+    [
+        ([[0, 1], [2, 3, 4]], 2, False),
+        ([[0, 1], [2, 3]], 3, False),  # row 4 is in neither
+        ([[0, 1], [1, 2], [0, 1]], 4, False),
+        ([[0, 1, 1], [2]], 3, True),
+        ([], 1, False),
+        ([[], [0, 4]], 3, False),  # no rows are a group too
+    ],
+)
+def test_the_coarsest_groups_of_which_every_set_is_a_union(sets, count, repeats):
+    sets = [np.array(rows, dtype=np.intp) for rows in sets]
+    groups = group_rows(5, sets)
+    assert (groups.repeats, len(groups.members)) == (repeats, len(sets))
+    assert groups.count == count
+    for rows, members in zip(sets, groups.members):
+        assert np.array_equal(np.flatnonzero(np.isin(groups.label, members)), np.unique(rows))
 
 
 class OutOfMemoryError(RuntimeError):
@@ -152,7 +175,7 @@ def test_to_device(monkeypatch):
     assert to_device(moved, "cpu") is moved
     moved[0, 0] += 1.0
     assert X[0, 0] != float(moved[0, 0])  # a copy: the user's rows are theirs
-    monkeypatch.setattr("onefold.rows.moving._MOVED_AT_ONCE", 10)
+    monkeypatch.setattr("onefold.rows._MOVED_AT_ONCE", 10)
     assert to_device(X, "cpu") is X  # too many: they are streamed
     with pytest.raises(ValueError, match="dense rows"):
         to_device(scipy.sparse.csr_array(X), "cpu")

@@ -32,9 +32,8 @@ SPLITS = {
 
 @pytest.fixture
 def stream(monkeypatch):
-    monkeypatch.setattr("onefold.rows.moving._MOVED_AT_ONCE", 0)
-    for module in ("device", "streamed"):
-        monkeypatch.setattr(f"onefold.rows.{module}.BLOCK_ROWS", 7)
+    monkeypatch.setattr("onefold.rows._MOVED_AT_ONCE", 0)
+    monkeypatch.setattr("onefold.rows.device._BLOCK_ROWS", 7)
 
 
 @pytest.fixture(params=["factors", "whitened sums", "sums"])

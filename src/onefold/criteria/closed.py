@@ -82,8 +82,7 @@ class LeaveOneOutMean(ModelCriterion):
     of_rows: ClassVar[SumCriterion]
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        rows, root = np.arange(problem.n), problem.root_weight
-        alone = Splits(problem.n, [rows], rows[:, None], leave_one_out=True)
+        root, alone = problem.root_weight, Splits.alone(problem.n)
         task = Task(None, None, None, None if root is None else to_numpy(root) ** 2)
         answers = self.of_rows.start(problem, task, alone).answers(model, alphas)
         scores = np.full(len(alphas), np.nan)

@@ -1,8 +1,7 @@
 """Held-out predictions for any splitter, without refitting."""
 
-from onefold.heldout.gap import GapKFold
 from onefold.heldout.predictions import HeldoutBlock, by_split, gather, heldout_blocks, whole_parts
-from onefold.heldout.splits import Splits, check_folds, make_splits
+from onefold.heldout.splits import GapKFold, Splits, check_folds, make_splits
 
 __all__ = [
     "GapKFold",

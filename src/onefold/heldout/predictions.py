@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold.approximations import Model
 from onefold.heldout.splits import Splits
-from onefold.linalg import to_numpy
+from onefold.linalg import HostArray, to_numpy
 
 HeldoutBlock = tuple[int, Any, Any]
 """Number of an array of ``splits.predicted``, positions in it (slice or whole numbers), and the
@@ -26,7 +26,7 @@ def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[Heldou
     return model.heldout_blocks(splits.left_out, alphas)
 
 
-def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[Any]:
+def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArray]:
     """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
     found: list[Any] = [None] * len(splits.predicted)
     for part, positions, values in blocks:
@@ -40,7 +40,7 @@ def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[Any]:
     return found
 
 
-def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> Any:
+def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> HostArray:
     """One held-out prediction per row (rows, targets): the mean over splits, NaN where never tested.
 
     `number` is that of the μ among those of the blocks.
@@ -48,16 +48,24 @@ def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> A
     blocks = list(blocks)
     total, count = np.zeros((splits.n, blocks[0][2].shape[2])), np.zeros((splits.n, 1))
     for part, positions, values in blocks:
+        rows, found = splits.predicted[part][positions], to_numpy(values[number, ...])
+        if splits.leave_one_out or splits.tests[part] is splits.left_out[part]:  # each row once
+            total[rows] += found
+            count[rows] += 1
+            continue
         times = splits.times_tested[part][positions]
-        rows, tested = splits.predicted[part][positions], times > 0
-        total[rows[tested]] += times[tested, None] * to_numpy(values[number, ...])[tested]
+        tested = times > 0
+        total[rows[tested]] += times[tested, None] * found[tested]
         count[rows, 0] += times
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / count
 
 
-def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[Any]:
+def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[HostArray]:
     """The predictions (rows, targets) behind each split's score: not averaged, as `gather`'s are."""
     chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
     parts = zip(whole_parts(chosen, splits), splits.left_out, splits.tests)
-    return [values[0, np.searchsorted(rows, test)] for values, rows, test in parts]
+    return [
+        values[0] if test is rows else values[0, np.searchsorted(rows, test)]
+        for values, rows, test in parts
+    ]

@@ -3,44 +3,45 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from sklearn.model_selection import KFold, LeaveOneOut, check_cv
+from numpy.typing import NDArray
+from sklearn.model_selection import BaseCrossValidator, KFold, LeaveOneOut, check_cv
+from sklearn.utils.validation import _num_samples
 
+from onefold.linalg import Index
 from onefold.machine.warning import warn_user
+from onefold.typing import ArrayLike, MaybeArray
+
+_FIRST = 1024  # rows of a training part that are looked at for two classes first
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The rows behind every score, and the rows that each training part leaves out.
+    """The rows behind every score, and the rows that each training part leaves out."""
 
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    tests : sequence of int arrays
-        The rows behind each score: one set per split, or every row in one for pooled leave-one-out.
-    left_out : sequence of int arrays
-        The complement of each training part, sorted; contains the rows that its split tests.
-    leave_one_out : bool
-        Part i is row i alone: there is a closed form that needs no blocks.
-    """
+    n: int  # rows
+    tests: Sequence[Index]  # behind each score: a set per split, or all rows for pooled leave-one-out
+    left_out: Sequence[Index]  # the complement of each training part, sorted; holds what its split tests
+    leave_one_out: bool = False  # part i is row i alone: there is a closed form that needs no blocks
 
-    n: int
-    tests: Any
-    left_out: Any
-    leave_one_out: bool = False
+    @classmethod
+    def alone(cls, n: int, *, pooled: bool = True) -> Splits:
+        """Every row left out by itself; one score of all of them, or one each."""
+        rows = np.arange(n)
+        single = cast(Sequence[Index], rows[:, None])  # n sets of one row without n objects
+        return cls(n, [rows] if pooled else single, single, leave_one_out=True)
 
     def __len__(self) -> int:
         """Number of scores."""
         return len(self.tests)
 
     @property
-    def predicted(self) -> Any:
+    def predicted(self) -> Sequence[Index]:
         """The rows of each array of held-out predictions: those left out, or all, each by itself."""
         return [np.arange(self.n)] if self.leave_one_out else self.left_out
 
@@ -49,11 +50,13 @@ class Splits:
         """Whether some row is tested more than once."""
         if self.leave_one_out:
             return False
-        tested = np.concatenate(self.tests)
-        return bool(np.unique(tested).size < tested.size)
+        tested = np.zeros(self.n, dtype=bool)
+        for test in self.tests:
+            tested[test] = True
+        return int(np.count_nonzero(tested)) < sum(len(test) for test in self.tests)
 
     @cached_property
-    def times_tested(self) -> list[Any]:
+    def times_tested(self) -> list[Index]:
         """For each array of `predicted` rows, how often each row counts in the score of its part."""
         if self.leave_one_out:
             return [np.broadcast_to(np.intp(1), (self.n,))]  # no memory for what is the same everywhere
@@ -70,12 +73,12 @@ class Splits:
         tests, left_out = ([sets[i] for i in chosen] for sets in (self.tests, self.left_out))
         return replace(self, tests=tests, left_out=left_out)
 
-    def within(self, rows: Any) -> Splits:
+    def within(self, rows: Index) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
 
-        def moved(numbers: Any) -> Any:
+        def moved(numbers: Index) -> Index:
             found = place[numbers]
             return found[found >= 0]
 
@@ -90,9 +93,9 @@ def make_splits(
     y: Any,
     *,
     n: int,
-    labels: Any | None = None,
+    labels: NDArray[Any] | None = None,
     groups: Any = None,
-    kept: Any | None = None,
+    kept: Index | None = None,
 ) -> Splits:
     """Resolve `cv` for `n` rows.
 
@@ -136,7 +139,9 @@ def check_folds(cv: Any, n: int) -> None:
         )
 
 
-def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept: Any | None) -> Splits:
+def _gathered(
+    pairs: Iterable[tuple[Any, Any]], n: int, labels: NDArray[Any] | None, kept: Index | None
+) -> Splits:
     """The splits of row numbers, checked one by one, in the numbering of the rows that are kept."""
     if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
         place = np.full(n, -1)
@@ -145,16 +150,18 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
     for number, (train, test) in enumerate(pairs):
         train, test, inside = _check_split(train, test, n, number)
         if kept is not None:
-            train, test = place[train], place[test]
-            train, test, inside = train[train >= 0], test[test >= 0], inside[kept]
+            train, test, inside = place[train], place[test], inside[kept]
+            train, test = train[train >= 0], test[test >= 0]
             if not train.size:
                 raise ValueError(f"split {number} trains on rows of weight 0 only; give them weight.")
         _check_classes(labels, train, number)
         if not test.size:
             empty.append(number)
             continue
+        rest = np.flatnonzero(~inside)
         tests.append(test)
-        left_out.append(np.flatnonzero(~inside))
+        # One array for both where they are the same, as of most splitters: it is looked at once.
+        left_out.append(test if np.array_equal(test, rest) else rest)
     if not tests:
         raise ValueError("the cross-validation gave no split with rows to test.")
     if empty:
@@ -165,12 +172,12 @@ def _gathered(pairs: Iterable[tuple[Any, Any]], n: int, labels: Any | None, kept
     return Splits(n if kept is None else kept.size, tests, left_out)
 
 
-def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, Any]:
+def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Index, Index, NDArray[np.bool_]]:
     """The row numbers of a split, and a mask of those trained on; raise unless both can be used."""
     train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
     inside = np.zeros(n, dtype=bool)
     inside[train] = True
-    if inside.sum() != train.size:
+    if np.count_nonzero(inside) != train.size:
         raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
     if inside[test].any():
         raise ValueError(f"split {number} tests rows that it trains on; give it disjoint rows.")
@@ -179,38 +186,87 @@ def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Any, Any, 
     return train, test, inside
 
 
-def _leave_one_out(n: int, labels: Any | None, *, pooled: bool) -> Splits:
-    if n < 2:
-        raise ValueError(f"leave-one-out needs at least 2 rows; there is {n}.")
-    if labels is not None:
-        values, counts = np.unique(labels, return_counts=True)
-        if values.size == 2 and counts.min() == 1:
-            number = int(np.flatnonzero(labels == values[counts.argmin()])[0])
-            _check_classes(labels, np.delete(np.arange(n), number), number)
-    rows = np.arange(n)
-    single = rows[:, None]
-    return Splits(n, [rows] if pooled else single, single, leave_one_out=True)
-
-
-def _as_rows(index: Any, n: int, number: int, what: str) -> Any:
+def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     rows = np.asarray(index).reshape(-1)
     if rows.dtype == bool:
         if rows.size != n:
             raise ValueError(f"split {number}: the {what} mask has {rows.size} entries for {n} rows.")
         rows = np.flatnonzero(rows)
-    if rows.size and rows.dtype.kind not in "iu":
+    if not rows.size:
+        return np.empty(0, dtype=np.intp)
+    if rows.dtype.kind not in "iu":
         raise ValueError(f"split {number}: the {what} rows must be whole numbers; got {rows.dtype}.")
-    if rows.size and (rows.min() < -n or rows.max() >= n):
+    least = rows.min()
+    if least < -n or rows.max() >= n:
         raise ValueError(f"split {number}: the {what} rows reach beyond the {n} rows of X.")
-    return np.asarray(rows % n if rows.size else rows, dtype=np.intp)
+    return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
 
 
-def _check_classes(labels: Any | None, train: Any, number: int) -> None:
+def _leave_one_out(n: int, labels: NDArray[Any] | None, *, pooled: bool) -> Splits:
+    if n < 2:
+        raise ValueError(f"leave-one-out needs at least 2 rows; there is {n}.")
+    if labels is not None:
+        others = np.flatnonzero(labels != labels[0])
+        if others.size in (1, n - 1):  # the only row of its class, perhaps
+            number = int(others[0]) if others.size == 1 else 0
+            _check_classes(labels, np.delete(np.arange(n), number), number)
+    return Splits.alone(n, pooled=pooled)
+
+
+def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> None:
+    """Raise where a training part has one class; most show two in their first rows."""
     if labels is None:
         return
-    present = np.unique(labels[train])
-    if present.size < 2:
-        raise ValueError(
-            f"the training part of split {number} has one class only ({present[0].item()!r}); "
-            "use a stratified splitter, fewer folds or more rows of the rare class."
-        )
+    for rows in (train[:_FIRST], train):
+        present = labels[rows]
+        if np.any(present != present[0]):
+            return
+    raise ValueError(
+        f"the training part of split {number} has one class only ({present[0].item()!r}); "
+        "use a stratified splitter, fewer folds or more rows of the rare class."
+    )
+
+
+class GapKFold(BaseCrossValidator):
+    """Hold out contiguous blocks; the `gap` rows on either side of a block are not trained on.
+
+    For series whose neighbouring rows resemble each other: without a gap, the rows next to a
+    held-out block give its answer away.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of blocks; every row is held out once.
+    gap : int, default=0
+        Rows left out of training on each side of the block.
+    """
+
+    def __init__(self, n_splits: int = 5, gap: int = 0) -> None:
+        self.n_splits = n_splits
+        self.gap = gap
+
+    def get_n_splits(self, X: MaybeArray = None, y: MaybeArray = None, groups: MaybeArray = None) -> int:
+        """Number of blocks."""
+        return self.n_splits
+
+    def split(
+        self, X: ArrayLike, y: MaybeArray = None, groups: MaybeArray = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield (train, test) row numbers, block by block in row order."""
+        n = _num_samples(X)
+        if not 2 <= self.n_splits <= n:
+            raise ValueError(
+                f"n_splits={self.n_splits} must be at least 2 and at most the number of rows, {n}."
+            )
+        if self.gap < 0:
+            raise ValueError(f"gap must not be negative; got {self.gap}.")
+        rows = np.arange(n)
+        for test in np.array_split(rows, self.n_splits):
+            near = (rows >= test[0] - self.gap) & (rows <= test[-1] + self.gap)
+            train = rows[~near]
+            if train.size == 0:
+                raise ValueError(
+                    f"a gap of {self.gap} rows leaves nothing to train on; "
+                    f"use a smaller gap or more than {self.n_splits} blocks."
+                )
+            yield train, test

@@ -1,11 +1,17 @@
 """Where rows live: in memory, sparse, a mapped file, a device, host memory streamed to one, or Dask."""
 
-from onefold.rows.base import Block, Rows
+from __future__ import annotations
+
+from typing import Any
+
+from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device
+from onefold.rows.base import Block, Groups, Rows, group_rows
 from onefold.rows.dask_predictions import Predicted, lazily
+from onefold.rows.dask_rows import DaskRows
 from onefold.rows.dask_runner import connected, is_dask
 from onefold.rows.dask_table import example_of, gathered, is_remote, opened
-from onefold.rows.groups import Groups, group_rows
-from onefold.rows.moving import rows_of, to_device
+from onefold.rows.device import DeviceRows, StreamedRows
+from onefold.rows.host import HostRows
 from onefold.rows.parquet import standardised
 
 __all__ = [
@@ -25,3 +31,32 @@ __all__ = [
     "standardised",
     "to_device",
 ]
+
+_MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
+_SHARE = 0.25  # of the device's free memory that rows may take
+
+
+def to_device(X: Array, device: Device) -> Array:
+    """X on `device` ("cuda", "cuda:1", "cpu", a torch device), or X itself where it is to be streamed.
+
+    None leaves X where it is, and so does X of another array library: its device is the user's choice.
+    Rows of Dask go to the device of their worker, block by block.
+    """
+    if device is None or is_foreign(X) or is_remote(X):
+        return X
+    if is_sparse(X):
+        raise ValueError(
+            f"device={device!r} takes dense rows; convert X with X.toarray(), or leave device=None."
+        )
+    free = free_device_memory(device)
+    room = _MOVED_AT_ONCE if free is None else min(_MOVED_AT_ONCE, int(_SHARE * free))
+    return on_device(X, device) if X.nbytes <= room else X
+
+
+def rows_of(X: Any, Y: Array | None = None, root: Array | None = None, device: Device = None) -> Rows:
+    """The source of the given rows; `device` names where host rows are to be streamed to."""
+    if is_remote(X):
+        return DaskRows(X, Y, root, device)
+    if is_foreign(X):
+        return DeviceRows(X, Y, root)
+    return HostRows(X, Y, root) if device is None else StreamedRows(X, Y, root, device)

@@ -2,45 +2,120 @@ r"""The rows of a problem as a source of blocks: what a pass over them needs to 
 
 A pass is a pure function of a block, mapped over all blocks; results add, or are kept block by block.
 They come in the order of the blocks, so that sums have the same digits whatever ran side by side.
+
+Rows that are always trained on, or held out, together form a group: a pass by groups gives the sums from
+which every training part is put together.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import is_not
 from threading import Lock
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onefold.linalg import Array, is_foreign, take_rows
-from onefold.rows.groups import Groups, group_rows
+from onefold.linalg import Array, Index, is_foreign, take_rows
 
 Result = TypeVar("Result")
+SomeRows: TypeAlias = Any
+"""Numbers of rows: a slice of consecutive ones, or an integer array."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The coarsest partition of the rows of which every given set is a union.
+
+    Folds that partition the rows are their own groups; five training windows of a series make six;
+    two repetitions of five folds make twenty-five.
+    """
+
+    label: NDArray[np.integer]  # the group of each row
+    members: list[Index]  # for each given set, the groups it consists of
+    count: int
+    repeats: bool = False  # whether a set names a row twice
+    _known: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what is found once
+
+    def first(self, sets: int) -> Groups:
+        """The same groups for the first of the sets alone, which may not need all of them."""
+        return replace(self, members=self.members[:sets])
+
+    @property
+    def sizes(self) -> Index:
+        """Number of rows of each group."""
+        if "sizes" not in self._known:
+            self._known["sizes"] = np.bincount(self.label, minlength=self.count)
+        return self._known["sizes"]
+
+    @property
+    def order(self) -> Index | None:
+        """Row numbers sorted by group, rows of a group in their own order; None where they are so."""
+        if "order" not in self._known:
+            found = None
+            if np.any(self.label[1:] < self.label[:-1]):
+                # Small integers are sorted by counting.
+                small = self.label.astype(np.int16) if self.count < 2**15 else self.label
+                found = np.argsort(small, kind="stable")
+            self._known["order"] = found
+        return self._known["order"]
+
+
+def group_rows(n: int, sets: Sequence[Index]) -> Groups:
+    """Group `n` rows by the sets that they belong to. O(n · number of different sets) time at worst."""
+    distinct, which = _distinct(sets)
+    named = sum(len(rows) for rows in distinct)
+    label = np.full(n, len(distinct))
+    for number, rows in enumerate(distinct):
+        label[rows] = number
+    sizes = np.bincount(label, minlength=len(distinct) + 1)
+    if n - sizes[-1] == named:  # disjoint sets, the usual folds: nothing to refine
+        members = [np.array([i]) for i in range(len(distinct))]
+        return Groups(label, [members[i] for i in which], len(distinct) + int(sizes[-1] > 0))
+    label[:], count, repeats = 0, 1, False
+    for rows in distinct:
+        # Each set splits the groups so far in two; renumbering keeps the labels small.
+        inside = np.zeros(n, dtype=np.int64)
+        inside[rows] = 1
+        repeats |= int(np.count_nonzero(inside)) < len(rows)
+        label = 2 * label + inside
+        there = np.flatnonzero(np.bincount(label, minlength=2 * count))
+        renumbered = np.zeros(2 * count, dtype=np.int64)
+        renumbered[there] = np.arange(there.size)
+        label, count = renumbered[label], there.size
+    members = [np.flatnonzero(np.bincount(label[rows], minlength=count)) for rows in distinct]
+    return Groups(label, [members[i] for i in which], count, repeats)
+
+
+def _distinct(sets: Sequence[Index]) -> tuple[list[Index], list[int]]:
+    """The sets without copies, and which of them each is: folds test what they leave out."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    distinct: list[Index] = []
+    which = []
+    for rows in sets:
+        alike = found.setdefault((len(rows), *(int(rows[i]) for i in (0, -1) if len(rows))), [])
+        same = next(
+            (i for i in alike if distinct[i] is rows or np.array_equal(distinct[i], rows)), len(distinct)
+        )
+        if same == len(distinct):
+            distinct.append(rows)
+            alike.append(same)
+        which.append(same)
+    return distinct, which
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of one group, where they are to be worked on.
-
-    Attributes
-    ----------
-    group : int
-    rows : slice or int array
-        Their numbers; on a worker of Dask, those in its partition.
-    X : array or CSR matrix (rows, d)
-    Y : array (rows, targets) or None
-    root : array (rows,) or None
-        √weights; None for equal weights.
-    """
+    """Some rows of one group, where they are to be worked on."""
 
     group: int
-    rows: Any
-    X: Any
-    Y: Any
-    root: Any
+    rows: SomeRows  # their numbers; on a worker of Dask, those in its partition
+    X: Any  # an array or CSR matrix (rows, d)
+    Y: Any  # an array (rows, targets), or None
+    root: Any  # √weights (rows,); None for equal weights
 
 
 class Sum(Protocol):
@@ -68,35 +143,27 @@ class BlockSum(BlockFunction, Protocol):
     """One whose results add."""
 
     def zero(self, targets: int, reference: Array) -> Any:
-        """The sum over no rows, beside `reference`."""
+        """The sum over no rows, where `reference` is."""
 
 
 class Rows(ABC):
-    """X, Y and √weights of a problem, wherever they are.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    targets : int
-        Columns of Y.
-    """
+    """X, Y and √weights of a problem, wherever they are: `n` rows, and `targets` columns of Y."""
 
     def __init__(self, n: int, targets: int) -> None:
         self.n, self.targets = n, targets
-        self._grouped: tuple[list[Any], Groups] | None = None
+        self._grouped: tuple[list[Index], Groups] | None = None
         self._lock = Lock()
 
-    def grouped_by(self, sets: Sequence[Any]) -> Groups:
+    def grouped_by(self, sets: Sequence[Index]) -> Groups:
         """The groups of rows that the given sets move together; found once for the same arrays.
 
-        Asked for the first of several sets, those of all of them serve.
+        Asked for the first of several sets that were grouped before, the groups of all of them serve.
         """
         with self._lock:
             known = self._grouped
             if known is None or len(known[0]) < len(sets) or any(map(is_not, known[0], sets)):
                 known = self._grouped = list(sets), group_rows(self.n, sets)
-        return known[1]
+        return known[1].first(len(sets))
 
     @property
     @abstractmethod
@@ -104,7 +171,7 @@ class Rows(ABC):
         """An array in the library and on the device where blocks are worked on."""
 
     @abstractmethod
-    def sample(self, index: Any) -> Array:
+    def sample(self, index: Index) -> Array:
         """The rows of X with the given numbers, where blocks are worked on."""
 
     @abstractmethod
@@ -115,7 +182,7 @@ class Rows(ABC):
         *,
         wanted: Collection[int] | None = None,
         at_most: int | None = None,
-    ) -> Iterator[tuple[int, Any, Result]]:
+    ) -> Iterator[tuple[int, SomeRows, Result]]:
         """Yield (group, row numbers, function(block)) over all rows, each block of one group.
 
         Parameters
@@ -140,20 +207,20 @@ class Rows(ABC):
         return totals
 
     def placed(self, X: Array) -> Array:
-        """Other rows, beside which blocks are worked on, where that is done."""
+        """Other rows that blocks are compared with, where these are worked on."""
         return X
 
     @abstractmethod
-    def part(self, index: Any) -> Rows:
+    def part(self, index: Index) -> Rows:
         """The source of some of the rows."""
 
 
-def picked(array: Any, index: Any) -> Any:
+def picked(array: Any, index: Index) -> Any:
     """Rows of an array by numbers in any order."""
     return None if array is None else take_rows(array, index)
 
 
-def take_part(array: Any, rows: Any) -> Any:
+def take_part(array: Any, rows: SomeRows) -> Any:
     """Rows of an array by a slice or by sorted numbers: a view where they are consecutive."""
     if array is None:
         return None
@@ -161,7 +228,6 @@ def take_part(array: Any, rows: Any) -> Any:
         return array[rows, ...] if is_foreign(array) else array[rows]
     if is_foreign(array):
         return take_rows(array, rows)
-    rows = np.asarray(rows)
     if rows.size and rows[-1] - rows[0] + 1 == rows.size:
         return array[rows[0] : rows[-1] + 1]
     return array[rows]

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.linalg import to_numpy
+from onefold.linalg import on_device, to_numpy
 from onefold.machine.threads import limit_blas, spans, use_threads
 from onefold.rows.dask_table import is_frame, whole_rows
-from onefold.rows.moving import to_device
 
 _ROWS = 2**16  # predicted at once
 
@@ -45,7 +44,7 @@ class Predicted:
             with use_threads(1), limit_blas(1):
                 for part in spans(rows.shape[0], _ROWS):
                     some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
-                    some = some if self.device is None else to_device(np.asarray(some), self.device)
+                    some = some if self.device is None else on_device(np.asarray(some), self.device)
                     pieces.append(np.asarray(to_numpy(self.function(some)), dtype=self.dtype))
         except ValueError as error:
             raise ValueError(f"partition {number} of X: {error}") from error

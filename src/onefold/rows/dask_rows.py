@@ -19,13 +19,12 @@ import numpy as np
 
 from onefold.linalg import Array, to_numpy
 from onefold.machine.threads import check_stop, limit_blas, use_threads
-from onefold.rows.base import BlockFunction, BlockSum, Rows, picked
+from onefold.rows.base import BlockFunction, BlockSum, Groups, Rows, picked
 from onefold.rows.dask_runner import require_dask
 from onefold.rows.dask_table import DaskTable
-from onefold.rows.groups import Groups
+from onefold.rows.device import StreamedRows
 from onefold.rows.host import HostRows
 from onefold.rows.partition import Partition, require_length
-from onefold.rows.streamed import StreamedRows
 
 _ONE_AT_A_TIME = Lock()  # in a process, for kernels that several threads must not call at once
 
@@ -41,7 +40,7 @@ class DaskRows(Rows):
         self._table, self._Y, self._root, self._device = table, Y, root, device
         self._pieces = table.pieces()
         self._beside: list[Any] | None = None
-        self._labelled: tuple[Groups, list[Any]] | None = None
+        self._labelled: tuple[Any, list[Any]] | None = None
 
     @property
     def reference(self) -> Array:
@@ -128,11 +127,11 @@ class DaskRows(Rows):
     def _labels(self, groups: Groups) -> list[Any]:
         """The groups of every partition's rows; they travel once for the same groups."""
         with self._lock:
-            if self._labelled is None or self._labelled[0] is not groups:
+            if self._labelled is None or self._labelled[0] is not groups.label:
                 held = require_dask().delayed(_held)
                 small = groups.label.astype(np.min_scalar_type(max(1, groups.count)))
                 lazy = [held(small[rows]) for _, rows, _ in self._pieces]
-                self._labelled = groups, self._table.runner.held(lazy)
+                self._labelled = groups.label, self._table.runner.held(lazy)
             return self._labelled[1]
 
 

@@ -1,19 +1,31 @@
-"""Rows on a device: one block after the other, each as large as keeps the device busy."""
+"""Rows that a device works on: one block after the other, each as large as keeps the device busy.
+
+They lie there already, or come from the host: while the device works on one block, the next one travels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
 
-from onefold.linalg import Array, is_out_of_memory, take_rows
+from onefold.linalg import (
+    Array,
+    Device,
+    Index,
+    Uploader,
+    is_out_of_memory,
+    on_device,
+    take_rows,
+)
 from onefold.machine.threads import check_stop, even_spans
-from onefold.rows.base import Block, Rows, picked, take_part
-from onefold.rows.groups import Groups
+from onefold.rows.base import Block, Groups, Rows, SomeRows, picked, take_part
 
-BLOCK_ROWS = 65_536
+_BLOCK_ROWS = 65_536
 _FEWEST = 1024  # rows of a block that is still divided when memory runs out
+_AHEAD = 2  # blocks on their way
 
 Result = TypeVar("Result")
 
@@ -27,16 +39,16 @@ class DeviceRows(Rows):
     def __init__(self, X: Array, Y: Array | None, root: Array | None) -> None:
         super().__init__(int(X.shape[0]), 0 if Y is None else int(Y.shape[1]))
         self._arrays: tuple[Any, ...] = (X, Y, root)
-        self._arranged: tuple[Groups, Any, tuple[Any, ...]] | None = None
+        self._arranged: tuple[Any, Index | None, tuple[Any, ...]] | None = None
 
     @property
     def reference(self) -> Array:
         return self._arrays[0]
 
-    def sample(self, index: Any) -> Array:
+    def sample(self, index: Index) -> Array:
         return take_rows(self._arrays[0], index)
 
-    def part(self, index: Any) -> DeviceRows:
+    def part(self, index: Index) -> DeviceRows:
         return DeviceRows(*(picked(array, index) for array in self._arrays))
 
     def map(
@@ -46,38 +58,96 @@ class DeviceRows(Rows):
         *,
         wanted: Collection[int] | None = None,
         at_most: int | None = None,
-    ) -> Iterator[tuple[int, Any, Result]]:
+    ) -> Iterator[tuple[int, SomeRows, Result]]:
         order, arrays = (None, self._arrays) if groups is None else self._in_order(groups)
-        for group, start, size in group_runs(self.n, groups):
-            if wanted is not None and group not in wanted:
-                continue
-            for run in even_spans(size, BLOCK_ROWS):
-                places = slice(start + run.start, start + run.stop)
-                for part, found in divided(function, group, places, arrays):
-                    yield group, part if order is None else order[part], found
+        for group, places in _pieces(self.n, groups, wanted):
+            for part, found in _divided(function, group, places, arrays):
+                yield group, part if order is None else order[part], found
 
-    def _in_order(self, groups: Groups) -> tuple[Any, tuple[Any, ...]]:
+    def _in_order(self, groups: Groups) -> tuple[Index | None, tuple[Any, ...]]:
         """The numbers of the rows in the order of their groups (None if they are), and the arrays so."""
-        if self._arranged is None or self._arranged[0] is not groups:
+        if self._arranged is None or self._arranged[0] is not groups.label:
             order, arrays = groups.order, self._arrays
             if order is not None:
-                arrays = tuple(None if a is None else take_rows(a, order) for a in arrays)
-            self._arranged = groups, order, arrays
+                arrays = tuple(picked(array, order) for array in arrays)
+            self._arranged = groups.label, order, arrays
         return self._arranged[1:]
 
 
-def group_runs(n: int, groups: Groups | None) -> Iterator[tuple[int, int, int]]:
-    """(group, first place, size) of each group in the order of groups."""
-    if groups is None:
-        yield 0, 0, n
-        return
-    starts = np.concatenate([[0], np.cumsum(groups.sizes)])
-    for group, size in enumerate(groups.sizes):
-        if size:
-            yield group, int(starts[group]), int(size)
+class StreamedRows(Rows):
+    """NumPy rows, a mapped file among them, too many for the memory of the device."""
+
+    def __init__(self, X: Array, Y: Array | None, root: Array | None, device: Device) -> None:
+        super().__init__(int(X.shape[0]), 0 if Y is None else int(Y.shape[1]))
+        self._arrays, self._device = (X, Y, root), device
+        self._reference = on_device(np.empty((0, X.shape[1]), dtype=X.dtype), device)
+
+    @property
+    def reference(self) -> Array:
+        return self._reference
+
+    def sample(self, index: Index) -> Array:
+        return on_device(np.ascontiguousarray(self._arrays[0][np.asarray(index)]), self._device)
+
+    def placed(self, X: Array) -> Array:
+        return on_device(X, self._device)
+
+    def part(self, index: Index) -> StreamedRows:
+        X, Y, root = (picked(array, index) for array in self._arrays)
+        return StreamedRows(X, Y, root, self._device)
+
+    def map(
+        self,
+        function: Callable[[Block], Result],
+        groups: Groups | None = None,
+        *,
+        wanted: Collection[int] | None = None,
+        at_most: int | None = None,
+    ) -> Iterator[tuple[int, SomeRows, Result]]:
+        uploader = Uploader(self._device)
+        order = None if groups is None else groups.order
+        waiting: list[tuple[int, SomeRows, Future[Any]]] = []
+
+        def work(
+            group: int, rows: SomeRows, sent: Future[Any]
+        ) -> Iterator[tuple[int, SomeRows, Result]]:
+            check_stop()
+            arrays = tuple(uploader.receive(sent.result()))
+            for part, found in _divided(function, group, slice(0, int(arrays[0].shape[0])), arrays):
+                if isinstance(rows, slice):
+                    yield group, slice(rows.start + part.start, rows.start + part.stop), found
+                else:
+                    yield group, rows[part], found
+
+        def send(rows: SomeRows) -> Any:
+            return uploader.send([take_part(array, rows) for array in self._arrays])
+
+        with ThreadPoolExecutor(1) as thread:
+            try:
+                for group, places in _pieces(self.n, groups, wanted):
+                    rows = places if order is None else order[places]
+                    waiting.append((group, rows, thread.submit(send, rows)))
+                    if len(waiting) > _AHEAD:
+                        yield from work(*waiting.pop(0))
+                while waiting:
+                    yield from work(*waiting.pop(0))
+            finally:
+                for *_, sent in waiting:
+                    sent.cancel()
 
 
-def divided(
+def _pieces(
+    n: int, groups: Groups | None, wanted: Collection[int] | None
+) -> Iterator[tuple[int, slice]]:
+    """(group, places of a block of its rows) in the order of groups."""
+    sizes = np.array([n]) if groups is None else groups.sizes
+    for group, (size, stop) in enumerate(zip(sizes.tolist(), np.cumsum(sizes).tolist())):
+        if size and (wanted is None or group in wanted):
+            for run in even_spans(size, _BLOCK_ROWS):
+                yield group, slice(stop - size + run.start, stop - size + run.stop)
+
+
+def _divided(
     function: Callable[[Block], Result], group: int, places: slice, arrays: tuple[Any, ...]
 ) -> Iterator[tuple[slice, Result]]:
     """The function of a block, or where the device's memory runs out, of its halves."""
@@ -93,4 +163,4 @@ def divided(
         yield places, found
         return
     for half in (slice(places.start, middle), slice(middle, places.stop)):
-        yield from divided(function, group, half, arrays)
+        yield from _divided(function, group, half, arrays)

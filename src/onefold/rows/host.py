@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from onefold.linalg import Array, take_rows
+from onefold.linalg import Array, Index, take_rows
 from onefold.machine.threads import map_in_order, spans
-from onefold.rows.base import Block, Rows, picked, take_part
-from onefold.rows.groups import Groups
+from onefold.rows.base import Block, Groups, Rows, SomeRows, picked, take_part
 
 TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
 _BLOCK_BYTES = 64 * 2**20  # of X read at once
@@ -29,10 +28,10 @@ class HostRows(Rows):
     def reference(self) -> Array:
         return np.empty(0)
 
-    def sample(self, index: Any) -> Array:
+    def sample(self, index: Index) -> Array:
         return take_rows(self._X, index)
 
-    def part(self, index: Any) -> HostRows:
+    def part(self, index: Index) -> HostRows:
         return HostRows(*(picked(array, index) for array in (self._X, self._Y, self._root)))
 
     def map(
@@ -42,8 +41,8 @@ class HostRows(Rows):
         *,
         wanted: Collection[int] | None = None,
         at_most: int | None = None,
-    ) -> Iterator[tuple[int, Any, Result]]:
-        def work(task: tuple[int, Any]) -> tuple[int, Any, Result]:
+    ) -> Iterator[tuple[int, SomeRows, Result]]:
+        def work(task: tuple[int, SomeRows]) -> tuple[int, SomeRows, Result]:
             group, rows = task
             arrays = (take_part(array, rows) for array in (self._X, self._Y, self._root))
             return group, rows, function(Block(group, rows, *arrays))
@@ -55,14 +54,14 @@ class HostRows(Rows):
 
 def tasks(
     n: int, groups: Groups | None, longest: int, wanted: Collection[int] | None
-) -> Iterator[tuple[int, Any]]:
+) -> Iterator[tuple[int, SomeRows]]:
     """(group, rows) pairs, block after block, so that rows are read from front to back once."""
     for part in spans(n, longest):
         if groups is None:
             yield 0, part
             continue
         here = groups.label[part]
-        for group in np.unique(here):
+        for group in np.flatnonzero(np.bincount(here)):
             if wanted is None or group in wanted:
                 rows = part.start + np.flatnonzero(here == group)
                 for run in spans(rows.size, 2 * TASK_ROWS):
