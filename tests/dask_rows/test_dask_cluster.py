@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from dask_tables import GRID, Table, assert_same_search
 
-import onefold.rows.dask_runner as runner
+import onefold.rows.runner as runner
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
 
@@ -155,8 +155,7 @@ def _slow(block):
     return block
 
 
-def test_a_cluster_without_workers_is_told(table, monkeypatch):
-    monkeypatch.setattr(runner, "_LOOK", 0.1)
+def test_a_cluster_without_workers_is_warned_of(table, monkeypatch):
     settings = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(0, **settings) as nobody,
@@ -171,8 +170,7 @@ def test_a_cluster_without_workers_is_told(table, monkeypatch):
     assert_same_search(model().fit(table.X, table.y), there, table.X)
 
 
-def test_a_lost_scheduler_is_said_in_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_PATIENCE", 1.0)
+def test_a_lost_scheduler_is_one_sentence(tmp_path):
     table, address = Table(), tmp_path / "scheduler.json"
     scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1"]
     scheduler += ["--port", "0", "--no-dashboard", "--scheduler-file", str(address)]

@@ -98,7 +98,7 @@ def test_what_is_refused(options, message: str, cluster, folder: Path, tmp_path:
 
 
 def test_other_tables_and_no_scheduler(tmp_path: Path, cluster, capsys, monkeypatch) -> None:
-    import onefold.rows.dask_runner as runner
+    import onefold.rows.runner as runner
 
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     call = ["tune", str(tmp_path / "t.csv"), "--target", "y", "--out", str(tmp_path / "out")]

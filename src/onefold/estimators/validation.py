@@ -30,7 +30,7 @@ from onefold.linalg import (
     to_numpy,
     without_gradient,
 )
-from onefold.rows import is_dask, is_remote, opened, to_device
+from onefold.rows import example_of, is_dask, is_remote, opened, to_device
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
@@ -50,7 +50,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
     """
     X = opened(X, getattr(estimator, "client", None))
     if is_remote(X):
-        validate_data(estimator, X.example(), reset=fitting, skip_check_array=True)
+        validate_data(estimator, example_of(X), reset=fitting, skip_check_array=True)
         _check_largest(X.largest)
         return X.astype(np.float64) if X.largest > _LARGEST_SINGLE else X
     if is_foreign(X):

@@ -6,13 +6,11 @@ from typing import Any
 
 from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device
 from onefold.rows.base import Block, Groups, Rows, group_rows
-from onefold.rows.dask_predictions import Predicted, lazily
-from onefold.rows.dask_rows import DaskRows
-from onefold.rows.dask_runner import connected, is_dask
-from onefold.rows.dask_table import example_of, gathered, is_remote, opened
+from onefold.rows.dask import DaskRows, Predicted, example_of, gathered, is_remote, lazily, opened
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.host import HostRows
 from onefold.rows.parquet import standardised
+from onefold.rows.runner import connected, is_dask
 
 __all__ = [
     "Block",

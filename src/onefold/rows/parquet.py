@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from onefold.rows.dask_runner import require_dask
+from onefold.rows.runner import require_dask
 
 _PARTITION_BYTES = 2**27  # of row groups that are read together, as they are in memory
 
@@ -61,10 +61,10 @@ def open_parquet(
 
     table = read_parquet(path, **options)
     targets = [target] if isinstance(target, str) else list(target)
-    beside = [*targets, *(name for name in (sample_weight, groups) if name is not None)]
+    others = [*targets, *(name for name in (sample_weight, groups) if name is not None)]
     known = list(table.columns)
-    wanted = [name for name in known if name not in beside] if features is None else list(features)
-    missing = [name for name in (*beside, *wanted) if name not in known]
+    wanted = [name for name in known if name not in others] if features is None else list(features)
+    missing = [name for name in (*others, *wanted) if name not in known]
     if missing or not targets or not wanted:
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, missing)) or 'for that'}; its columns are "
@@ -78,8 +78,8 @@ def open_parquet(
     )
 
 
-def open_files(paths: Sequence[str], beside: Sequence[str], features: Sequence[str]) -> ParquetRows:
-    """Parquet files as they are, in the given order: `beside` is y, a dataframe.
+def open_files(paths: Sequence[str], others: Sequence[str], features: Sequence[str]) -> ParquetRows:
+    """Parquet files as they are, in the given order: y is a dataframe of the columns `others`.
 
     Names are no patterns, and what pandas notes in a file about its index is left alone: an index that
     was stored is a column as any other. A partition is a file, or some row groups of a large one.
@@ -92,8 +92,8 @@ def open_files(paths: Sequence[str], beside: Sequence[str], features: Sequence[s
     pieces = [piece for path in paths for piece in _pieces(path)]
     none = read_schema(paths[0]).empty_table()
     frames = [
-        from_map(_read, pieces, names=list(names), meta=_plain(none.select(list(names))))
-        for names in (features, beside)
+        from_map(_read, pieces, names=list(names), meta=_frame(none.select(list(names))))
+        for names in (features, others)
     ]
     return ParquetRows(*frames)
 
@@ -118,18 +118,14 @@ def _read(piece: tuple[str, list[int]], names: list[str]) -> Any:
 
     path, groups = piece
     with ParquetFile(path) as file:
-        return _plain(file.read_row_groups(groups, columns=names).select(names))
+        return _frame(file.read_row_groups(groups, columns=names).select(names))
 
 
-def _plain(table: Any) -> Any:
+def _frame(table: Any) -> Any:
     """An Arrow table as a dataframe, without what pandas has noted in it."""
     return table.to_pandas(ignore_metadata=True)
 
 
 def standardised(X: Any, mean: Any, scale: Any) -> Any:
     """(X − mean) / scale of the columns of a Dask dataframe, lazily, as an array."""
-    return X.map_partitions(_standardised, mean, scale).to_dask_array()
-
-
-def _standardised(rows: Any, mean: Any, scale: Any) -> Any:
-    return (rows.astype("float64") - mean) / scale
+    return X.map_partitions(lambda rows: (rows.astype("float64") - mean) / scale).to_dask_array()

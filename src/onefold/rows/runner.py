@@ -1,23 +1,20 @@
 r"""Where Dask runs the tasks of a fit: on the workers of a client, or on threads of this process.
 
-Only Dask's public interface is used, and it is imported when it is needed. Waiting is bounded: a
-scheduler that is gone for half a minute ends the fit with one sentence.
+Only Dask's public interface is used, and it is imported when it is needed. Dask cancels what is under
+way when it loses its scheduler: that ends the fit with one sentence.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from onefold.machine.threads import spans, thread_budget
 from onefold.machine.warning import warn_user
 
-_LOOK = 2.0  # seconds between two looks at the connection
-_PATIENCE = 30.0  # seconds without a scheduler after which it is taken for lost
 _CONNECT = 15.0  # seconds to find a scheduler
 _BATCH = 16  # results on their way at a time
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
@@ -75,7 +72,7 @@ class Cluster(Runner):
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._told = False
+        self._warned = False
 
     def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
         waiting: list[list[Any]] = []
@@ -84,40 +81,36 @@ class Cluster(Runner):
                 waiting.append(self._submitted(lazy[part]))
                 if len(waiting) > 1:
                     yield from self._results(waiting[0])
-                    _let_go(waiting.pop(0))
+                    _release(waiting.pop(0))
             while waiting:
                 yield from self._results(waiting[0])
-                _let_go(waiting.pop(0))
+                _release(waiting.pop(0))
         finally:  # a traceback that somebody keeps must not keep workers busy
             for futures in waiting:
-                _let_go(futures)
+                _release(futures)
 
     def held(self, lazy: Sequence[Any]) -> list[Any]:
         with _quiet():
             return list(self.client.persist(list(lazy)))
 
     def _submitted(self, lazy: Sequence[Any]) -> list[Any]:
-        self._require_scheduler()
+        try:
+            alone = not self._warned and self.client.status == "running" and not self.client.nthreads()
+        except OSError:  # the scheduler has just been lost
+            raise _lost() from None
+        if self.client.status != "running":
+            raise _lost()
+        if alone:
+            self._warned = True
+            warn_user("the Dask cluster has no workers; the fit waits until some come.")
         with _quiet():
             return list(self.client.compute(list(lazy)))
 
     def _results(self, futures: list[Any]) -> list[Any]:
         import distributed
 
-        wait: Any = distributed.wait
-        seen = time.monotonic()
         try:
-            while True:
-                try:
-                    with self.client.as_current():
-                        wait(futures, timeout=_LOOK)
-                    return list(self.client.gather(futures))
-                except TimeoutError:
-                    if self.client.status == "running":
-                        seen = time.monotonic()
-                        self._tell_of_no_workers()
-                    elif time.monotonic() - seen > _PATIENCE:
-                        raise _lost() from None
+            return list(self.client.gather(futures))
         except distributed.CancelledError as error:
             if self.client.status != "running":
                 raise _lost() from error
@@ -131,24 +124,6 @@ class Cluster(Runner):
                 "partitions, fewer landmarks, or workers with more memory."
             ) from error
 
-    def _tell_of_no_workers(self) -> None:
-        """Warn, once, that nobody is there to do the work."""
-        try:
-            idle = not self._told and not self.client.nthreads()  # of every worker
-        except OSError:  # the scheduler has just gone: the next look will tell
-            return
-        if idle:
-            self._told = True
-            warn_user("the Dask cluster has no workers; the fit waits until some come.")
-
-    def _require_scheduler(self) -> None:
-        """Raise if the scheduler does not come back."""
-        end = time.monotonic() + _PATIENCE
-        while self.client.status != "running":
-            if self.client.status == "closed" or time.monotonic() > end:
-                raise _lost()
-            time.sleep(0.1)
-
 
 def _lost() -> ConnectionError:
     return ConnectionError(
@@ -157,8 +132,8 @@ def _lost() -> ConnectionError:
     )
 
 
-def _let_go(futures: Sequence[Any]) -> None:
-    """Tell the scheduler that nobody waits for these any more."""
+def _release(futures: Sequence[Any]) -> None:
+    """Nobody waits for these any more."""
     for future in futures:
         future.release()
 
@@ -194,29 +169,22 @@ def runner_of(client: Any) -> Runner:
     require_dask()
     if client is None:
         # A current client can only be there if its module is.
-        distributed = sys.modules.get("distributed")
-        if distributed is None:
-            return Threads()
+        known = sys.modules.get("distributed")
         try:
-            found = Cluster(distributed.get_client())
+            client = None if known is None else known.get_client()
         except ValueError:  # there is none
             return Threads()
-        _leave_the_pool()
-        return found
+    if client is None:
+        return Threads()
     if not all(hasattr(client, name) for name in ("compute", "persist", "gather", "status")):
         raise ValueError(
             f"client must be a dask.distributed.Client or None; got {client!r:.60}. Open one with "
             "Client(address)."
         )
-    _leave_the_pool()
-    return Cluster(client)
-
-
-def _leave_the_pool() -> None:
-    """Inside a task, make room for the tasks that it will wait for: its worker may be the only one."""
     import distributed
 
-    try:
+    # Inside a task, make room for the tasks that it will wait for: its worker may be the only one. An
+    # error says that there is no task, that it has left already, or that this is a coroutine.
+    with suppress(ValueError, KeyError, AttributeError):
         distributed.secede()  # type: ignore[no-untyped-call]
-    except (ValueError, KeyError, AttributeError):  # no task, one that has left already, or a coroutine
-        return
+    return Cluster(client)

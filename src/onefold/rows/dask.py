@@ -1,0 +1,611 @@
+r"""Rows of a Dask array or dataframe, which stay where they are.
+
+    row i of the table  =  row i − starts[p] of partition p
+    partition p  →  Σ over its blocks, group by group           on a worker, in the order of the rows
+    ((0 + 1) + (2 + 3)) + …                                      on workers, in the order of partitions
+
+The caller holds the lengths of the partitions and lazy handles to them. Rows asked for by their numbers
+are fetched, all others never leave the workers. Row numbers do not depend on the partitions, and so
+neither does anything drawn by them.
+
+A pass maps partitions to what they leave, and a tree adds it up, whose shape depends on the number of
+partitions alone, never on who finished first. Every task is a pure function of the partition and of what
+the graph holds with it (targets, √weights, groups), so that Dask makes again whatever is lost with a
+worker; no task knows where it runs. It takes rows out of the partition block by block: it holds the
+partition and a block, never a second copy of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onefold.linalg import Array, Device, Index, is_sparse, on_device, to_numpy
+from onefold.machine.threads import check_stop, limit_blas, spans, use_threads
+from onefold.rows.base import BlockFunction, BlockSum, Groups, Rows, SomeRows, picked
+from onefold.rows.device import StreamedRows
+from onefold.rows.host import HostRows
+from onefold.rows.runner import Runner, is_dask, require_dask, runner_of
+
+_BLOCK_BYTES = 16 * 2**20  # of rows converted at once
+_REMEMBERED = 64 * 2**20  # bytes of fetched rows that are asked for again
+_PREDICTED_ROWS = 2**16  # at once
+_SAME = 1e-10  # of the sum of absolute values, that rounding on other machines may move a checksum by
+_GOLDEN = (5**0.5 - 1) / 2
+_ONE_AT_A_TIME = Lock()  # in a process, for kernels that several threads must not call at once
+
+
+# One partition, as the task that works on it sees it
+
+
+class Partition:
+    """The rows of a partition, or the `kept` ones of them: indexing gives NumPy rows of one dtype."""
+
+    ndim = 2
+
+    def __init__(self, rows: Any, kept: Index | None, dtype: Any) -> None:
+        self._rows, self._kept, self.dtype = rows, kept, np.dtype(dtype)
+        self.shape = (len(rows) if kept is None else len(kept), int(rows.shape[1]))
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        index = index if self._kept is None else self._kept[index]
+        if hasattr(self._rows, "iloc"):
+            return self._rows.iloc[index].to_numpy(dtype=self.dtype, na_value=np.nan)
+        return np.asarray(self._rows[index], dtype=self.dtype)
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """(number of the first row, rows) of the blocks that are converted at once."""
+        for run in spans(self.shape[0], max(1, _BLOCK_BYTES // (8 * max(1, self.shape[1])))):
+            yield run.start, self[run]
+
+
+class Look(NamedTuple):
+    """What one look at a partition finds."""
+
+    number: int
+    rows: int
+    dtype: str  # of the rows taken together; empty where there are none
+    largest: float  # absolute value
+    checksum: float
+    scale: float  # of the checksum: the sum of absolute values
+    trouble: str | None  # why the partition cannot be used
+
+
+def look_at(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> Look:
+    """Count the rows of partition `number`, find their dtype and whether they can be used."""
+    trouble = _unusable(rows, number, names, features)
+    if trouble is not None or not len(rows):
+        return Look(number, 0, "", 0.0, 0.0, 0.0, trouble)
+    if hasattr(rows, "iloc"):
+        # Columns of pandas' own types have a place for missing values: they are read as float64.
+        dtype = common_dtype(
+            [d if isinstance(d, np.dtype) else np.dtype(np.float64) for d in rows.dtypes]
+        )
+    else:
+        dtype = common_dtype([rows.dtype])
+    largest = 0.0
+    for _, block in Partition(rows, None, dtype).blocks():
+        size = np.abs(block)
+        if not np.all(np.isfinite(size)):
+            column = int(np.flatnonzero(~np.isfinite(size).all(axis=0))[0])
+            name = column if names is None else names[column]
+            trouble = (
+                f"X contains NaN or infinity in column {name!r} of partition {number}; impute or drop"
+            )
+            return Look(number, 0, "", 0.0, 0.0, 0.0, f"{trouble} those rows.")
+        largest = max(largest, float(size.max(initial=0.0)))
+    return Look(number, len(rows), dtype.str, largest, *_checksum(rows), None)
+
+
+def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> str | None:
+    """Why a partition holds no rows of numbers; None if it does."""
+    here = f"partition {number} of X"
+    if names is not None:
+        if not hasattr(rows, "iloc") or list(rows.columns) != list(names):
+            return f"{here} has other columns than the first; give all partitions the same columns."
+        from pandas.api.types import is_complex_dtype, is_numeric_dtype
+
+        for name, dtype in rows.dtypes.items():
+            if not is_numeric_dtype(dtype) or is_complex_dtype(dtype):
+                return (
+                    f"column {name!r} of partition {number} holds text, or other values that are no "
+                    f"real numbers ({dtype}); encode it as numbers first, for example with "
+                    "sklearn.preprocessing.OneHotEncoder, or leave it out."
+                )
+        return None
+    if is_sparse(rows) or not isinstance(rows, np.ndarray):
+        return (
+            f"{here} is a {type(rows).__name__}; convert it with X.map_blocks(numpy.asarray), and name "
+            "the device with device=..."
+        )
+    if isinstance(rows, np.ma.MaskedArray) and np.ma.is_masked(rows):
+        return f"{here} has masked values; impute or drop those rows."
+    if rows.ndim != 2 or rows.shape[1] != features:
+        return f"{here} has the shape {rows.shape}; give all partitions {features} columns."
+    if rows.dtype.kind not in "biuf":
+        return f"{here} holds {rows.dtype} and not real numbers; encode them as numbers first."
+    return None
+
+
+def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
+    """That of rows of these dtypes on top of each other, as a fit would convert them."""
+    found = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
+    return found if found in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def _checksum(rows: Any) -> tuple[float, float]:
+    """Σ_ij u_i v_j x_ij with weights that differ from row to row and column to column, and Σ |·| of it.
+
+    Two rows that change places move it, and so does every value; one product with a vector.
+    """
+    part, total, scale = Partition(rows, None, np.float64), 0.0, 0.0
+    v = 1.0 + np.arange(1, part.shape[1] + 1) * _GOLDEN % 1.0
+    for start, block in part.blocks():
+        u = 1.0 + np.arange(start + 1, start + 1 + len(block)) * _GOLDEN % 1.0
+        sums = block @ v
+        total += float(u @ sums)
+        scale += float(u @ np.abs(sums))
+    return total, scale
+
+
+def require_same(rows: Any, look: Look) -> None:
+    """Raise if a partition does not hold the rows, in the order, that were looked at."""
+    remedy = "give rows that are the same whenever they are computed, for example X.persist()."
+    if len(rows) != look.rows:
+        raise ValueError(
+            f"partition {look.number} of X had {look.rows} rows when it was first read and has "
+            f"{len(rows)} now; {remedy}"
+        )
+    total, scale = _checksum(rows)
+    if not abs(total - look.checksum) <= _SAME * max(scale, look.scale):
+        raise ValueError(
+            f"partition {look.number} of X has other values, or another order of rows, than when it was "
+            f"first read; {remedy}"
+        )
+
+
+def _picked_rows(rows: Any, index: Index, dtype: Any, look: Look) -> NDArray[Any]:
+    """The rows with the given numbers of a partition."""
+    require_same(rows, look)
+    return Partition(rows, None, dtype)[index]
+
+
+class Moments(NamedTuple):
+    """Number, mean and squared deviations from it of some numbers."""
+
+    size: int
+    mean: float
+    squares: float
+
+    def joined(self, other: Moments) -> Moments:
+        """Those of both sets of numbers."""
+        size = self.size + other.size
+        if not size:
+            return self
+        apart = other.mean - self.mean
+        share = other.size / size
+        squares = self.squares + other.squares + apart * apart * self.size * share
+        return Moments(size, self.mean + apart * share, squares)
+
+
+def _moments_of(rows: Any, kept: Index | None) -> Moments:
+    """Of all entries of the rows that count, in float64."""
+    total = Moments(0, 0.0, 0.0)
+    for _, block in Partition(rows, kept, np.float64).blocks():
+        mean = float(block.mean())
+        total = total.joined(Moments(block.size, mean, float(np.sum((block - mean) ** 2))))
+    return total
+
+
+# All partitions as one table
+
+
+class DaskTable:
+    """Rows of a Dask collection, or some of them; indexing by numbers or a slice fetches rows."""
+
+    ndim = 2
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]  # float32 or float64: that of all partitions on top of each other
+    names: list[Any] | None  # columns of a dataframe
+    largest: float  # absolute value of all partitions
+    parts: list[Any]  # lazy values
+
+    def __init__(
+        self,
+        parts: Sequence[Any],
+        looks: Sequence[Look],
+        names: list[Any] | None,
+        features: int,
+        runner: Runner,
+    ) -> None:
+        self.parts, self.looks, self.names, self.runner = list(parts), list(looks), names, runner
+        self.lengths = np.array([look.rows for look in looks], dtype=np.intp)
+        self.largest = max((look.largest for look in looks), default=0.0)
+        self.dtype = common_dtype([np.dtype(look.dtype) for look in looks if look.rows])
+        self.shape = (int(self.lengths.sum()), features)
+        self._kept: Index | None = None
+        self._fetched: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def _like(self) -> DaskTable:
+        other = object.__new__(DaskTable)
+        other.__dict__.update(self.__dict__, _fetched=OrderedDict(), _lock=Lock())
+        return other
+
+    def astype(self, dtype: Any) -> DaskTable:
+        """The same rows in another dtype."""
+        other = self._like()
+        other.dtype = np.dtype(dtype)
+        return other
+
+    def only(self, rows: Any) -> DaskTable:
+        """The rows of these numbers, which rise, where they are."""
+        rows = np.asarray(rows, dtype=np.intp)
+        if np.any(rows[1:] <= rows[:-1]):
+            raise ValueError("rows that stay in their partitions keep their order; sort the numbers.")
+        other = self._like()
+        other._kept = rows if self._kept is None else self._kept[rows]
+        other.shape = (int(rows.size), self.shape[1])
+        return other
+
+    def pieces(self) -> list[tuple[int, slice, Index | None]]:
+        """(partition, the numbers of its rows in this table, which of its rows they are or None)."""
+        kept, starts = self._kept, np.concatenate([[0], np.cumsum(self.lengths)])
+        cuts = starts if kept is None else np.searchsorted(kept, starts)
+        found: list[tuple[int, slice, Index | None]] = []
+        for number, (start, stop) in enumerate(pairwise(cuts.tolist())):
+            own = None
+            if kept is not None and stop - start < self.lengths[number]:
+                own = kept[start:stop] - starts[number]
+            if stop > start:
+                found.append((number, slice(start, stop), own))
+        return found
+
+    def __getitem__(self, index: Any) -> NDArray[Any]:
+        if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
+            index = index[0]
+        if isinstance(index, slice):
+            index = np.arange(self.shape[0])[index]
+        index = np.asarray(index)
+        index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
+        key = index.tobytes()
+        with self._lock:
+            found = self._fetched.get(key)
+            if found is None:
+                found = self._fetched[key] = self._fetch(index)
+                while sum(array.nbytes for array in self._fetched.values()) > _REMEMBERED:
+                    self._fetched.popitem(last=False)
+        return found.copy()
+
+    def _fetch(self, index: Index) -> NDArray[Any]:
+        """The rows with these numbers, in their order."""
+        own = index if self._kept is None else self._kept[index]
+        order = np.argsort(own, kind="stable")
+        ends = np.cumsum(self.lengths)
+        places = np.searchsorted(ends, own[order], side="right")
+        pick = require_dask().delayed(_picked_rows)
+        lazy = []
+        for number in np.unique(places):
+            local = own[order][places == number] - (ends[number] - self.lengths[number])
+            lazy.append(pick(self.parts[number], local, self.dtype, self.looks[number]))
+        out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
+        start = 0
+        for rows in self.runner.each(lazy):
+            out[order[start : start + len(rows)]] = rows
+            start += len(rows)
+        return out
+
+    def variance(self) -> float:
+        """Of all entries. One pass over the rows."""
+        found = require_dask().delayed(_moments_of)
+        lazy = [found(self.parts[number], kept) for number, _, kept in self.pieces()]
+        total = Moments(0, 0.0, 0.0)
+        for moments in self.runner.each(lazy):
+            total = total.joined(Moments(*moments))
+        return total.squares / max(1, total.size)
+
+
+def is_remote(X: Any) -> bool:
+    """Whether X is a table whose rows stay on Dask's workers."""
+    return isinstance(X, DaskTable)
+
+
+def opened(X: Any, client: Any = None) -> Any:
+    """A Dask array or dataframe as a table, looked at in one pass; anything else as it is.
+
+    The pass finds the lengths of the partitions, unknown ones among them, their dtype, and whether all
+    values are finite numbers; what cannot be used is refused by its partition and column.
+    """
+    if not is_dask(X):
+        return X
+    if is_frame(X):
+        names = list(X.columns)
+        parts, features = list(X.to_delayed()), len(names)
+    else:
+        X, names = whole_rows(X), None
+        parts, features = list(X.to_delayed().ravel()), int(X.shape[1])
+    runner = runner_of(client)
+    look = require_dask().delayed(look_at)
+    lazy = [look(part, number, names, features) for number, part in enumerate(parts)]
+    looks = [Look(*found) for found in runner.each(lazy)]
+    trouble = next((found.trouble for found in looks if found.trouble is not None), None)
+    if trouble is not None:
+        raise ValueError(trouble)
+    table = DaskTable(parts, looks, names, features, runner)
+    if 0 in table.shape:
+        raise ValueError(
+            f"X has the shape {table.shape} in {len(parts)} partitions; a fit needs a row and a column."
+        )
+    return table
+
+
+def example_of(X: Any) -> Any:
+    """One row of zeros with the columns of a table or a Dask collection; nothing is computed."""
+    names = X.names if is_remote(X) else list(X.columns) if is_frame(X) else None
+    zeros = np.zeros((1, (X if is_remote(X) or is_frame(X) else whole_rows(X)).shape[1]))
+    if names is None:
+        return zeros
+    import pandas
+
+    return pandas.DataFrame(zeros, columns=names)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a dataframe of Dask; its module is there if X is one."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(X, frames.DataFrame)
+
+
+def whole_rows(X: Any) -> Any:
+    """A Dask array of two dimensions with every row in one chunk; raise if X is none."""
+    arrays = sys.modules.get("dask.array")
+    if arrays is None or not isinstance(X, arrays.Array) or X.ndim != 2:
+        raise ValueError(
+            f"X is a {type(X).__name__} of Dask; give a dask.array of two dimensions, rows and "
+            "features, or a dask.dataframe."
+        )
+    if np.isnan(X.shape[1]):
+        raise ValueError("the number of columns of X is not known; call X.compute_chunk_sizes() first.")
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def gathered(values: Any, client: Any = None) -> Any:
+    """A Dask collection of targets, weights or groups in memory; anything else as it is."""
+    return runner_of(client).one(values) if is_dask(values) else values
+
+
+# Passes over the table
+
+
+class _Settings(NamedTuple):
+    """How a task works on its partition."""
+
+    dtype: Any
+    groups: int  # how many
+    wanted: frozenset[int] | None
+    device: Device
+    alone: bool  # one task at a time in a process
+
+
+class DaskRows(Rows):
+    """The rows of a table; `device` names where a worker moves the blocks of its partition to."""
+
+    def __init__(self, table: DaskTable, Y: Any, root: Any, device: Device = None) -> None:
+        super().__init__(table.shape[0], 0 if Y is None else int(Y.shape[1]))
+        self._table, self._Y, self._root, self._device = table, Y, root, device
+        self._pieces = table.pieces()
+        self._kept_sides: list[Any] | None = None
+        self._labelled: tuple[Any, list[Any]] | None = None
+
+    @property
+    def reference(self) -> Array:
+        return np.empty(0)
+
+    def sample(self, index: Index) -> Array:
+        return self._table[index]
+
+    def part(self, index: Index) -> DaskRows:
+        Y, root = picked(self._Y, index), picked(self._root, index)
+        return DaskRows(self._table.only(index), Y, root, self._device)
+
+    def map(
+        self,
+        function: Any,
+        groups: Groups | None = None,
+        *,
+        wanted: Collection[int] | None = None,
+        at_most: int | None = None,
+    ) -> Iterator[tuple[int, SomeRows, Any]]:
+        """As for any rows, of a `BlockFunction`."""
+        lazy = self._tasks(_mapped, function, groups, wanted, at_most)
+        for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
+            check_stop()
+            for group, local, found in blocks:
+                if isinstance(local, slice):
+                    yield group, slice(local.start + rows.start, local.stop + rows.start), found
+                else:
+                    yield group, local + rows.start, found
+
+    def sums(
+        self, function: BlockSum, groups: Groups | None = None, *, at_most: int | None = None
+    ) -> list[Any]:
+        level = self._tasks(_summed, function, groups, None, at_most)
+        add = require_dask().delayed(_added)
+        while len(level) > 1:
+            pairs = [add(one, two) for one, two in zip(level[::2], level[1::2])]
+            level = pairs + level[len(level) - len(level) % 2 :]
+        found = self._table.runner.one(level[0])
+        totals = [function.zero(self.targets, self.reference) for _ in found]
+        return [zero if one is None else zero.absorb(one) for zero, one in zip(totals, found)]
+
+    def _tasks(
+        self,
+        task: Callable[..., Any],
+        function: BlockFunction,
+        groups: Groups | None,
+        wanted: Collection[int] | None,
+        at_most: int | None,
+    ) -> list[Any]:
+        """The lazy values of a task for every partition that has rows."""
+        delayed = require_dask().delayed
+        shared = delayed(function, traverse=False)
+        settings = _Settings(
+            self._table.dtype,
+            1 if groups is None else groups.count,
+            None if wanted is None else frozenset(int(group) for group in wanted),
+            self._device,
+            at_most == 1,
+        )
+        labels: Sequence[Any] = [None] * len(self._pieces) if groups is None else self._labels(groups)
+        pairs = zip(self._pieces, self._sides(), labels)
+        run = delayed(task)
+        return [
+            run(self._table.parts[number], side, label, shared, settings)
+            for (number, _, _), side, label in pairs
+        ]
+
+    def _sides(self) -> list[Any]:
+        """Targets, √weights, the kept rows and the first look of every partition; they travel once."""
+        with self._lock:
+            if self._kept_sides is None:
+                held, Y, root = require_dask().delayed(_held), self._Y, self._root
+                lazy = [
+                    held(
+                        None if Y is None else Y[rows],
+                        None if root is None else root[rows],
+                        kept,
+                        self._table.looks[number],
+                    )
+                    for number, rows, kept in self._pieces
+                ]
+                self._kept_sides = self._table.runner.held(lazy)
+            return self._kept_sides
+
+    def _labels(self, groups: Groups) -> list[Any]:
+        """The groups of every partition's rows; they travel once for the same groups."""
+        with self._lock:
+            if self._labelled is None or self._labelled[0] is not groups.label:
+                held = require_dask().delayed(_held)
+                small = groups.label.astype(np.min_scalar_type(max(1, groups.count)))
+                lazy = [held(small[rows]) for _, rows, _ in self._pieces]
+                self._labelled = groups.label, self._table.runner.held(lazy)
+            return self._labelled[1]
+
+
+def _held(*values: Any) -> tuple[Any, ...]:
+    """Values as a task of their own, which can be run again."""
+    return values
+
+
+def _opened(
+    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
+) -> tuple[Rows, Any, Groups | None]:
+    """The partition as a source of blocks, the function where they are, and the groups of its rows."""
+    Y, root, kept, look = side
+    require_same(rows, look)
+    part: Any = Partition(rows, kept, settings.dtype)
+    source: Rows = HostRows(part, Y, root)
+    if settings.device is not None:
+        source = StreamedRows(part, Y, root, settings.device)
+        function = function.placed(source.placed)
+    groups = None if label is None else Groups(label[0].astype(np.int64), [], settings.groups)
+    return source, function, groups
+
+
+def _mapped(
+    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
+) -> list[tuple[int, SomeRows, Any]]:
+    """(group, rows, result) of every block of a partition."""
+    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if settings.alone else nullcontext():
+        source, function, groups = _opened(rows, side, label, function, settings)
+        found = source.map(function, groups, wanted=settings.wanted)
+        return [(group, local, to_numpy(result)) for group, local, result in found]
+
+
+def _summed(
+    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
+) -> list[Any]:
+    """What a partition leaves of each group; None where it has no rows of it."""
+    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if settings.alone else nullcontext():
+        source, function, groups = _opened(rows, side, label, function, settings)
+        there = [True] if groups is None else (groups.sizes > 0).tolist()
+        totals = source.sums(function, groups)
+        return [total.on_host() if some else None for total, some in zip(totals, there)]
+
+
+def _added(one: list[Any], two: list[Any]) -> list[Any]:
+    """Both together; neither is written over, as Dask may need it again."""
+    return [a if b is None else b if a is None else a + b for a, b in zip(one, two)]
+
+
+# Lazy predictions
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What is predicted for rows, and what it looks like."""
+
+    function: Callable[[Any], Any]  # of an array or a table to an array (rows,) or (rows, columns)
+    dtype: Any  # of its values
+    columns: Sequence[Any] | None  # names of its columns; None where it has one dimension
+    device: Device = None  # where NumPy rows are moved to first
+
+    @property
+    def nothing(self) -> NDArray[Any]:
+        """The predictions of no rows."""
+        shape = (0,) if self.columns is None else (0, len(self.columns))
+        return np.empty(shape, dtype=self.dtype)
+
+    def of(self, rows: Any, number: int) -> NDArray[Any]:
+        """The predictions of a partition, some rows at a time; errors name the partition."""
+        pieces = [self.nothing]
+        try:
+            with use_threads(1), limit_blas(1):
+                for part in spans(rows.shape[0], _PREDICTED_ROWS):
+                    some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
+                    some = some if self.device is None else on_device(np.asarray(some), self.device)
+                    pieces.append(np.asarray(to_numpy(self.function(some)), dtype=self.dtype))
+        except ValueError as error:
+            raise ValueError(f"partition {number} of X: {error}") from error
+        return np.concatenate(pieces)
+
+    def as_frame(self, values: NDArray[Any], **index: Any) -> Any:
+        """Values as a series or a dataframe."""
+        import pandas
+
+        if self.columns is None:
+            return pandas.Series(values, **index)
+        return pandas.DataFrame(values, columns=list(self.columns), **index)
+
+
+def lazily(X: Any, predicted: Predicted) -> Any:
+    """A Dask array for a Dask array; a series or a dataframe of the same divisions for a dataframe."""
+    if is_frame(X):
+        meta = predicted.as_frame(predicted.nothing)
+        return X.map_partitions(_of_frame, predicted, meta=meta)
+    X = whole_rows(X)
+    if predicted.columns is None:
+        return X.map_blocks(_of_block, predicted, dtype=predicted.dtype, drop_axis=1)
+    chunks = (X.chunks[0], (len(predicted.columns),))
+    return X.map_blocks(_of_block, predicted, dtype=predicted.dtype, chunks=chunks)
+
+
+def _of_block(rows: Any, predicted: Predicted, block_id: tuple[int, ...] = (0,)) -> Any:
+    return predicted.of(rows, block_id[0])
+
+
+def _of_frame(rows: Any, predicted: Predicted, partition_info: Any = None) -> Any:
+    values = predicted.of(rows, (partition_info or {}).get("number", 0))
+    return predicted.as_frame(values, index=rows.index)
