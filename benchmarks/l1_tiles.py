@@ -187,12 +187,11 @@ def _with_torch(n: int, m: int, dtype: str) -> list[Row]:
 
     if not torch.cuda.is_available():
         return [{"library": "torch", "skipped": "torch finds no CUDA device"}]
-    from onefold.linalg import l1_device
 
     left, right = (torch.asarray(values, device="cuda") for values in points(n, m, dtype))
     out, columns = torch.empty((n, m), dtype=left.dtype, device="cuda"), (0.05 * right).T.contiguous()
     start = time.perf_counter()
-    triton = l1_device._triton()
+    triton = l1._triton()
     torch.cuda.synchronize()
     print(f"Triton's first tile: {time.perf_counter() - start:.2f} s" if triton else "no Triton")
     laplacian, gauss = LAPLACIAN.bind(right), GAUSS.bind(right)
@@ -200,7 +199,7 @@ def _with_torch(n: int, m: int, dtype: str) -> list[Row]:
         "write the tile": lambda: out.fill_(0.5),
         "read and write the tile": lambda: out.mul_(1.0),
         "laplacian tile": lambda: laplacian(left, out),
-        "laplacian, column by column": lambda: l1_device._by_columns(0.05 * left, columns, None),
+        "laplacian, column by column": lambda: l1._by_columns(0.05 * left, columns),
         "exp(−torch.cdist(p=1))": lambda: torch.exp(torch.cdist(left, right, p=1).mul_(-0.05)),
         "rbf tile": lambda: gauss(left, out),
     }

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
 from onefold.linalg import Array, is_foreign, is_sparse, like
 from onefold.linalg.dense import add_gram, mirror
-from onefold.linalg.iterate import Map, conjugate_gradients
+from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, map_threads, spans
 from onefold.machine.warning import warn_user
@@ -343,44 +343,41 @@ def solve_refined(
     def norm(R: Any) -> Any:
         return np.linalg.norm(R / root[:, None], axis=0)
 
-    a, b, residual = np.zeros_like(Y), np.zeros(Y.shape[1]), Y
-    scale = np.maximum(norm(Y), np.finfo(float).tiny)
-    relative, best, iterations = norm(Y) / scale, np.inf, 0
-    rho, rough = None, 0
-    while iterations < max_iterations and relative.max() > tolerance:
-        if relative.max() > 0.5 * best:
-            rough += 1
-            if rough == len(roughs):
-                break
-        best = float(relative.max())
-        # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
-        goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale
-        rhs = residual
-        if fit_intercept and rho is None:
-            # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
-            rhs, goal = np.hstack([root[:, None], rhs]), np.append(_DIGITS * norm(root[:, None]), goal)
-        # Rounding parts the residual that is carried along from the true one, computed below.
-        found = conjugate_gradients(
-            roughs[rough], precondition, rhs.copy(), norm, goal, limit=max_iterations - iterations
-        )
-        step, iterations = found.X, iterations + found.iterations
-        if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
-            best = 0.0
-            continue
-        shift = np.zeros_like(b)
-        if fit_intercept:
-            if rho is None:
-                rho, step = step[:, :1], step[:, 1:]
-            shift = (root @ step) / float(root @ rho[:, 0])
-            step = step - rho * shift[None, :]
-        left = Y - root[:, None] * (b + shift)[None, :] - apply(a + step)
-        # A step in the wrong direction, as of a matrix whose rounding exceeds μ, is not taken.
-        better = norm(left) / scale < relative
-        a, b = a + np.where(better, step, 0.0), b + np.where(better, shift, 0.0)
-        residual = np.where(better, left, residual)
-        relative = norm(residual) / scale
-    return a, b, {
-        "iterations": iterations,
-        "residual": float(relative.max(initial=0.0)),
-        "converged": bool(relative.max(initial=0.0) <= tolerance),
+    scale, rho = np.maximum(norm(Y), np.finfo(float).tiny), None
+
+    def correction(product: Map) -> Correct:
+        def correct(left: Any, some: Any, relative: Any, limit: int) -> Solution | None:
+            nonlocal rho
+            # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
+            goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale[some]
+            if fit_intercept and rho is None:
+                # Whatever is wrong with ρ = A⁻¹s shows in the next residual, and is put right with it.
+                left = np.hstack([root[:, None], left])
+                goal = np.append(_DIGITS * norm(root[:, None]), goal)
+            found = conjugate_gradients(product, precondition, left.copy(), norm, goal, limit=limit)
+            step, shift = found.X, np.zeros(some.size)
+            if not (np.all(np.isfinite(step)) and step.any()):  # beyond the range of the rough product
+                return None
+            if fit_intercept:
+                if rho is None:
+                    rho, step = step[:, :1], step[:, 1:]
+                shift = (root @ step) / float(root @ rho[:, 0])
+                step = step - rho * shift[None, :]
+            return replace(found, X=np.vstack([step, shift]), state="slow")
+
+        return correct
+
+    found = refined(
+        lambda ab, some: Y[:, some] - root[:, None] * ab[-1:] - apply(ab[:-1]),
+        [correction(rough) for rough in roughs],
+        np.zeros((Y.shape[0] + 1, Y.shape[1])),  # b in the last row
+        Y,
+        size=lambda R, some: norm(R) / scale[some],
+        enough=tolerance,
+        limit=max_iterations,
+    )
+    return found.X[:-1], found.X[-1], {
+        "iterations": found.iterations,
+        "residual": float(found.residual.max(initial=0.0)),
+        "converged": found.state == "converged",
     }  # fmt: skip

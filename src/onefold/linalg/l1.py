@@ -9,25 +9,38 @@ No matrix product gives them: n · m · d differences are formed one by one, in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from onefold.linalg.arrays import Array, is_numpy, namespace
-from onefold.linalg.l1_device import L1Tile, device_tile
+from onefold.linalg.arrays import Array, is_numpy, namespace, on_accelerator
+from onefold.linalg.inplace import abs_in_place, difference_into, exp_in_place
 from onefold.machine.threads import spans
 
 _STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
 _WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load
+
+L1Tile: TypeAlias = Callable[[Array, "Array | None"], Any]
+"""left, out → tile (rows, m), in `out` where it fits and that is simple."""
 
 
 def l1_exponentials(right: Array) -> L1Tile:
     """The function left, out → [exp(−Σ_f |left_if − right_jf|)], in `out` where it fits."""
     if is_numpy(right):
         return _host_tile(right)
-    return device_tile(right)
+    xp = namespace(right)
+    columns = xp.asarray(right.T, copy=True)
+    fused = None
+    if is_torch_array(right) and on_accelerator(right) and right.dtype in (xp.float32, xp.float64):
+        fused = _triton()
+    if fused is None:
+        return lambda left, out: _by_columns(left, columns)
+    return lambda left, out: fused.exponentials(left, columns, out)
 
 
 def signed_sums(rows: Array, landmarks: Array, tile: Array, coef: Array) -> Array:
@@ -45,6 +58,31 @@ def signed_sums(rows: Array, landmarks: Array, tile: Array, coef: Array) -> Arra
 
 
 @cache
+def _triton() -> Any | None:
+    """The Triton kernel, or None where Triton is missing or finds no C compiler for its launcher."""
+    try:
+        from onefold.linalg import l1_triton
+
+        l1_triton.try_out()
+    except (ImportError, RuntimeError, OSError):
+        return None
+    return l1_triton
+
+
+def _by_columns(left: Array, columns: Array) -> Any:
+    def pair(feature: int) -> tuple[Array, Array]:
+        return left[:, feature][:, None], columns[feature, :][None, :]
+
+    first, second = pair(0)
+    difference = first - second
+    total = -abs(difference)
+    for feature in range(1, left.shape[1]):  # no (n, m, d) array, and one of scratch
+        difference = abs_in_place(difference_into(*pair(feature), difference))
+        total -= difference
+    return exp_in_place(total)
+
+
+@cache
 def _numba() -> Any | None:
     """The compiled loops, or None without a Numba that works with this NumPy."""
     try:
@@ -54,7 +92,7 @@ def _numba() -> Any | None:
     return l1_numba
 
 
-def _compiled_for(size: int, *arrays: Any) -> Any | None:
+def _compiled_for(size: int, *arrays: NDArray[Any]) -> Any | None:
     """The compiled loops where they serve a tile of `size` numbers and arrays of this kind."""
     kinds = {array.dtype for array in arrays}
     if size < _WORTH_COMPILING or kinds not in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
@@ -62,11 +100,11 @@ def _compiled_for(size: int, *arrays: Any) -> Any | None:
     return _numba()
 
 
-def _host_tile(right: Any) -> L1Tile:
+def _host_tile(right: NDArray[Any]) -> L1Tile:
     columns, doubles = np.ascontiguousarray(right.T), np.asarray(right, dtype=np.float64)
     m = right.shape[0]
 
-    def tile(left: Any, out: Any | None = None) -> Any:
+    def tile(left: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         n, dtype = left.shape[0], np.result_type(left, right)
         values = out if out is not None and out.dtype == dtype else np.empty((n, m), dtype=dtype)
         compiled = _compiled_for(n * m, left, right)
@@ -86,7 +124,9 @@ def _host_tile(right: Any) -> L1Tile:
     return tile
 
 
-def _host_signed_sums(rows: Any, landmarks: Any, tile: Any, coef: Any) -> Any:
+def _host_signed_sums(
+    rows: NDArray[Any], landmarks: NDArray[Any], tile: NDArray[Any], coef: NDArray[Any]
+) -> NDArray[Any]:
     (n, d), m = rows.shape, landmarks.shape[0]
     columns = np.ascontiguousarray(landmarks.T)
     out = np.empty((n, d, coef.shape[1]), dtype=np.result_type(tile, coef))
