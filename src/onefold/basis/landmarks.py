@@ -23,7 +23,7 @@ from onefold.basis.design import finite_kernel
 from onefold.kernels import Kernel, Metric
 from onefold.kernels.metric import Transform
 from onefold.kernels.tiles import common_origin
-from onefold.kernels.width import WidthKernel
+from onefold.kernels.metric import WidthKernel
 from onefold.linalg import (
     Array,
     all_finite,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from onefold.kernels.base import Kernel, Product, Sum
+from onefold.kernels.base import NAMED, Kernel, Product, Sum, listed
 from onefold.kernels.dot import Linear, Polynomial
 from onefold.kernels.given import CallableKernel, Precomputed
 from onefold.kernels.laplacian import Laplacian
@@ -29,22 +29,27 @@ __all__ = [
     "Precomputed",
     "Product",
     "Sum",
+    "kernel_name",
+    "listed",
     "resolve_gamma",
     "resolve_kernel",
 ]
 
-_BY_NAME: dict[str, Callable[[Any, float, float], Kernel]] = {
-    "rbf": lambda gamma, degree, coef0: RBF(gamma),
-    "laplacian": lambda gamma, degree, coef0: Laplacian(gamma),
-    "matern": lambda gamma, degree, coef0: Matern(gamma),
-    "matern12": lambda gamma, degree, coef0: Matern(gamma, nu=0.5),
-    "matern32": lambda gamma, degree, coef0: Matern(gamma, nu=1.5),
-    "matern52": lambda gamma, degree, coef0: Matern(gamma, nu=2.5),
-    "polynomial": Polynomial,
-    "poly": Polynomial,
-    "linear": lambda gamma, degree, coef0: Linear(),
-    "precomputed": lambda gamma, degree, coef0: Precomputed(),
-}
+# The one place where a kernel is named: what users may write, what messages list, and what tables show.
+NAMED.update(
+    {
+        "rbf": (RBF, {}),
+        "laplacian": (Laplacian, {}),
+        "matern": (Matern, {}),
+        "matern12": (Matern, {"nu": 0.5}),
+        "matern32": (Matern, {"nu": 1.5}),
+        "matern52": (Matern, {"nu": 2.5}),
+        "polynomial": (Polynomial, {}),
+        "poly": (Polynomial, {}),
+        "linear": (Linear, {}),
+        "precomputed": (Precomputed, {}),
+    }
+)
 
 
 def resolve_gamma(gamma: Any, X: Array) -> Any:
@@ -76,10 +81,24 @@ def resolve_kernel(kernel: Any, gamma: Any, degree: float, coef0: float) -> Kern
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
-        if kernel not in _BY_NAME:
-            names = ", ".join(repr(name) for name in _BY_NAME)
+        if kernel not in NAMED:
+            names = ", ".join(repr(name) for name in NAMED)
             raise ValueError(f"unknown kernel {kernel!r}; use one of {names}, a Kernel or a function.")
-        return _BY_NAME[kernel](gamma, degree, coef0)
+        kind: Any
+        kind, named = NAMED[kernel]
+        given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+        taken = {item.name: given[item.name] for item in fields(kind) if item.name in given}
+        return kind(**taken, **named)
     if callable(kernel):
         return CallableKernel(kernel)
     raise ValueError(f"kernel must be a name, a Kernel or a function of two row blocks; got {kernel!r}.")
+
+
+def kernel_name(kernel: Kernel) -> str | None:
+    """The name under which :func:`resolve_kernel` makes such a kernel; None for one without a name."""
+    fitting = [
+        (name, named)
+        for name, (kind, named) in NAMED.items()
+        if type(kernel) is kind and all(getattr(kernel, key) == value for key, value in named.items())
+    ]
+    return max(fitting, key=lambda found: len(found[1]))[0] if fitting else None

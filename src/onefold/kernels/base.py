@@ -9,17 +9,27 @@ prepared for the rows it will be compared with again and again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from onefold.linalg import Array, namespace
+from onefold.linalg import Array, HostArray, namespace
 
 Width = float | tuple[float, ...]
 
 _PAIR_TILE = 16
+_OF_BOTH = ("stationary", "always_psd", "thread_safe", "accepts_sparse", "one_width")
+
+NAMED: dict[str, tuple[type[Kernel], dict[str, Any]]] = {}
+"""The class behind each name that users give, and the parameters that the name says."""
+
+
+def listed(able: Callable[[type[Kernel]], object]) -> str:
+    """The classes of named kernels that are able to do something, in words."""
+    *others, last = dict.fromkeys(kind.__name__ for kind, _ in NAMED.values() if able(kind))
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 class Tile(Protocol):
@@ -55,6 +65,16 @@ class Kernel(ABC):
     """Positive semi-definite by construction; other kernels are checked when they are used."""
     thread_safe: ClassVar[bool] = True
     """Whether several threads may evaluate it; a user's function may not be."""
+    accepts_sparse: ClassVar[bool] = False
+    """Whether CSR rows may be given."""
+    has_width: ClassVar[bool] = False
+    """Whether `scaled` changes anything."""
+    one_width: ClassVar[bool] = True
+    """Whether every feature has the same width, so that the kernel is one in any dimension."""
+    learns: ClassVar[tuple[str, ...]] = ()
+    """The kinds of metric that it can have: of "diagonal" and "full"."""
+    exponent_order: ClassVar[float] = 1.0
+    """The width grows with this power of the exponent."""
 
     @abstractmethod
     def __call__(self, A: Array, B: Array) -> Array:
@@ -93,16 +113,6 @@ class Kernel(ABC):
             "precomputed matrix or a function."
         )
 
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether CSR rows may be given."""
-        return False
-
-    @property
-    def has_width(self) -> bool:
-        """Whether `scaled` changes anything."""
-        return False
-
     def scaled(self, factor: float) -> Self:
         """The kernel with every width multiplied by `factor`."""
         return self
@@ -115,10 +125,7 @@ class Kernel(ABC):
         """
         return self.scaled((width / mean_exponent) ** self.exponent_order)
 
-    exponent_order: ClassVar[float] = 1.0
-    """The width grows with this power of the exponent."""
-
-    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         r"""Σ_ij v_i v_j D_ij / (Σ_i v_i)², D being the exponent that the kernel is a function of.
 
         All pairs count, a row with itself too, so that a row of weight 2 is one that comes twice.
@@ -129,18 +136,8 @@ class Kernel(ABC):
     def with_metric(self, values: Any) -> Self:
         """The same kernel of rows S x; `values` are S, or one weight per feature."""
         raise ValueError(
-            f"{self!r:.80} has no metric to learn; use RBF, Matern or Laplacian, or metric=None."
+            f"{self!r:.80} has no metric to learn; use {listed(lambda k: k.learns)}, or metric=None."
         )
-
-    @property
-    def learns(self) -> tuple[str, ...]:
-        """The kinds of metric that it can have: of "diagonal" and "full"."""
-        return ()
-
-    @property
-    def one_width(self) -> bool:
-        """Whether every feature has the same width, so that the kernel is one in any dimension."""
-        return True
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
         """k(z, 0) at every node z of a grid with these coordinates along its axes.
@@ -180,29 +177,9 @@ class _Pair(Kernel):
             if not isinstance(part, Kernel):
                 raise TypeError(f"{part!r} is not a kernel; build one from onefold.kernels.")
 
-    @property
-    def stationary(self) -> bool:  # type: ignore[override]
-        return self.left.stationary and self.right.stationary
-
-    @property
-    def always_psd(self) -> bool:  # type: ignore[override]
-        return self.left.always_psd and self.right.always_psd
-
-    @property
-    def thread_safe(self) -> bool:  # type: ignore[override]
-        return self.left.thread_safe and self.right.thread_safe
-
-    @property
-    def accepts_sparse(self) -> bool:
-        return self.left.accepts_sparse and self.right.accepts_sparse
-
-    @property
-    def has_width(self) -> bool:
-        return self.left.has_width or self.right.has_width
-
-    @property
-    def one_width(self) -> bool:
-        return self.left.one_width and self.right.one_width
+        both = {name: getattr(self.left, name) and getattr(self.right, name) for name in _OF_BOTH}
+        for name, value in (both | {"has_width": self.left.has_width or self.right.has_width}).items():
+            object.__setattr__(self, name, value)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, left=self.left.scaled(factor), right=self.right.scaled(factor))

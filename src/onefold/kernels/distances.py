@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.width import inner_products, squared_norms
+from onefold.kernels.metric import inner_products, squared_norms
 from onefold.linalg import (
     Array,
     clip_in_place,

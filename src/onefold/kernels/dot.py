@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
 from onefold.kernels.base import Kernel, Tile
-from onefold.kernels.metric import Transform
-from onefold.kernels.width import (
+from onefold.kernels.metric import (
+    Transform,
     WidthKernel,
     inner_products,
     shares,
@@ -22,16 +21,14 @@ from onefold.kernels.width import (
     usable_mean,
     weighted_sums,
 )
-from onefold.linalg import Array, double, like, namespace
+from onefold.linalg import Array, HostArray, double, like, namespace
 
 
 @dataclass(frozen=True)
 class Linear(Kernel):
     r"""k(x, x') = x · x'."""
 
-    @property
-    def accepts_sparse(self) -> bool:
-        return True
+    accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Array:
         return inner_products(A, B)
@@ -76,9 +73,7 @@ class Polynomial(WidthKernel):
     def always_psd(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
-    @property
-    def accepts_sparse(self) -> bool:
-        return True
+    accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Array:
         return self.bind(B)(A)
@@ -102,7 +97,7 @@ class Polynomial(WidthKernel):
     def diagonal(self, A: Array) -> Array:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
-    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
         return usable_mean(float(like(shares(weight, rows.shape[0]), squares) @ squares))
 

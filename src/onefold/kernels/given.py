@@ -33,9 +33,7 @@ class CallableKernel(Kernel):
     always_psd = False
     thread_safe = False
 
-    @property
-    def accepts_sparse(self) -> bool:
-        return True
+    accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Array:
         tile = self.function(A, B)

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from onefold.kernels.base import Tile
-from onefold.kernels.width import WidthKernel, outer_sum, shares, usable_mean
-from onefold.linalg import Array, exp_in_place, l1_exponentials, namespace, ones, signed_sums, to_numpy
+from onefold.kernels.base import Tile, listed
+from onefold.kernels.metric import WidthKernel, outer_sum, shares, usable_mean
+from onefold.linalg import (
+    Array,
+    HostArray,
+    exp_in_place,
+    l1_exponentials,
+    namespace,
+    ones,
+    signed_sums,
+    to_numpy,
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,14 +36,15 @@ class Laplacian(WidthKernel):
     """
 
     stationary = True
-    width_power: ClassVar[float] = 1.0
+    learns = ("diagonal",)
+    width_power = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.metric is not None and self.metric.is_matrix:
             raise ValueError(
                 "the Laplacian kernel adds up features one by one and takes no matrix as its metric; "
-                "give one weight per feature, or use RBF or Matern."
+                f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
             )
 
     def __call__(self, A: Array, B: Array) -> Array:
@@ -55,11 +64,7 @@ class Laplacian(WidthKernel):
     def pairs(self, A: Array, B: Array) -> Array:
         return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
-    @property
-    def learns(self) -> tuple[str, ...]:
-        return ("diagonal",)
-
-    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
         moved = to_numpy(self.transform(rows)(rows)).astype(np.float64)
         order = np.argsort(moved, axis=0, kind="stable")

@@ -1,4 +1,4 @@
-r"""The space in which a kernel measures distances: rows x become S x before they are compared.
+r"""Kernels with a width, and the space in which they measure distances: rows x are compared as S x.
 
     S = diag(w)   a vector: one weight per feature
     S             a d × d matrix: any linear map of the features
@@ -9,13 +9,17 @@ prepared for rows of one library, dtype and device, together with the kernel's w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onefold.linalg import Array, is_sparse, like, namespace, to_numpy
+from onefold.kernels.base import Kernel, check_width
+from onefold.linalg import Array, HostArray, is_sparse, like, namespace, product_into, to_numpy
+from onefold.machine.threads import spans
 
+_SUM_NUMBERS = 2**22  # points times coefficients formed at a time
 _LARGEST = 1e150  # the square of a sum of a few such numbers is still finite
 
 
@@ -82,7 +86,7 @@ class Metric:
 
 
 class Transform:
-    r"""x → factor · S x for rows like `reference`, its arrays beside them."""
+    r"""x → factor · S x for rows like `reference`, in their library and on their device."""
 
     def __init__(self, factor: float, metric: Metric | None, reference: Array) -> None:
         self._factor, self._weights = factor, None
@@ -114,3 +118,112 @@ class Transform:
             return xp.zeros_like(squares[:, 0])  # number by number: right to the last digit
         share = 4 * rows.shape[1] * xp.finfo(rows.dtype).eps
         return xp.sum(squares, axis=1) * xp.sum(self._weights * self._weights) * share**2
+
+
+@dataclass(frozen=True, repr=False)
+class WidthKernel(Kernel):
+    r"""A kernel with a width `gamma` in a metric space: rows are compared as S x.
+
+    Parameters
+    ----------
+    gamma : float or one per feature
+        A tuple of widths γ_j is the metric diag(γ_j^p) and the width 1, p being `width_power`.
+    metric : array (d,) or (d, d), optional
+        Weights per feature, or S itself.
+    """
+
+    gamma: Any = 1.0
+    metric: Any = field(default=None, kw_only=True)
+
+    width_power: ClassVar[float] = 0.5
+    """γ^p dist(x, x') is the distance in units of the width."""
+
+    def __post_init__(self) -> None:
+        width = check_width(self.gamma)
+        metric = None if self.metric is None else Metric(self.metric)
+        if isinstance(width, tuple):
+            if metric is not None:
+                raise ValueError(
+                    "gamma has one width per feature and there is a metric besides; give one gamma, "
+                    "and the widths as weights of the metric."
+                )
+            width, metric = 1.0, Metric(np.power(width, self.width_power))
+        object.__setattr__(self, "gamma", width)
+        object.__setattr__(self, "metric", metric)
+
+    def __repr__(self) -> str:
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        if self.metric is None:
+            del given["metric"]
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+    has_width = True
+    learns: ClassVar[tuple[str, ...]] = ("diagonal", "full")
+
+    @property
+    def one_width(self) -> bool:  # type: ignore[override]
+        return self.metric is None
+
+    def scaled(self, factor: float) -> Self:
+        check_width(factor, "the factor of the widths")
+        return replace(self, gamma=self.gamma * factor)
+
+    def with_metric(self, values: Any) -> Self:
+        return replace(self, metric=Metric(values))
+
+    def check_features(self, n_features: int) -> None:
+        if self.metric is not None and self.metric.n_features != n_features:
+            raise ValueError(
+                f"{type(self).__name__} has {self.metric.n_features} widths but X has {n_features} "
+                "features; give one width, or a metric of X's features."
+            )
+
+    def transform(self, reference: Array) -> Transform:
+        """The map x → γ^p S x for rows like `reference`."""
+        return Transform(self.gamma**self.width_power, self.metric, reference)
+
+
+def outer_sum(vectors: Sequence[Array]) -> Array:
+    """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
+    total = vectors[0]
+    for vector in vectors[1:]:
+        total = total[..., None] + vector
+    return total
+
+
+def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
+    """A Bᵀ as a dense array, in `out` where it fits."""
+    if not is_sparse(A) and not is_sparse(B):
+        return product_into(A, B.T, out)
+    product = A @ B.T
+    return product.toarray() if is_sparse(product) else product
+
+
+def squared_norms(A: Array) -> Array:
+    """Σ_j a_ij² of every row."""
+    if is_sparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return namespace(A).sum(A * A, axis=1)
+
+
+def shares(weight: HostArray | None, n: int) -> HostArray:
+    """Weights of n rows that add up to 1."""
+    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+
+
+def usable_mean(mean: float) -> float:
+    """A mean distance to divide by: 1 where it is 0, as of rows that are all the same."""
+    return mean if 0 < mean < np.inf else 1.0
+
+
+def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
+    """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
+    xp, (m, d) = namespace(weights), points.shape
+    step = max(1, _SUM_NUMBERS // max(1, m * d))
+
+    def sums(targets: slice) -> Array:
+        right = points[:, :, None] * coef[:, None, targets]
+        return xp.reshape(weights @ xp.reshape(right, (m, -1)), (weights.shape[0], d, -1))
+
+    pieces = [sums(targets) for targets in spans(coef.shape[1], step)]
+    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=2)

@@ -28,7 +28,7 @@ from onefold.kernels.distances import (
     distances_to,
     pair_blocks,
 )
-from onefold.kernels.width import (
+from onefold.kernels.metric import (
     WidthKernel,
     inner_products,
     outer_sum,
@@ -39,6 +39,7 @@ from onefold.kernels.width import (
 )
 from onefold.linalg import (
     Array,
+    HostArray,
     clip_in_place,
     double,
     exp_in_place,
@@ -55,22 +56,20 @@ _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and the
 
 
 class _Radial(WidthKernel):
-    stationary = True
-    harmless_norm: ClassVar[float] = HARMLESS_NORM
+    """A kernel of a distance: `profile` and `slope` make one, defaults serve for the rest."""
 
-    @property
-    @abstractmethod
-    def unit(self) -> float:
-        """`profile` takes squared distances q times this."""
+    stationary = True
+    accepts_sparse = True
+    unit: float = 1.0
+    """`profile` and `slope` take squared distances q times this."""
+    slope_unit: float = 1.0
+    """A factor that `slope` leaves out."""
+    harmless_norm: ClassVar[float] = HARMLESS_NORM
+    """See :class:`onefold.kernels.distances.HostDistances`."""
 
     @abstractmethod
     def profile(self, distances: Array) -> Array:
         """φ(q) at unit · q, overwritten."""
-
-    @property
-    @abstractmethod
-    def slope_unit(self) -> float:
-        """What `slope` leaves out."""
 
     @abstractmethod
     def slope(self, distances: Array, rounding: Array) -> Array:
@@ -79,10 +78,6 @@ class _Radial(WidthKernel):
     def distance_at(self, exponent: float) -> float:
         """The q at which the kernel falls to about exp(−exponent)."""
         return exponent
-
-    @property
-    def accepts_sparse(self) -> bool:
-        return True
 
     def _distances(self, transformed: Array) -> HostDistances | DeviceDistances:
         return distances_to(transformed, self.unit, self.harmless_norm, self.distance_at)
@@ -108,7 +103,7 @@ class _Radial(WidthKernel):
     def pairs(self, A: Array, B: Array) -> Array:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
-    def mean_exponent(self, rows: Array, weight: Any | None = None) -> float:
+    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         if not is_sparse(rows):
             rows = rows - namespace(rows).mean(rows, axis=0)[None, :]
         moved = self.transform(rows)(rows)
@@ -182,16 +177,11 @@ class RBF(_Radial):
         Weights per feature, or the matrix S; S = I if None. Not together with one gamma per feature.
     """
 
-    @property
-    def unit(self) -> float:
-        return -1.0
+    unit = -1.0
+    slope_unit = -2.0
 
     def profile(self, distances: Array) -> Array:
         return exp_in_place(distances)
-
-    @property
-    def slope_unit(self) -> float:
-        return -2.0
 
     def slope(self, distances: Array, rounding: Array) -> Array:
         return exp_in_place(distances)
@@ -218,10 +208,8 @@ class Matern(_Radial):
         super().__post_init__()
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
-
-    @property
-    def unit(self) -> float:
-        return 4.0 * self.nu
+        object.__setattr__(self, "unit", 4.0 * self.nu)
+        object.__setattr__(self, "slope_unit", {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu])
 
     def distance_at(self, exponent: float) -> float:
         return exponent**2 / self.unit
@@ -238,10 +226,6 @@ class Matern(_Radial):
         values = exp_in_place(s)
         values *= factor
         return values
-
-    @property
-    def slope_unit(self) -> float:
-        return {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu]
 
     def slope(self, distances: Array, rounding: Array) -> Array:
         xp = namespace(distances)
