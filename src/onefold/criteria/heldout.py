@@ -112,7 +112,7 @@ class ErrorRate(SumCriterion):
         return super().row_losses(predictions, Y) if self._smooth else self.row_errors(predictions, Y)
 
     def row_errors(self, predictions: Any, Y: Any) -> Any:
-        wrong = (label_index(predictions) != label_index(Y)).astype(np.float64)
+        wrong = np.not_equal(label_index(predictions), label_index(Y)).astype(np.float64)
         return np.where(np.isfinite(predictions).all(axis=1), wrong, np.nan)
 
 
@@ -267,7 +267,7 @@ class SumScoring(Scoring):
         parts = self.splits.left_out, self.splits.tests
         return model.heldout_sums(*parts, alphas, TermSums(self.criterion), self._carrier)
 
-    def added(self, total: Array | None, block: HeldoutBlock) -> Array:
+    def added(self, total: Any | None, block: HeldoutBlock) -> Any:
         """The sums of a part with those of one more block."""
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, truth, weight in self._pieces(block):

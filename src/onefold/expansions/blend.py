@@ -75,7 +75,7 @@ class Blend(FittedFunction):
 
     def _sum(self, values: Callable[[Member], Array]) -> Array:
         """Σ_i w_i values(f_i), with no more than two terms held at a time."""
-        total = None
+        total: Any = None
         for weight, member in self.parts:
             term = values(member)
             term *= weight

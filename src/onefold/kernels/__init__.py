@@ -14,7 +14,7 @@ from onefold.kernels.given import CallableKernel, Precomputed
 from onefold.kernels.laplacian import Laplacian
 from onefold.kernels.metric import Metric
 from onefold.kernels.radial import RBF, Matern
-from onefold.linalg.arrays import Array, double, is_sparse, namespace
+from onefold.linalg import double, is_sparse, namespace
 from onefold.rows import is_remote
 
 __all__ = [
@@ -52,7 +52,7 @@ NAMED.update(
 )
 
 
-def resolve_gamma(gamma: Any, X: Array) -> Any:
+def resolve_gamma(gamma: Any, X: Any) -> Any:
     """The number behind ``None`` (1 / n_features) and ``"scale"`` (1 / (n_features · X.var()))."""
     if gamma is None:
         return 1.0 / X.shape[1]
@@ -67,7 +67,7 @@ def resolve_gamma(gamma: Any, X: Array) -> Any:
     return gamma
 
 
-def _sparse_variance(X: Array) -> float:
+def _sparse_variance(X: Any) -> float:
     """Of all entries, about their mean: a difference of two means of squares would lose its digits."""
     entries = X.astype(np.float64)  # a copy
     entries.sum_duplicates()

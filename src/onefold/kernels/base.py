@@ -35,7 +35,7 @@ def listed(able: Callable[[type[Kernel]], object]) -> str:
 class Tile(Protocol):
     """A kernel bound to landmarks z_1 … z_m; several threads may call it if the kernel allows."""
 
-    def __call__(self, rows: Array, out: Array | None = None) -> Array:
+    def __call__(self, rows: Array, out: Array | None = None) -> Any:
         """[k(row, z_j)] of shape (len(rows), m), in `out` where it fits and that is simple."""
 
 
@@ -77,7 +77,7 @@ class Kernel(ABC):
     """The width grows with this power of the exponent."""
 
     @abstractmethod
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         """The tile [k(a, b)] of shape (len(A), len(B)); `B` may be `A` itself."""
 
     def bind(self, landmarks: Array) -> Tile:
@@ -88,17 +88,17 @@ class Kernel(ABC):
         return lambda rows, out=None: self(rows, landmarks)
 
     @abstractmethod
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         """[k(a, a)], without the tile."""
 
-    def pairs(self, A: Array, B: Array) -> Array:
+    def pairs(self, A: Array, B: Array) -> Any:
         """[k(a_i, b_i)], row by row; here from tiles of a few rows, of which the diagonals are kept."""
         xp = namespace(A)
         steps = range(0, A.shape[0], _PAIR_TILE)
         tiles = [self(A[i : i + _PAIR_TILE], B[i : i + _PAIR_TILE]) for i in steps]
         return xp.concat([xp.linalg.diagonal(tile) for tile in tiles])
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         r"""Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) of shape (rows, d, targets), for a tile of dense rows.
 
         Parameters
@@ -139,7 +139,7 @@ class Kernel(ABC):
             f"{self!r:.80} has no metric to learn; use {listed(lambda k: k.learns)}, or metric=None."
         )
 
-    def on_grid(self, axes: Sequence[Array]) -> Array:
+    def on_grid(self, axes: Sequence[Array]) -> Any:
         """k(z, 0) at every node z of a grid with these coordinates along its axes.
 
         For a stationary kernel of one width. Shape (len(axes[0]), len(axes[1]), …).
@@ -169,7 +169,7 @@ class _Pair(Kernel):
 
     @staticmethod
     @abstractmethod
-    def combine(left: Array, right: Array) -> Array:
+    def combine(left: Array, right: Array) -> Any:
         """The value of both from those of each, over `left`."""
 
     def __post_init__(self) -> None:
@@ -188,20 +188,20 @@ class _Pair(Kernel):
         self.left.check_features(n_features)
         self.right.check_features(n_features)
 
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         return self.combine(self.left(A, B), self.right(A, B))
 
     def bind(self, landmarks: Array) -> Tile:
         left, right = self.left.bind(landmarks), self.right.bind(landmarks)
         return lambda rows, out=None: self.combine(left(rows, out), right(rows))
 
-    def on_grid(self, axes: Sequence[Array]) -> Array:
+    def on_grid(self, axes: Sequence[Array]) -> Any:
         return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))
 
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         return self.combine(self.left.diagonal(A), self.right.diagonal(A))
 
-    def pairs(self, A: Array, B: Array) -> Array:
+    def pairs(self, A: Array, B: Array) -> Any:
         return self.combine(self.left.pairs(A, B), self.right.pairs(A, B))
 
 
@@ -210,11 +210,11 @@ class Sum(_Pair):
     """k(x, x') = left(x, x') + right(x, x')."""
 
     @staticmethod
-    def combine(left: Array, right: Array) -> Array:
+    def combine(left: Array, right: Array) -> Any:
         left += right
         return left
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         parts = (self.left, self.right)
         first, second = (part.gradient(rows, landmarks, coef, factor) for part in parts)
         return first + second
@@ -225,12 +225,12 @@ class Product(_Pair):
     """k(x, x') = left(x, x') · right(x, x')."""
 
     @staticmethod
-    def combine(left: Array, right: Array) -> Array:
+    def combine(left: Array, right: Array) -> Any:
         left *= right
         return left
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
-        def part(moving: Kernel, held: Kernel) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+        def part(moving: Kernel, held: Kernel) -> Any:
             tile = held(rows, landmarks)
             if factor is not None:
                 tile *= factor

@@ -143,7 +143,7 @@ class DeviceDistances:
         self._Z, self._unit = Z, unit
         self._right = xp.concat([Z, xp.ones_like(norms), norms], axis=1).T
 
-    def __call__(self, A: Array, out: Array | None = None) -> Array:
+    def __call__(self, A: Array, out: Array | None = None) -> Any:
         """The tile (len(A), m), never of the wrong sign."""
         xp, unit = namespace(A), self._unit
         norms = squared_norms(A)[:, None] * unit
@@ -155,7 +155,7 @@ class DeviceDistances:
         """The tile, and no pairs: to look for them the device would wait for the host."""
         return self(A), None
 
-    def rounding(self, A: Array) -> Array:
+    def rounding(self, A: Array) -> Any:
         """Up to which a number of the tile may be that of equal rows, (rows, 1), times |unit|."""
         return squared_norms(A)[:, None] * (abs(self._unit) * _rounding(A.shape[1], A))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +31,16 @@ class Linear(Kernel):
 
     accepts_sparse = True
 
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         return inner_products(A, B)
 
     def bind(self, landmarks: Array) -> Tile:
         return lambda rows, out=None: inner_products(rows, landmarks, out)
 
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         return squared_norms(A)
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         xp = namespace(rows)
         if factor is None:  # the same at every row
             same = (landmarks.T @ coef)[None, ...]
@@ -75,7 +76,7 @@ class Polynomial(WidthKernel):
 
     accepts_sparse = True
 
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         return self.bind(B)(A)
 
     def bind(self, landmarks: Array) -> Tile:
@@ -87,21 +88,21 @@ class Polynomial(WidthKernel):
         transform = Transform(self.gamma, self.metric, landmarks)
         others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
 
-        def base(rows: Array, out: Array | None = None) -> Array:
+        def base(rows: Array, out: Array | None = None) -> Any:
             tile = inner_products(transform(rows), others, out)
             tile += self.coef0
             return tile
 
         return base
 
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
         return usable_mean(float(like(shares(weight, rows.shape[0]), squares) @ squares))
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)
         weights *= self.degree
         if factor is not None:
@@ -110,7 +111,7 @@ class Polynomial(WidthKernel):
         return weighted_sums(weights, coef, transform.pull_back(transform(landmarks)))
 
 
-def _power(tile: Array, exponent: float) -> Array:
+def _power(tile: Array, exponent: float) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
         tile **= exponent
     return tile

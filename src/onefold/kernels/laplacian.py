@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Laplacian(WidthKernel):
                 f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
             )
 
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         return self.bind(B)(A)
 
     def bind(self, landmarks: Array) -> Tile:
@@ -55,13 +56,13 @@ class Laplacian(WidthKernel):
         exponentials = l1_exponentials(transform(landmarks))
         return lambda rows, out=None: exponentials(transform(rows), out)
 
-    def on_grid(self, axes: Sequence[Array]) -> Array:
+    def on_grid(self, axes: Sequence[Array]) -> Any:
         return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
 
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         return ones(A.shape[0], A)
 
-    def pairs(self, A: Array, B: Array) -> Array:
+    def pairs(self, A: Array, B: Array) -> Any:
         return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
@@ -74,7 +75,7 @@ class Laplacian(WidthKernel):
         between = (up_to - share) - (up_to[-1] - up_to)
         return usable_mean(2.0 * float(np.sum(share * between * (ordered - ordered[:1]))))
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor

@@ -96,7 +96,7 @@ class Transform:
             weights = like(factor * metric.values, reference)
             self._weights = xp.astype(weights, reference.dtype if floating else xp.float64)
 
-    def __call__(self, rows: Array) -> Array:
+    def __call__(self, rows: Array) -> Any:
         if self._weights is None:
             return rows * self._factor
         if self._weights.ndim == 2:
@@ -105,13 +105,13 @@ class Transform:
             return rows.multiply(self._weights[None, :]).tocsr()
         return rows * self._weights[None, :]
 
-    def pull_back(self, gradients: Array) -> Array:
+    def pull_back(self, gradients: Array) -> Any:
         """Gradients in the transformed rows (rows, d) to those in the rows: factor · Sᵀ g."""
         if self._weights is None:
             return gradients * self._factor
         return gradients @ self._weights if self._weights.ndim == 2 else gradients * self._weights
 
-    def rounding(self, rows: Array) -> Array:
+    def rounding(self, rows: Array) -> Any:
         """Up to which squared lengths of the transformed rows may be rounding of the product with S."""
         xp, squares = namespace(rows), rows * rows
         if self._weights is None or self._weights.ndim == 1:
@@ -183,7 +183,7 @@ class WidthKernel(Kernel):
         return Transform(self.gamma**self.width_power, self.metric, reference)
 
 
-def outer_sum(vectors: Sequence[Array]) -> Array:
+def outer_sum(vectors: Sequence[Array]) -> Any:
     """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
     total = vectors[0]
     for vector in vectors[1:]:
@@ -191,7 +191,7 @@ def outer_sum(vectors: Sequence[Array]) -> Array:
     return total
 
 
-def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
+def inner_products(A: Array, B: Array, out: Array | None = None) -> Any:
     """A Bᵀ as a dense array, in `out` where it fits."""
     if not is_sparse(A) and not is_sparse(B):
         return product_into(A, B.T, out)
@@ -199,7 +199,7 @@ def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
     return product.toarray() if is_sparse(product) else product
 
 
-def squared_norms(A: Array) -> Array:
+def squared_norms(A: Array) -> Any:
     """Σ_j a_ij² of every row."""
     if is_sparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
@@ -216,12 +216,12 @@ def usable_mean(mean: float) -> float:
     return mean if 0 < mean < np.inf else 1.0
 
 
-def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
+def weighted_sums(weights: Array, coef: Array, points: Array) -> Any:
     """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
     xp, (m, d) = namespace(weights), points.shape
     step = max(1, _SUM_NUMBERS // max(1, m * d))
 
-    def sums(targets: slice) -> Array:
+    def sums(targets: slice) -> Any:
         right = points[:, :, None] * coef[:, None, targets]
         return xp.reshape(weights @ xp.reshape(right, (m, -1)), (weights.shape[0], d, -1))
 

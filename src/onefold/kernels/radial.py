@@ -68,11 +68,11 @@ class _Radial(WidthKernel):
     """See :class:`onefold.kernels.distances.HostDistances`."""
 
     @abstractmethod
-    def profile(self, distances: Array) -> Array:
+    def profile(self, distances: Array) -> Any:
         """φ(q) at unit · q, overwritten."""
 
     @abstractmethod
-    def slope(self, distances: Array, rounding: Array) -> Array:
+    def slope(self, distances: Array, rounding: Array) -> Any:
         """2 φ'(q) / slope_unit at unit · q, overwritten; numbers up to `rounding` stand for 0."""
 
     def distance_at(self, exponent: float) -> float:
@@ -82,7 +82,7 @@ class _Radial(WidthKernel):
     def _distances(self, transformed: Array) -> HostDistances | DeviceDistances:
         return distances_to(transformed, self.unit, self.harmless_norm, self.distance_at)
 
-    def __call__(self, A: Array, B: Array) -> Array:
+    def __call__(self, A: Array, B: Array) -> Any:
         if B is not A:
             return self.bind(B)(A)
         rows = self.transform(A)(A)
@@ -93,14 +93,14 @@ class _Radial(WidthKernel):
         distances = self._distances(transform(landmarks))
         return lambda rows, out=None: self.profile(distances(transform(rows), out))
 
-    def on_grid(self, axes: Sequence[Array]) -> Array:
+    def on_grid(self, axes: Sequence[Array]) -> Any:
         scale = self.gamma**self.width_power
         return self.profile(self.unit * outer_sum([(axis * scale) ** 2 for axis in axes]))
 
-    def diagonal(self, A: Array) -> Array:
+    def diagonal(self, A: Array) -> Any:
         return ones(A.shape[0], A)
 
-    def pairs(self, A: Array, B: Array) -> Array:
+    def pairs(self, A: Array, B: Array) -> Any:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
@@ -115,7 +115,7 @@ class _Radial(WidthKernel):
         share = like(shares(weight, rows.shape[0]), distances)
         return usable_mean(float(share @ (distances @ share)))
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
@@ -180,10 +180,10 @@ class RBF(_Radial):
     unit = -1.0
     slope_unit = -2.0
 
-    def profile(self, distances: Array) -> Array:
+    def profile(self, distances: Array) -> Any:
         return exp_in_place(distances)
 
-    def slope(self, distances: Array, rounding: Array) -> Array:
+    def slope(self, distances: Array, rounding: Array) -> Any:
         return exp_in_place(distances)
 
 
@@ -214,7 +214,7 @@ class Matern(_Radial):
     def distance_at(self, exponent: float) -> float:
         return exponent**2 / self.unit
 
-    def profile(self, distances: Array) -> Array:
+    def profile(self, distances: Array) -> Any:
         s = root_in_place(distances)
         if self.nu == 0.5:
             s *= -1.0
@@ -227,7 +227,7 @@ class Matern(_Radial):
         values *= factor
         return values
 
-    def slope(self, distances: Array, rounding: Array) -> Array:
+    def slope(self, distances: Array, rounding: Array) -> Any:
         xp = namespace(distances)
         if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
             distances = xp.where(distances > rounding, distances, xp.inf)

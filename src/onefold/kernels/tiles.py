@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -65,7 +65,7 @@ def common_origin(kernel: Kernel, X: Array) -> Array | None:
     return namespace(X).mean(double(X), axis=0)
 
 
-def _rows(X: Array, part: slice, origin: Array | None) -> Array:
+def _rows(X: Array, part: slice, origin: Array | None) -> Any:
     rows = double(X[part] if is_sparse(X) else X[part, :])
     if origin is None:
         return rows
@@ -73,7 +73,7 @@ def _rows(X: Array, part: slice, origin: Array | None) -> Array:
     return np.asarray(rows - origin[None, :]) if is_sparse(rows) else rows - origin[None, :]
 
 
-def gram(kernel: Kernel, X: Array) -> Array:
+def gram(kernel: Kernel, X: Array) -> Any:
     """K = [k(x_i, x_j)] in float64, n × n; each pair of rows is computed once.
 
     O(n² d) time; memory is K itself plus a bounded number of tiles.
@@ -114,7 +114,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
     return K
 
 
-def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
+def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any:
     """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
 
     O(n m (d + t)) time, O(working_memory) scratch whatever n and m.
@@ -144,7 +144,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
     return out
 
 
-def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
+def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any:
     """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t).
 
     O(n m d t) time, never more than some tiles besides. Sparse rows are made dense, some of them at a
@@ -158,7 +158,7 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
         return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
     out = np.zeros((n, d, t))
 
-    def dense(rows: Array) -> Array:
+    def dense(rows: Array) -> Any:
         return rows.toarray() if is_sparse(rows) else rows
 
     def fill(part: slice) -> None:

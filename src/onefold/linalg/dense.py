@@ -34,7 +34,7 @@ _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
 
 
-def copied(matrix: Array, buffer: Array | None) -> Array:
+def copied(matrix: Array, buffer: Any | None) -> Any:
     """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
     if buffer is None or not is_numpy(matrix):
         return namespace(matrix).asarray(matrix, copy=True)
@@ -42,7 +42,7 @@ def copied(matrix: Array, buffer: Array | None) -> Array:
     return buffer
 
 
-def add_to_diagonal(matrix: Array, value: float) -> Array:
+def add_to_diagonal(matrix: Array, value: float) -> Any:
     """A + value·I for a matrix A, in place for NumPy and torch."""
     if is_numpy(matrix):
         np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, in either memory order
@@ -54,7 +54,7 @@ def add_to_diagonal(matrix: Array, value: float) -> Array:
     return matrix + value * xp.eye(n, dtype=matrix.dtype, device=device_of(matrix))
 
 
-def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tuple[Array, Array]:
+def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tuple[Any, Any]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
     NumPy's routine releases the interpreter lock, so it scales over Python threads, but needs
@@ -71,7 +71,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     )
 
 
-def cholesky(matrix: Array, *, overwrite: bool) -> Array:
+def cholesky(matrix: Array, *, overwrite: bool) -> Any:
     """Lower L with L Lᵀ = matrix; raises ``numpy.linalg.LinAlgError`` if not positive definite.
 
     For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
@@ -96,7 +96,7 @@ def _check_positive(info: int) -> None:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
 
 
-def cholesky_solve(factor: Array, rhs: Array) -> Array:
+def cholesky_solve(factor: Array, rhs: Any) -> Any:
     """Solve L Lᵀ x = rhs."""
     if is_numpy(factor):
         return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
@@ -108,7 +108,7 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
 
-def invert_lower(factor: Array) -> Array:
+def invert_lower(factor: Array) -> Any:
     """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero.
 
     Raises ``numpy.linalg.LinAlgError`` for a zero on the diagonal.
@@ -128,7 +128,7 @@ def invert_lower(factor: Array) -> Array:
     return namespace(factor).linalg.inv(factor)
 
 
-def _invert_by_halves(factor: Array, inverse: Array) -> None:
+def _invert_by_halves(factor: Any, inverse: Any) -> None:
     r"""[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] of a torch tensor, into `inverse`.
 
     n³/3 multiply-adds, nearly all of them products, where a solve with the identity takes n³/2 and one
@@ -158,7 +158,7 @@ def _clear_upper(matrix: Array, block: int = 512) -> None:
         corner[:] = np.tril(corner)
 
 
-def solve_positive(matrix: Array, rhs: Array) -> Any:
+def solve_positive(matrix: Array, rhs: Any) -> Any:
     """X with A X = B by Cholesky factors, for positive definite A (…, j, j) and B (…, j, t).
 
     NaN where a matrix is not positive definite; torch factorises a stack without asking the host.
@@ -180,7 +180,7 @@ def solve_positive(matrix: Array, rhs: Array) -> Any:
     return cholesky_solve(factor, rhs)
 
 
-def solve_positive_batch(matrices: Array, rhs: Array) -> Any | None:
+def solve_positive_batch(matrices: Array, rhs: Any) -> Any | None:
     """X with A_b X_b = B_b for matrices (b, r, r) and right-hand sides (b, r, t), by Cholesky factors.
 
     None where a matrix is not positive definite. O(b r³/3) multiply-adds; NumPy's matrices are
@@ -203,14 +203,14 @@ def solve_positive_batch(matrices: Array, rhs: Array) -> Any | None:
     return namespace(matrices).stack(found)
 
 
-def solve_lower(factor: Array, rhs: Array) -> Array:
+def solve_lower(factor: Array, rhs: Array) -> Any:
     """Solve L x = rhs for a lower triangular L."""
     if is_numpy(factor):
         return scipy.linalg.solve_triangular(factor, rhs, lower=True, check_finite=False)
     return invert_lower(factor) @ rhs
 
 
-def inverse_column_squares(factor: Array, columns: Any) -> Array:
+def inverse_column_squares(factor: Array, columns: Any) -> Any:
     """‖L⁻¹ e_i‖² for some columns i, ascending, of a lower triangular L.
 
     n² / 3 multiply-adds for each where they are spread evenly: L⁻¹ e_i is 0 above its row i.

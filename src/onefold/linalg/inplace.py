@@ -6,6 +6,8 @@ tile is the number of passes over it, and none of these waits for the host.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from array_api_compat import is_cupy_array, is_numpy_array, is_torch_array
 
@@ -16,37 +18,37 @@ def _takes_out(x: Array) -> bool:
     return bool(is_numpy_array(x) or is_torch_array(x) or is_cupy_array(x))
 
 
-def product_into(left: Array, right: Array, out: Array | None = None) -> Array:
+def product_into(left: Array, right: Array, out: Array | None = None) -> Any:
     """The product left · right, in `out` where there is one of that dtype."""
     if out is None or not _takes_out(left) or out.dtype != left.dtype or left.dtype != right.dtype:
         return left @ right
     return namespace(left).matmul(left, right, out=out)
 
 
-def difference_into(left: Array, right: Array, out: Array) -> Array:
+def difference_into(left: Array, right: Array, out: Array) -> Any:
     """The difference left − right, in `out`, which has the shape and the dtype of the result."""
     return namespace(left).subtract(left, right, out=out) if _takes_out(left) else left - right
 
 
-def abs_in_place(x: Array) -> Array:
+def abs_in_place(x: Array) -> Any:
     """|x|."""
     xp = namespace(x)
     return xp.abs(x, out=x) if _takes_out(x) else xp.abs(x)
 
 
-def exp_in_place(x: Array) -> Array:
+def exp_in_place(x: Array) -> Any:
     """exp(x)."""
     xp = namespace(x)
     return xp.exp(x, out=x) if _takes_out(x) else xp.exp(x)
 
 
-def root_in_place(x: Array) -> Array:
+def root_in_place(x: Array) -> Any:
     """√x."""
     xp = namespace(x)
     return xp.sqrt(x, out=x) if _takes_out(x) else xp.sqrt(x)
 
 
-def clip_in_place(x: Array, least: float | None, most: float | None) -> Array:
+def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:
     """`x` between two limits, of which one may be None."""
     if is_torch_array(x):
         return x.clamp_(least, most)
@@ -55,7 +57,7 @@ def clip_in_place(x: Array, least: float | None, most: float | None) -> Array:
     return namespace(x).clip(x, least, most)
 
 
-def zero_diagonal(x: Array) -> Array:
+def zero_diagonal(x: Array) -> Any:
     """`x` (n, n), C-ordered, with zeros on its diagonal."""
     if is_numpy_array(x):
         np.fill_diagonal(x, 0)

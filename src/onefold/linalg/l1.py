@@ -25,7 +25,7 @@ from onefold.machine.threads import spans
 _STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
 _WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load
 
-L1Tile: TypeAlias = Callable[[Array, "Array | None"], Any]
+L1Tile: TypeAlias = Callable[[Any, Any | None], Any]
 """left, out → tile (rows, m), in `out` where it fits and that is simple."""
 
 
@@ -43,13 +43,13 @@ def l1_exponentials(right: Array) -> L1Tile:
     return lambda left, out: fused.exponentials(left, columns, out)
 
 
-def signed_sums(rows: Array, landmarks: Array, tile: Array, coef: Array) -> Array:
+def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Any:
     """Σ_j tile_ij coef_jt sign(rows_if − landmarks_jf) of shape (rows, d, targets), sign(0) being 0."""
     if is_numpy(rows):
         return _host_signed_sums(rows, landmarks, tile, coef)
     xp = namespace(rows)
 
-    def sums(feature: int) -> Array:
+    def sums(feature: int) -> Any:
         signs = xp.sign(rows[:, feature][:, None] - landmarks[:, feature][None, :])
         signs *= tile
         return signs @ coef

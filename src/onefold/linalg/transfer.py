@@ -40,7 +40,7 @@ def torch_device(device: Device) -> Any:
     return found
 
 
-def on_device(x: Any, device: Device) -> Array:
+def on_device(x: Any, device: Device) -> Any:
     """A NumPy array as a torch tensor on the device, in its own dtype."""
     torch, found = _torch(), torch_device(device)
     x = np.require(x, requirements=["C", "W"])
@@ -110,7 +110,7 @@ class Uploader:
         return tensors
 
 
-def real_fft(x: Array, levels: int) -> Array:
+def real_fft(x: Array, levels: int) -> Any:
     """The half spectrum of real `x` over its last `levels` axes."""
     axes = tuple(range(-levels, 0))
     if is_numpy(x):
@@ -118,7 +118,7 @@ def real_fft(x: Array, levels: int) -> Array:
     return namespace(x).fft.rfftn(x, axes=axes)
 
 
-def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Array:
+def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Any:
     """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
     axes = tuple(range(-len(shape), 0))
     if is_numpy(spectrum):

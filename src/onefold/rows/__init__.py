@@ -34,7 +34,7 @@ _MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device wor
 _SHARE = 0.25  # of the device's free memory that rows may take
 
 
-def to_device(X: Array, device: Device) -> Array:
+def to_device(X: Any, device: Device) -> Array:
     """X on `device` ("cuda", "cuda:1", "cpu", a torch device), or X itself where it is to be streamed.
 
     None leaves X where it is, and so does X of another array library: its device is the user's choice.

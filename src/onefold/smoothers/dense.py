@@ -228,7 +228,7 @@ class DenseSmoother(Smoother):
         values = []
         for operator in self.operators(alphas):
             border, value = self._border_of(operator), operator.logdet()
-            if border is not None:
+            if border is not None and self.border is not None:
                 value = border.logdet(value, operator.alphas, self.border)
             values.append(value)
         return to_numpy(namespace(values[0]).concat(values))

@@ -152,8 +152,8 @@ class SpectralSmoother(DenseSmoother):
 class _Spectrum:
     """K = U Λ Uᵀ with U = [vectors on `rest`, unit vectors on `alone`]; values in that order."""
 
-    values: Array
-    vectors: Array  # (rows that are coupled, q)
+    values: Any
+    vectors: Any  # (rows that are coupled, q)
     rest: Index | None = None  # None where every row is
     alone: Index | None = None
 
@@ -190,7 +190,7 @@ class _Spectrum:
         out[self.rest], out[self.alone] = coupled, single
         return out
 
-    def block(self, rows: Array, weights: Array) -> Array:
+    def block(self, rows: Array, weights: Array) -> Any:
         """The entries of U [weights] Uᵀ between rows (|J|,), or a stack of them, for weights (λ,)."""
         xp, q = namespace(weights), self.vectors.shape[1]
         roots = xp.sqrt(weights[:q])
@@ -365,7 +365,7 @@ class CholeskySmoother(DenseSmoother):
         graded: bool = False,
     ) -> None:
         super().__init__(K.shape[0], border)
-        self._K = K
+        self._K: Any = K
         self._overwrite, self._rounding = overwrite, rounding
         self._buffer: Array | None = None
         self._decomposed: SpectralSmoother | None = None
