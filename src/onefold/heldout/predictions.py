@@ -46,17 +46,22 @@ def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> H
     `number` is that of the μ among those of the blocks.
     """
     blocks = list(blocks)
-    total, count = np.zeros((splits.n, blocks[0][2].shape[2])), np.zeros((splits.n, 1))
+    total = np.full((splits.n, blocks[0][2].shape[2]), 0.0 if splits.repeated else np.nan)
+    count = np.zeros((splits.n, 1)) if splits.repeated else None
     for part, positions, values in blocks:
         rows, found = splits.predicted[part][positions], to_numpy(values[number, ...])
-        if splits.leave_one_out or splits.tests[part] is splits.left_out[part]:  # each row once
-            total[rows] += found
-            count[rows] += 1
-            continue
-        times = splits.times_tested[part][positions]
-        tested = times > 0
-        total[rows[tested]] += times[tested, None] * found[tested]
-        count[rows, 0] += times
+        times: Any = 1
+        if not splits.leave_one_out and splits.tests[part] is not splits.left_out[part]:
+            times = splits.times_tested[part][positions][:, None]
+            tested = times[:, 0] > 0
+            rows, found, times = rows[tested], found[tested], times[tested]
+        if count is None:  # each row once
+            total[rows] = found
+        else:
+            total[rows] += times * found
+            count[rows] += times
+    if count is None:
+        return total
     with np.errstate(invalid="ignore", divide="ignore"):
         return total / count
 
