@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from onefold import LSSVR
+from onefold import LSSVR, LSSVRCV
 from onefold.kernels import (
     RBF,
     CallableKernel,
@@ -25,6 +26,9 @@ from onefold.kernels import (
     Matern,
     Polynomial,
     Precomputed,
+    Radial,
+    kernel_name,
+    listed,
     resolve_gamma,
     resolve_kernel,
 )
@@ -243,3 +247,76 @@ def test_sparse_rows_beside_dense_centres(kind) -> None:
     X = np.random.default_rng(0).normal(size=(30, 3))
     fitted = LSSVR(gamma=0.5).fit(X, X[:, 0])
     np.testing.assert_allclose(fitted.predict(kind(X)), fitted.predict(X), rtol=0, atol=1e-12)
+
+
+# Tiles into memory that is already there
+
+FILLED = [RBF(0.3), RBF(200.0), Matern(0.5, nu=0.5), Matern(3.0), Matern(90.0, nu=2.5), Laplacian(0.2),
+           Linear(), Polynomial(0.2), RBF(0.3) + Linear(), RBF((0.1, 0.0, 2.0))]  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", FILLED, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fill_is_the_tile(kernel, dtype):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((40, 3)).astype(dtype), rng.standard_normal((30, 3)).astype(dtype)
+    B[:5] = A[:5] + dtype(1e-3)
+    tile = kernel.bind(B)(A, np.empty((40, 30), dtype=dtype))
+    expected = kernel(A.astype(float), B.astype(float))
+    np.testing.assert_allclose(tile, expected, atol=3e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("kernel", [RBF(2.0**9), Matern(2.0**9), Matern(2.0**12, nu=0.5)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_product_of_two_values_is_subnormal(kernel, dtype):
+    A = np.random.default_rng(0).standard_normal((60, 5)).astype(dtype)
+    tile = kernel.bind(A[:30])(A, np.empty((60, 30), dtype=dtype))
+    smallest = tile.min()
+    assert smallest == 0 or smallest * smallest >= np.finfo(dtype).tiny
+
+
+@dataclass(frozen=True, repr=False)
+class RationalQuadratic(Radial):
+    """k(x, x') = (1 + q / a)^−a: a kernel from outside, as docs tell how to write one."""
+
+    a: float = 1.0
+
+    def profile(self, distances):
+        return (1.0 + distances / self.a) ** -self.a
+
+    def slope(self, distances, rounding):
+        return -2.0 * (1.0 + distances / self.a) ** (-self.a - 1.0)
+
+
+def test_a_kernel_of_a_distance_takes_a_profile_and_its_slope():
+    kernel = RationalQuadratic(0.3, a=2.0)
+    reference = gp.RationalQuadratic(length_scale=1.0, alpha=2.0)  # (1 + d² / (2 a l²))^−a
+    assert_allclose(kernel(A, B), reference(A * np.sqrt(0.6), B * np.sqrt(0.6)), rtol=1e-12)
+    step, coef = 1e-6, RNG.standard_normal((7, 2))
+    for feature in range(4):
+        shift = step * np.eye(4)[feature]
+        slope = (kernel(A + shift, B) - kernel(A - shift, B)) @ coef / (2 * step)
+        assert_allclose(kernel.gradient(A, B, coef)[:, feature], slope, atol=1e-8)
+    searched = LSSVRCV(kernel, gammas=[0.1, 1.0], alphas=[0.01], cv=3).fit(A, A[:, 0])
+    assert isinstance(searched.expansion_.kernel, RationalQuadratic)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (RBF(3.0), "rbf"), (Matern(nu=0.5), "matern12"), (Matern(), "matern32"), (Linear(), "linear"),
+        (Polynomial(2.0, degree=2), "polynomial"), (Laplacian(), "laplacian"), (RBF() + RBF(), None),
+        (RationalQuadratic(), None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_names_are_those_that_make_such_a_kernel(kernel, name):
+    assert kernel_name(kernel) == name
+    if name is not None:
+        assert type(resolve_kernel(name, 1.0, 3, 1.0)) is type(kernel)
+
+
+def test_messages_list_the_kernels_that_are_able():
+    assert listed(lambda kind: kind.learns) == "RBF, Laplacian, Matern or Polynomial"
+    with pytest.raises(ValueError, match="use RBF, Laplacian, Matern or Polynomial, or metric=None"):
+        Linear().with_metric(np.ones(3))

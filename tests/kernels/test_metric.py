@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
 
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from onefold.kernels import RBF, Kernel, Laplacian, Linear, Matern, Metric, Polynomial
@@ -225,3 +226,52 @@ def test_a_metric_of_a_metric_is_the_same() -> None:
     assert Metric(S) != Metric(WEIGHTS)
     assert Metric([0.0, 1.0]) == Metric([-0.0, 1.0])
     assert hash(Metric([0.0, 1.0])) == hash(Metric([-0.0, 1.0]))
+
+
+# The mean distance that widths are relative to: a weighted mean over all pairs
+
+DRAWN = np.random.default_rng(12)
+ROWS = DRAWN.standard_normal((30, 4)) * [1.0, 5.0, 0.2, 1.0] + [0.0, 100.0, 0.0, -3.0]
+ROWS[:, 3] = np.round(ROWS[:, 3])  # ties
+COUNTS = DRAWN.integers(1, 4, 30)
+FULL = DRAWN.standard_normal((4, 4))
+SCALE = np.array([1.0, 0.5, 2.0, 0.0])
+MEASURED = [
+    (RBF(0.3, metric=FULL), lambda A: 0.3 * cdist(A @ FULL.T, A @ FULL.T) ** 2),
+    (Matern(0.5, nu=0.5), lambda A: np.sqrt(2 * 0.5) * cdist(A, A)),
+    (Matern(0.5, nu=1.5), lambda A: np.sqrt(6 * 0.5) * cdist(A, A)),
+    (Laplacian(0.7, metric=SCALE), lambda A: 0.7 * cdist(A * SCALE, A * SCALE, "cityblock")),
+]
+
+
+@pytest.mark.parametrize("weight", [None, COUNTS * 0.37], ids=["equal", "weighted"])
+@pytest.mark.parametrize(("kernel", "exponents"), MEASURED, ids=lambda one: str(one)[:12])
+def test_the_mean_distance_by_its_definition(kernel, exponents, weight) -> None:
+    v = np.ones(30) if weight is None else weight
+    wanted = v @ exponents(ROWS) @ v / v.sum() ** 2
+    assert_allclose(kernel.mean_exponent(ROWS, weight), wanted, rtol=1e-10)
+    single = kernel.mean_exponent(ROWS.astype(np.float32), weight)
+    assert_allclose(single, wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "kernel", [*(kernel for kernel, _ in MEASURED), Polynomial(0.5, degree=2)], ids=str
+)
+def test_a_row_of_weight_2_is_one_that_comes_twice(kernel) -> None:
+    found = kernel.mean_exponent(ROWS, COUNTS * 1e200)
+    assert_allclose(found, kernel.mean_exponent(np.repeat(ROWS, COUNTS, axis=0)), rtol=1e-9)
+    assert abs(found / kernel.mean_exponent(ROWS) - 1) > 1e-4
+
+
+def test_the_mean_distance_of_sparse_rows() -> None:
+    rows = np.where(DRAWN.random(ROWS.shape) < 0.5, ROWS, 0.0)
+    for kernel in (RBF(0.3), Matern(0.5), Polynomial(0.5, degree=2)):
+        found = kernel.mean_exponent(sp.csr_matrix(rows), COUNTS)
+        assert_allclose(found, kernel.mean_exponent(rows, COUNTS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [ROWS[:1], np.repeat(ROWS[:1], 5, axis=0)], ids=["one", "the same"])
+def test_the_mean_distance_of_rows_that_are_the_same(rows) -> None:
+    for kernel, _ in MEASURED:
+        assert kernel.mean_exponent(rows) == 1.0
+    assert Linear().mean_exponent(rows) == 1.0

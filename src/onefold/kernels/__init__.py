@@ -13,7 +13,7 @@ from onefold.kernels.dot import Linear, Polynomial
 from onefold.kernels.given import CallableKernel, Precomputed
 from onefold.kernels.laplacian import Laplacian
 from onefold.kernels.metric import Metric
-from onefold.kernels.radial import RBF, Matern
+from onefold.kernels.radial import RBF, Matern, Radial
 from onefold.linalg import double, is_sparse, namespace
 from onefold.rows import is_remote
 
@@ -28,6 +28,7 @@ __all__ = [
     "Polynomial",
     "Precomputed",
     "Product",
+    "Radial",
     "Sum",
     "kernel_name",
     "listed",

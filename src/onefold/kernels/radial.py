@@ -55,7 +55,7 @@ from onefold.machine.threads import spans
 _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
 
 
-class _Radial(WidthKernel):
+class Radial(WidthKernel):
     """A kernel of a distance: `profile` and `slope` make one, defaults serve for the rest."""
 
     stationary = True
@@ -167,7 +167,7 @@ class _Radial(WidthKernel):
 
 
 @dataclass(frozen=True, repr=False)
-class RBF(_Radial):
+class RBF(Radial):
     r"""k(x, x') = exp(−γ ‖S x − S x'‖²), or exp(−Σ_j γ_j (x_j − x'_j)²).
 
     Parameters
@@ -188,7 +188,7 @@ class RBF(_Radial):
 
 
 @dataclass(frozen=True, repr=False)
-class Matern(_Radial):
+class Matern(Radial):
     r"""Matérn kernel of smoothness ν = 1/2, 3/2 or 5/2 with s = √(2ν) √(2γ) ‖S x − S x'‖.
 
     In the usual length scale ℓ, γ = 1 / (2 ℓ²).

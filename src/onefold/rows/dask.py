@@ -18,7 +18,6 @@ partition and a block, never a second copy of it.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -179,31 +178,19 @@ def _picked_rows(rows: Any, index: Index, dtype: Any, look: Look) -> NDArray[Any
     return Partition(rows, None, dtype)[index]
 
 
-class Moments(NamedTuple):
-    """Number, mean and squared deviations from it of some numbers."""
-
-    size: int
-    mean: float
-    squares: float
-
-    def joined(self, other: Moments) -> Moments:
-        """Those of both sets of numbers."""
-        size = self.size + other.size
-        if not size:
-            return self
-        apart = other.mean - self.mean
-        share = other.size / size
-        squares = self.squares + other.squares + apart * apart * self.size * share
-        return Moments(size, self.mean + apart * share, squares)
+def _moments_of(rows: Any, kept: Index | None) -> tuple[float, float, float]:
+    """Number, mean and squared deviations from it of all entries of the rows that count, in float64."""
+    blocks = Partition(rows, kept, np.float64).blocks()
+    return _joined(
+        [(block.size, block.mean(), np.sum((block - block.mean()) ** 2)) for _, block in blocks]
+    )
 
 
-def _moments_of(rows: Any, kept: Index | None) -> Moments:
-    """Of all entries of the rows that count, in float64."""
-    total = Moments(0, 0.0, 0.0)
-    for _, block in Partition(rows, kept, np.float64).blocks():
-        mean = float(block.mean())
-        total = total.joined(Moments(block.size, mean, float(np.sum((block - mean) ** 2))))
-    return total
+def _joined(moments: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """The moments of all numbers from those of some at a time."""
+    size, mean, squares = np.array(moments, dtype=np.float64).reshape(-1, 3).T
+    whole = float(size @ mean) / max(1.0, float(size.sum()))
+    return float(size.sum()), whole, float(squares.sum() + size @ (mean - whole) ** 2)
 
 
 # All partitions as one table
@@ -233,7 +220,7 @@ class DaskTable:
         self.dtype = common_dtype([np.dtype(look.dtype) for look in looks if look.rows])
         self.shape = (int(self.lengths.sum()), features)
         self._kept: Index | None = None
-        self._fetched: OrderedDict[bytes, NDArray[Any]] = OrderedDict()
+        self._fetched: dict[bytes, NDArray[Any]] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -241,7 +228,7 @@ class DaskTable:
 
     def _like(self) -> DaskTable:
         other = object.__new__(DaskTable)
-        other.__dict__.update(self.__dict__, _fetched=OrderedDict(), _lock=Lock())
+        other.__dict__.update(self.__dict__, _fetched={}, _lock=Lock())
         return other
 
     def astype(self, dtype: Any) -> DaskTable:
@@ -286,7 +273,7 @@ class DaskTable:
             if found is None:
                 found = self._fetched[key] = self._fetch(index)
                 while sum(array.nbytes for array in self._fetched.values()) > _REMEMBERED:
-                    self._fetched.popitem(last=False)
+                    del self._fetched[next(iter(self._fetched))]  # the oldest
         return found.copy()
 
     def _fetch(self, index: Index) -> NDArray[Any]:
@@ -311,10 +298,8 @@ class DaskTable:
         """Of all entries. One pass over the rows."""
         found = require_dask().delayed(_moments_of)
         lazy = [found(self.parts[number], kept) for number, _, kept in self.pieces()]
-        total = Moments(0, 0.0, 0.0)
-        for moments in self.runner.each(lazy):
-            total = total.joined(Moments(*moments))
-        return total.squares / max(1, total.size)
+        size, _, squares = _joined(list(self.runner.each(lazy)))
+        return squares / max(1.0, size)
 
 
 def is_remote(X: Any) -> bool:
