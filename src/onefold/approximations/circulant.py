@@ -44,7 +44,7 @@ from onefold.approximations.footprint import circulant_bytes
 from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.run import Machine, Run, Workload
 from onefold.expansions import Expansion
-from onefold.kernels import Kernel
+from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product
 from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import map_threads, spans
@@ -156,8 +156,8 @@ class Circulant(Approximation):
         if not kernel.stationary or not kernel.one_width:
             raise ValueError(
                 f"a circulant matrix needs a kernel of the distance alone with one width for all "
-                f"features, which {kernel!r:.80} is not; use RBF, Matern or Laplacian with one gamma "
-                "(scale the features instead), or another approximation."
+                f"features, which {kernel!r:.80} is not; use {listed(lambda kind: kind.stationary)} "
+                "with one gamma (scale the features instead), or another approximation."
             )
         if self.shape is not None and math.prod(self.shape) < problem.n:
             raise ValueError(
@@ -397,7 +397,7 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any 
     return found
 
 
-def principal_coordinates(X: Array, levels: int) -> Any:
+def principal_coordinates(X: Any, levels: int) -> Any:
     """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer.
 
     From the covariance matrix of few features; of many, by a few steps of subspace iteration on the

@@ -236,7 +236,7 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
     def strip(index: int) -> tuple[Any, float]:
         """Sums along the diagonals of the tiles right of the diagonal in one strip."""
         sums, squares, rows = np.zeros(n), 0.0, parts[index]
-        left = None if given else rows_in(rows)
+        left: Any = None if given else rows_in(rows)
         for columns in parts[index:]:
             check_stop()
             if given:

@@ -21,9 +21,8 @@ from sklearn.cluster import MiniBatchKMeans
 
 from onefold.basis.design import finite_kernel
 from onefold.kernels import Kernel, Metric
-from onefold.kernels.metric import Transform
+from onefold.kernels.metric import Transform, WidthKernel
 from onefold.kernels.tiles import common_origin
-from onefold.kernels.metric import WidthKernel
 from onefold.linalg import (
     Array,
     all_finite,

@@ -50,7 +50,7 @@ Solution = tuple[Any, Any]
 """θ of shape (r, μ, targets) and b of shape (μ, targets)."""
 
 
-def mapped(T: Array | None, theta: Array) -> Array:
+def mapped(T: Array | None, theta: Array) -> Any:
     """T θ for θ (r, μ, targets): (features, μ, targets); θ itself without a T."""
     if T is None:
         return theta

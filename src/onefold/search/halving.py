@@ -452,6 +452,4 @@ def _fewer(problem: Problem, rows: Any, *, precomputed: bool) -> Problem:
 def _within(splits: Splits, rows: Any) -> Splits:
     if not splits.leave_one_out:
         return splits.within(rows)
-    every = np.arange(rows.size)
-    alone = every[:, None]
-    return Splits(rows.size, [every] if len(splits) == 1 else alone, alone, leave_one_out=True)
+    return Splits.alone(rows.size, pooled=len(splits) == 1)

@@ -26,7 +26,7 @@ import numpy as np
 
 from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
-from onefold.kernels import RBF, Kernel
+from onefold.kernels import RBF, Kernel, listed
 from onefold.linalg import Array, is_sparse, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop, map_in_order
 
@@ -71,7 +71,7 @@ def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> 
     if all(track.kind == "none" for track in found):
         raise ValueError(
             f"none of the kernels ({', '.join(name for name, _ in families)}) has a metric to learn; "
-            "use rbf, matern or laplacian, or metric=None."
+            f"use {listed(lambda kind: kind.learns)}, or metric=None."
         )
     return found
 

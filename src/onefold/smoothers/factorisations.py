@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -297,16 +298,16 @@ class _Shrunk(Operator):
     shares: HostArray
     alphas: HostArray
 
-    def apply(self, Y: HostArray) -> HostArray:
+    def apply(self, Y: Array) -> Array:
         return Y - self.spectrum.mix(Y, self.shares)
 
-    def solve_signal(self, Y: HostArray) -> HostArray:
+    def solve_signal(self, Y: Array) -> Array:
         return self.spectrum.mix(Y, 1.0 / (self.spectrum.values + self.alphas[:, None]))
 
     def diagonal(self) -> HostArray:
         return 1.0 - self.spectrum.diagonal(self.shares)
 
-    def block(self, rows: Index, index: int) -> HostArray:
+    def block(self, rows: Array, index: int) -> HostArray:
         block = self.spectrum.block(rows, self.shares[index])
         np.negative(block, out=block)
         np.einsum("ii->i", block)[...] += 1.0

@@ -51,7 +51,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-from onefold.linalg import HostArray, Index
+from onefold.linalg import Array, HostArray, Index
 from onefold.linalg.iterate import Map, Refined, Solution, conjugate_gradients, refined
 from onefold.machine.threads import check_stop, spans, thread_budget
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -388,7 +388,7 @@ class ToeplitzSmoother(Smoother):
         """Whether each μ may be solved with, as far as has turned out."""
         return np.asarray(alphas, dtype=np.float64) > self._refused
 
-    def _each(self, Y: HostArray, alphas: ArrayLike) -> Iterator[_Solved]:
+    def _each(self, Y: Array, alphas: ArrayLike) -> Iterator[_Solved]:
         """G_b⁻¹ and what it makes of Y for every μ, from the largest down."""
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         B = np.ascontiguousarray(Y.T)
@@ -411,14 +411,14 @@ class ToeplitzSmoother(Smoother):
             del X, inverse, g  # before the next μ needs the memory
         self._earlier = []
 
-    def residuals(self, Y: HostArray, alphas: ArrayLike) -> HostArray:
+    def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
         out = np.empty((np.size(alphas), *Y.shape))
         for solved in self._each(Y, alphas):
             np.multiply(solved.W.T, solved.mu, out=out[solved.index])
             del solved
         return out
 
-    def leave_one_out(self, Y: HostArray, alphas: ArrayLike) -> HostArray:
+    def leave_one_out(self, Y: Array, alphas: ArrayLike) -> HostArray:
         out = np.empty((np.size(alphas), *Y.shape))
         for solved in self._each(Y, alphas):
             errors = solved.W
@@ -427,8 +427,8 @@ class ToeplitzSmoother(Smoother):
             del solved, errors  # before the next μ needs the memory
         return out
 
-    def heldout(self, Y: HostArray, parts: Sequence[Index], alphas: ArrayLike) -> list[HostArray]:
-        outs = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
+    def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+        outs: list[Any] = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
         for solved in self._each(Y, alphas):
             whole = solved.inverse.block(0, self.n) if self.n <= DENSE else None
             for rows, out in zip(parts, outs):
