@@ -28,7 +28,7 @@ from onefold.estimators.validation import (
     seed_of,
 )
 from onefold.heldout import Splits, check_folds, make_splits
-from onefold.kernels import Kernel, Matern, Precomputed, resolve_gamma, resolve_kernel
+from onefold.kernels import Kernel, Precomputed, kernel_name, resolve_gamma, resolve_kernel
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.rows import gathered, opened
 from onefold.search import (
@@ -244,11 +244,7 @@ def families_of(estimator: Any) -> list[Family]:
 
 def _name(kernel: Kernel) -> str:
     """How a kernel is called in a table of results."""
-    if isinstance(kernel, Matern):
-        return f"matern{int(2 * kernel.nu)}2"
-    own = ("RBF", "Laplacian", "Polynomial", "Linear")
-    name = type(kernel).__name__
-    return name.lower() if name in own else f"{kernel!r:.40}"
+    return kernel_name(kernel) or f"{kernel!r:.40}"
 
 
 def _take_sparse(kernel: Any, families: Sequence[Family]) -> bool:
