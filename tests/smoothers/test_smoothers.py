@@ -174,6 +174,7 @@ def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
     K[0, 1] = K[1, 0] = 0.5
     assert_allclose(isolated_rows(K), np.arange(2, 40))
     assert isolated_rows(example(40, 0.5)[0]) is None
+    assert isolated_rows(1e-20 * example(40, 0.5)[0]) is None  # small as a whole
     assert isolated_rows(np.ones((1, 1))) is None
 
 
