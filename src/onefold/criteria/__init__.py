@@ -92,10 +92,12 @@ def _name(scorer: Any) -> str:
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
-    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer.
+    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer; or itself.
 
     `calibration` is that of the probabilities a scorer may ask for.
     """
+    if isinstance(criterion, Criterion):
+        return criterion
     if callable(criterion):
         return _scorer(criterion, criterion, classifier, calibration)
     own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
