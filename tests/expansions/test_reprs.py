@@ -1,4 +1,4 @@
-"""Whatever a fitted model shows of itself fits on a line or two, however many rows it holds."""
+"""What a fitted model has of its own classes fits on a line or two, however many rows it holds."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ Y = np.sin(5 * X[:, 0]) + X[:, 1]
     [
         LSSVRCV(kernel=["rbf", "laplacian"], metric="diagonal", blend=True),
         LSSVRCV(gammas=[1.0], alphas=[0.1], approximation="grid"),
-        LSSVCCV(gammas=[1.0], alphas=[0.1], approximation="nystroem"),
+        LSSVRCV(gammas=[1.0], alphas=[0.1], intervals="normalised"),
+        LSSVCCV(gammas=[1.0], alphas=[0.1], approximation="nystroem", calibration="isotonic"),
+        LSSVCCV(gammas=[1.0], alphas=[0.1], calibration="sigmoid"),
         SparseLSSVR(),
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_every_function_of_a_fitted_model(model) -> None:
+def test_every_public_attribute_of_a_fitted_model(model) -> None:
     model.fit(X, Y > 0.5 if isinstance(model, LSSVCCV) else Y)
-    own = [value for value in vars(model).values() if type(value).__module__.startswith("onefold.exp")]
+    own = [value for value in vars(model).values() if type(value).__module__.startswith("onefold.")]
     assert own
     for value in own:
         assert len(repr(value)) < 300, repr(value)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -170,9 +169,9 @@ class ExactModel(SmoothingModel):
 
     def _heaviest_refitted(self, predictions: Array, rows: Index, alphas: ArrayLike) -> Array:
         """Predictions (μ, rows, targets), that of a row which outweighs all others from a refit."""
-        if self._host_weight is None:
+        if self.problem.weight is None:
             return predictions
-        heaviest = np.argmax(self._host_weight, keepdims=True)
+        heaviest = np.argmax(self.problem.weight, keepdims=True)
         place = np.flatnonzero(rows == heaviest)
         if place.size and self._outweighs(heaviest):
             there = self._trained_without(heaviest, alphas)
@@ -240,15 +239,10 @@ class ExactModel(SmoothingModel):
 
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
-        weight = self._host_weight
+        weight = self.problem.weight
         if weight is None:
             return False
         return bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
-
-    @cached_property
-    def _host_weight(self) -> HostArray | None:
-        root = self.problem.root_weight
-        return None if root is None else to_numpy(root) ** 2
 
     def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""

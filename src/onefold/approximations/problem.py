@@ -72,7 +72,7 @@ class Problem:
         """Rows, features and targets."""
         return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
 
-    @property
+    @cached_property
     def weight(self) -> Any | None:
         """v_i as a NumPy array (n,); None for equal weights."""
         return None if self.root_weight is None else to_numpy(self.root_weight) ** 2

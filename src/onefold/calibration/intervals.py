@@ -71,6 +71,10 @@ class ConformalIntervals:
             if spread.dtype != np.float64 or not np.all((spread > 0) & (spread <= _LARGEST)):
                 raise ValueError("spread must hold finite float64 numbers greater than 0.")
 
+    def __repr__(self) -> str:
+        size = f"residuals={self.n_residuals}, folds={self.count}, targets={self.n_targets}"
+        return f"ConformalIntervals({self.method!r}, {size})"
+
     @property
     def n_targets(self) -> int:
         """Number of targets."""

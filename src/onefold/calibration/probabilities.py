@@ -319,6 +319,9 @@ class Isotonic(Calibrator):
 
     name = "isotonic"
 
+    def __repr__(self) -> str:
+        return f"Isotonic(corners={[len(x) for x in self.inputs]})"
+
     def __post_init__(self) -> None:
         known = isinstance(self.inputs, tuple) and isinstance(self.outputs, tuple)
         if not known or len(self.inputs) != len(self.outputs) or len(self.inputs) in (0, 2):

@@ -82,8 +82,7 @@ class LeaveOneOutMean(ModelCriterion):
     of_rows: ClassVar[SumCriterion]
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        root, alone = problem.root_weight, Splits.alone(problem.n)
-        task = Task(None, None, None, None if root is None else to_numpy(root) ** 2)
+        alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
         answers = self.of_rows.start(problem, task, alone).answers(model, alphas)
         scores = np.full(len(alphas), np.nan)
         scores[answers.finite] = answers.scores()[0][:, 0]
