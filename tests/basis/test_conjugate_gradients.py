@@ -108,7 +108,7 @@ def _true_residual(fitted, X, Y, gamma, alpha, weight=None):
     coef, intercept = fitted.expansion_.coef, fitted.expansion_.intercept
     ridge = np.asarray(alpha) * coef / (1.0 if weight is None else weight[:, None])
     residual = Y - RBF(gamma)(X.astype(float), X.astype(float)) @ coef - ridge - intercept
-    about = np.average(Y, axis=0, weights=weight) if isinstance(fitted, LSSVR) else 0.0
+    about = 0.0 if isinstance(fitted, KernelRidge) else np.average(Y, axis=0, weights=weight)
     return (np.linalg.norm(residual, axis=0) / np.linalg.norm(Y - about, axis=0)).max()
 
 
