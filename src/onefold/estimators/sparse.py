@@ -135,19 +135,17 @@ class Pruned(KernelMachine):
             else:
                 rng = np.random.default_rng(seed)
                 basis = BASES["rpcholesky"](kernel, problem.X, self.max_centres, rng)
-            intercept = problem.fit_intercept
+            pruner = Pruner(problem.source, kernel, basis, ridge, problem.fit_intercept, centre_of)
             if self.weights == "robust":
-                weights = self._settled_weights(
-                    problem, Pruner(problem.source, kernel, basis, ridge, intercept)
-                )
+                weights = self._settled_weights(problem, pruner)
                 problem = _weighted(problem, weights)
+                pruner = replace(pruner, source=problem.source)
                 known = 1.0 if task.sample_weight is None else task.sample_weight
                 task = replace(task, sample_weight=known * weights)
                 self.robust_weights_ = weights
                 if problem.kept is not None:
                     self.robust_weights_ = np.zeros(n)
                     self.robust_weights_[problem.kept] = weights
-            pruner = Pruner(problem.source, kernel, basis, ridge, intercept, centre_of)
             sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
             predictions = pruner.heldout(left_out, splits.tests, sizes)
             scores = criterion.score_splits(predictions, splits, problem, task).T
