@@ -173,11 +173,13 @@ def solve_positive(matrix: Array, rhs: Any) -> Any:
         pairs = (solve_positive(matrix[i, ...], rhs[i, ...]) for i in range(matrix.shape[0]))
         return namespace(matrix).stack(list(pairs))
     try:
-        # NumPy's factorisation releases the interpreter lock, as SciPy's does not.
-        factor = np.linalg.cholesky(matrix) if is_numpy(matrix) else cholesky(matrix, overwrite=False)
+        if not is_numpy(matrix):
+            return cholesky_solve(cholesky(matrix, overwrite=False), rhs)
+        # NumPy's factorisation releases the interpreter lock, SciPy's does not. Lᵀ has LAPACK's order.
+        upper = np.linalg.cholesky(matrix).T
+        return scipy.linalg.cho_solve((upper, False), rhs, check_finite=False)
     except np.linalg.LinAlgError:
         return rhs * np.nan
-    return cholesky_solve(factor, rhs)
 
 
 def solve_positive_batch(matrices: Array, rhs: Any) -> Any | None:
