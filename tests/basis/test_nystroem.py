@@ -166,6 +166,21 @@ def test_squared_error_needs_no_predictions(regression, force_training, training
         np.testing.assert_allclose(got[:, split], literal, rtol=1e-7)
 
 
+@pytest.mark.parametrize("training", ["factors", "sums"])
+def test_sets_that_were_grouped_before_change_nothing(regression, force_training, training):
+    """Rows know the groups of the sets that they were asked for last; a model counts its own."""
+    X, Y = regression
+    force_training(training)
+    splits = list(GapKFold(4, gap=3).split(X))
+    parts, tests = _parts(splits, len(X)), [test for _, test in splits]
+    plain, other = _model(X, Y, X[:20]), _model(X, Y, X[:20])
+    expected = plain.heldout_squared_error(parts, tests, ALPHAS)
+    other.source.grouped_by([*parts, *tests, np.arange(7), np.arange(5, 90)])
+    np.testing.assert_allclose(other.heldout_squared_error(parts, tests, ALPHAS), expected, rtol=1e-9)
+    for one, two in zip(plain.heldout(parts, ALPHAS), other.heldout(parts, ALPHAS)):
+        np.testing.assert_allclose(two, one, atol=1e-8)
+
+
 def test_squared_error_withdraws_when_it_would_cancel(regression, force_training):
     X, _ = regression
     Y = rbf(X, X[:1], GAMMA)  # a function of the basis: next to no ridge, next to no error
