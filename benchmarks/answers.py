@@ -89,7 +89,7 @@ def interval_row(name: str, seeds: range) -> Row:
 
 def with_means(rows: list[Row]) -> list[Row]:
     """The rows, and their mean."""
-    keys = [key for key in rows[0] if key != "table"]
+    keys = [key for key in rows[0] if key != "table"] if rows else []
     return [
         *rows,
         {"table": "mean", **{key: float(np.mean([row[key] for row in rows])) for key in keys}},

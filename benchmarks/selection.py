@@ -130,7 +130,8 @@ def tables(quick: bool) -> list[Row]:
     rows, names = [], list(present(list(TASKS), DATA))
     for name in names[:3] if quick else names:
         rows += _of_table(_smaller(load(name, 0, DATA), 300 if quick else ROWS))
-    return rows + [_summary([row for row in rows if row["method"] == method]) for method in METHODS]
+    of_method = [[row for row in rows if row["method"] == method] for method in METHODS]
+    return rows + [_summary(found) for found in of_method if found]
 
 
 def _smaller(table: Table, rows: int) -> Table:

@@ -71,6 +71,7 @@ COSTS: list[tuple[str, str, str]] = [
     (r"smoothers/base", r"eigen|triangle", "estimates of cost, and routes by them"),
     (r"", r"workers|threads|require_memory|available_memory|2 ?\*\* ?\d\d", "threads and memory"),
     (r"", r"overwrite=|release_lock", "memory and locks, not results"),
+    (r"", r"random_state: .* = \d", "another draw is as good"),
     (r"", r"block = |range\(0, .*(block|_PAIR_TILE)|spans\(", "sizes of blocks"),
 ]
 

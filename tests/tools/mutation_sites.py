@@ -125,8 +125,10 @@ def _constant(node: ast.Constant) -> Iterator[Mutation]:
 
 def _call(node: ast.Call) -> Iterator[Mutation]:
     first_two = node.args[:2]
-    symmetric = ast.unparse(node.func).split(".")[-1] in _SYMMETRIC
-    if len(first_two) == 2 and not symmetric and not any(isinstance(a, ast.Starred) for a in first_two):
+    same = (
+        ast.unparse(node.func).split(".")[-1] in _SYMMETRIC or len(set(map(ast.unparse, first_two))) < 2
+    )
+    if not same and not any(isinstance(a, ast.Starred) for a in first_two):
         yield _replaced(node, "arguments", args=[*first_two[::-1], *node.args[2:]])
     function = node.func
     if (
