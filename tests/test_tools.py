@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.tools.mutants import AROUND, COSTS, PACKAGE, ROOT, TESTS, in_the_limit, room_tests, rooms
+from tests.tools.mutants import AROUND, COSTS, PACKAGE, ROOT, TESTS, room_tests, rooms
 
 
 def test_every_room_has_tests():
@@ -19,13 +19,3 @@ def test_no_exemption_is_of_a_file_that_left():
     for where, _, _ in COSTS:
         for part in where.split("|") if "(" not in where else [where]:
             assert any(re.search(part, file) for file in files), part
-
-
-def test_tests_of_the_file_come_first_then_quick_files():
-    seconds = [
-        {"tests/a/test_x.py::one": 3.0, "tests/a/test_dense.py::two": 9.0},
-        {"tests/b/test_y.py::three": 1.0},
-    ]
-    names, spent = in_the_limit(PACKAGE / "linalg" / "dense.py", seconds, 12.5)
-    assert names == ["tests/a/test_dense.py::two", "tests/b/test_y.py::three"]
-    assert spent == 10.0

@@ -2,9 +2,9 @@ r"""How much of the core do the tests pin down? Draw random mutants and see whic
 
 A mutant is the package with one operator, comparison, condition, constant, sign or pair of arguments
 changed. It is made in a copy of the tree, never in place. The tests of its room run, those first whose
-path names its file, then the quicker files, as many as fit in a time limit; the first that fails, and a
-run that takes far too long, catch it. Mutants that only say which of two equal routes runs are listed
-below, and not drawn. Tests that fail without any change are left out.
+path names its file, then a sample of all files, until a time limit; the first that fails, if it passes
+without the change, and a run that takes far too long catch it. Mutants that only say which of two equal
+routes runs are listed below, and not drawn.
 
     python -m tests.tools.mutants --mutants 40 --seed 0 --rooms smoothers criteria --out mutants.json
 """
@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -95,8 +96,9 @@ class Mutant:
 class Sandbox:
     """A copy of the tree in which the tests run."""
 
-    def __init__(self, folder: Path, limit: float, kept: Path | None) -> None:
-        self._folder, self._limit, self._kept = folder, limit, kept
+    def __init__(self, folder: Path, limit: float) -> None:
+        self._folder, self._limit = folder, limit
+        self._sound: dict[str, bool] = {}  # of tests that failed with a mutant: do they pass without?
         names = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT, capture_output=True, text=True, check=True,
@@ -105,59 +107,49 @@ class Sandbox:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, folder / name)
-        # {path: {test below it that passes unchanged: seconds}}
-        self._seconds: dict[str, dict[str, float]] = {}
-        if kept is not None and kept.exists():
-            self._seconds = json.loads(kept.read_text())
 
     def catches(self, mutant: Mutant) -> str | None:
         """What caught the mutant, or None if it survived."""
-        paths = room_tests(mutant.path)
-        chosen, seconds = in_the_limit(
-            mutant.path, [self.unchanged(path) for path in paths], self._limit
-        )
         target = self._folder / mutant.path
         before = target.read_bytes()
-        target.write_bytes(mutant.mutation.apply(before))
-        try:
-            (self._folder / "chosen.json").write_text(json.dumps(chosen))
-            files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
-            code, text = self._run(["-x", "--chosen", "chosen.json", *files], 30 + 3 * seconds)
-        finally:
-            target.write_bytes(before)
-        if code == 0:
-            return None
-        if code is None:
-            return f"ran past {30 + 3 * seconds:.0f} s"
-        return next((line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))), text)[
-            :200
-        ]
+        words = [word.removesuffix(".py") for word in mutant.path.relative_to(PACKAGE).parts[1:]]
+        while True:
+            ignored = [f"--deselect={name}" for name, sound in self._sound.items() if not sound]
+            target.write_bytes(mutant.mutation.apply(before))
+            try:
+                code, text = self._run(
+                    [*room_tests(mutant.path), *ignored, "--first", *words], self._limit
+                )
+            finally:
+                target.write_bytes(before)
+            if code == 0:
+                return None
+            found = re.search(r"^(FAILED|ERROR) (\S+\.py)(::.*?)?(?: - .*)?$", text, flags=re.MULTILINE)
+            if found is None:  # killed, or not even collected
+                return text[-200:] or f"ran past {3 * self._limit:.0f} s"
+            name = found[2] + (found[3] or "")
+            if name not in self._sound:
+                self._sound[name] = self._run([name], self._limit)[0] == 0
+            if self._sound[name]:
+                return found[0][:200]
 
-    def unchanged(self, path: str) -> dict[str, float]:
-        """The tests below a path that pass without any change, and the seconds of each."""
-        if path not in self._seconds:
-            self._run(["--keep-seconds", "seconds.json", path], None)
-            self._seconds[path] = json.loads((self._folder / "seconds.json").read_text())
-            if self._kept is not None:
-                self._kept.write_text(json.dumps(self._seconds))
-        return self._seconds[path]
-
-    def _run(self, arguments: list[str], limit: float | None) -> tuple[int | None, str]:
-        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
-        command += ["-p", "tests.tools.chosen_tests", *arguments]
+    def _run(self, arguments: list[str], limit: float) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider"]
+        command += ["-p", "tests.tools.some_tests", f"--processor-seconds={limit}", *arguments]
         environment = os.environ | {"PYTHONPATH": "src:.", "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
         environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         process = subprocess.Popen(
             command, cwd=self._folder, env=environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(3 * limit), int(3 * limit))),
         )  # fmt: skip
         try:
-            text, _ = process.communicate(timeout=limit)
+            text, _ = process.communicate(timeout=20 * limit)  # a deadlock spends no processor time
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its own session: nothing else is in it
             process.communicate()
-            return None, ""
-        return process.returncode, text
+            return -signal.SIGKILL, ""
+        return process.returncode, text if process.returncode > 0 else ""
 
 
 def rooms() -> list[str]:
@@ -170,22 +162,6 @@ def room_tests(path: Path) -> list[str]:
     """The folders and files of tests of a file's room, and the relations."""
     room = path.relative_to(PACKAGE).parts[0]
     return [f"tests/{name}" for name in (*TESTS.get(room, room).split(), "metamorphic")]
-
-
-def in_the_limit(path: Path, seconds: list[dict[str, float]], limit: float) -> tuple[list[str], float]:
-    """The tests to run on a mutant of a file, in order, and the seconds that they take unchanged."""
-    words = [word.removesuffix(".py") for word in path.relative_to(PACKAGE).parts[1:]]
-    tests = {name: took for part in seconds for name, took in part.items()}
-    files: dict[str, float] = {}
-    for name, took in tests.items():
-        files[name.split("::")[0]] = files.get(name.split("::")[0], 0.0) + took
-    order = sorted(files, key=lambda file: (not any(word in file for word in words), files[file]))
-    chosen, spent = [], 0.0
-    for name in sorted(tests, key=lambda name: order.index(name.split("::")[0])):
-        if spent + tests[name] <= limit:
-            chosen.append(name)
-            spent += tests[name]
-    return chosen, spent
 
 
 def draw(names: list[str], count: int, generator: random.Random) -> list[Mutant]:
@@ -214,14 +190,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     core = sorted({*rooms()} - AROUND)
     parser.add_argument("--rooms", nargs="+", default=core, help="folders and files of the package")
-    parser.add_argument("--limit", type=float, default=90, help="seconds of tests for each mutant")
-    parser.add_argument("--seconds", type=Path, help="keep in this file how long unchanged tests take")
+    parser.add_argument(
+        "--limit", type=float, default=90, help="processor seconds of tests for each mutant"
+    )
     parser.add_argument("--out", type=Path, default=None, help="write every mutant to this JSON file")
     options = parser.parse_args()
     drawn = draw(options.rooms, options.mutants, random.Random(options.seed))
     table = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        sandbox = Sandbox(Path(folder), options.limit, options.seconds)
+        sandbox = Sandbox(Path(folder), options.limit)
         for number, mutant in enumerate(drawn, 1):
             caught = sandbox.catches(mutant)
             where = f"{mutant.path}:{mutant.mutation.line}"
