@@ -21,9 +21,8 @@ from onefold.calibration import (
     Temperature,
     fit_calibrator,
     fit_calibrators,
-    mean_by_row,
 )
-from onefold.heldout import Splits
+from onefold.heldout import Splits, mean_by_row
 
 NAMES = list(CALIBRATIONS)
 

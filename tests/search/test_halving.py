@@ -61,8 +61,8 @@ def check_against_grid(model: Any, X: Any, y: Any, rtol: float = 1e-8, **data: A
     for step in ((0, -1), (0, 1), (-1, 0), (1, 0)):
         i, j = at[0] + step[0], at[1] + step[1]
         if 0 <= i < gammas.size and 0 <= j < alphas.size:
-            beside = (("alpha", float(alphas[j])), ("gamma", float(gammas[i])))
-            assert means[beside] <= model.best_score_ + near
+            next_to_it = (("alpha", float(alphas[j])), ("gamma", float(gammas[i])))
+            assert means[next_to_it] <= model.best_score_ + near
     return full
 
 
@@ -185,6 +185,31 @@ def test_the_order_of_the_grid_does_not_matter() -> None:
 # -- subsamples --------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("classes", "cv", "sizes"),
+    [
+        (0, 5, [166, 500, 1500]),
+        (2, 5, [166, 500, 1500]),
+        (6, 5, [166, 500, 1500]),
+        (10, 5, [500, 1500]),
+        (10, 10, [500, 1500]),
+        (0, 10, [500, 1500]),
+        (0, "loo", [166, 500, 1500]),
+    ],
+)
+def test_the_rows_of_stages(classes: int, cv: Any, sizes: list[int]) -> None:
+    """Enough for every fold to train on every class, and at most a third of all in the first."""
+    X = np.zeros((1500, 1))
+    y = np.arange(1500) % classes if classes else np.arange(1500.0)
+    setup = search("halving", kind=LSSVCCV if classes else LSSVRCV, cv=cv).set_up(X, y)
+    assert Halving().sizes(setup) == sizes
+    if classes:
+        rows = nested_order(setup.scoring.held_out, setup.task, 0)[: sizes[0]]
+        for left in setup.scoring.held_out.left_out:
+            counts = np.bincount(y[np.setdiff1d(rows, left)], minlength=classes)
+            assert counts.min() >= 5 * (len(setup.scoring.held_out) - 1)
+
+
 def test_beginnings_keep_the_share_of_every_fold_and_class() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((600, 2)), rng.choice(3, 600, p=[0.7, 0.25, 0.05])
@@ -255,58 +280,53 @@ def test_landmarks_in_float32(method: str) -> None:
 # -- awkward tables ----------------------------------------------------------------------------------
 
 
-def test_rare_classes() -> None:
-    X, y = table(240)
-    labels = np.where(y > 2.9, "rare", "common")
-    assert 10 <= np.sum(labels == "rare") <= 30
-    for criterion in ("error", "roc_auc"):
-        model = search(kind=LSSVCCV, criterion=criterion, gammas=GAMMAS[::2]).fit(X, labels)
-        check_against_grid(model, X, labels)
+ROWS, TARGETS = table()
+WEIGHT = np.random.default_rng(3).choice([0.0, 1.0, 2.0], 300)
+ZEROS = np.where(np.abs(ROWS) < 0.5, 0.0, ROWS)
+TWICE = np.column_stack([np.vstack([ROWS[:150]] * 2), np.ones(300)])
+RARE = np.where(TARGETS > 2.9, "rare", "common")
+GROUPS = np.random.default_rng(1).integers(0, 25, 300)
+ONE_SPLIT = [(np.arange(100, 300), np.arange(100))]
+CASES: dict[str, tuple[dict[str, Any], Any, Any, dict[str, Any]]] = {
+    "a rare class": ({"kind": LSSVCCV, "criterion": "error"}, ROWS, RARE, {}),
+    "a rare class, ranked": ({"kind": LSSVCCV, "criterion": "roc_auc"}, ROWS, RARE, {}),
+    "groups": ({"cv": GroupKFold(4)}, ROWS, TARGETS, {"groups": GROUPS}),
+    "random splits": ({"cv": ShuffleSplit(6, random_state=0)}, ROWS, TARGETS, {}),
+    "repeated": ({"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}, ROWS, TARGETS, {}),
+    "a series": ({"cv": TimeSeriesSplit(4)}, ROWS, TARGETS, {}),
+    "row by row": ({"cv": LeaveOneOut(), "criterion": "mse"}, ROWS, TARGETS, {}),
+    "one split": ({"cv": ONE_SPLIT, "criterion": "mse"}, ROWS, TARGETS, {}),
+    "compared by splits": ({"criterion": "r2"}, ROWS, TARGETS, {}),
+    "absolute errors": ({"criterion": "neg_mean_absolute_error"}, ROWS, TARGETS, {}),
+    "relative errors": ({"criterion": "mape"}, ROWS, TARGETS, {}),
+    "sparse rows": ({}, sparse.csr_matrix(ZEROS), TARGETS, {}),
+    "several targets": ({}, ROWS, np.column_stack([TARGETS, ROWS[:, 0] ** 3]), {}),
+    "duplicates and a constant column": ({}, TWICE, np.concatenate([TARGETS[:150]] * 2), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_awkward_tables(name: str) -> None:
+    settings, X, y, data = CASES[name]
+    model = search(**settings).fit(X, y, **data)
+    full = check_against_grid(model, X, y, **data)
+    if "cv" in settings:
+        assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)
+    if settings.get("criterion") in ("r2", "mape"):
+        assert model.search_["n_candidates"][-1] < GAMMAS.size
 
 
 def test_rows_of_weight_0_are_left_out() -> None:
-    X, y = table()
-    weight = np.random.default_rng(3).choice([0.0, 1.0, 2.0], 300)
-    y = np.where(weight == 0, 1e6, y)
-    model = search().fit(X, y, sample_weight=weight)
-    full = check_against_grid(model, X, y, sample_weight=weight)
+    y = np.where(WEIGHT == 0, 1e6, TARGETS)
+    model = search().fit(ROWS, y, sample_weight=WEIGHT)
+    full = check_against_grid(model, ROWS, y, sample_weight=WEIGHT)
     assert model.best_params_ == full.best_params_
     assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-6, atol=1e-7)
-    assert_array_equal(np.isfinite(model.heldout_prediction_), weight > 0)
-
-
-@pytest.mark.parametrize(
-    "cv",
-    [
-        GroupKFold(4),
-        ShuffleSplit(6, random_state=0),
-        RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
-        TimeSeriesSplit(4),
-        LeaveOneOut(),
-        [(np.arange(100, 300), np.arange(100))],
-    ],
-    ids=lambda cv: type(cv).__name__,
-)
-def test_other_splitters(cv: Any) -> None:
-    X, y = table()
-    groups = np.random.default_rng(1).integers(0, 25, 300)
-    groups = groups if isinstance(cv, GroupKFold) else None
-    model = search(cv=cv, criterion="mse").fit(X, y, groups=groups)
-    full = check_against_grid(model, X, y, groups=groups)
-    assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)
-
-
-@pytest.mark.parametrize("criterion", ["r2", "neg_mean_absolute_error", "mape"])
-def test_other_criteria_are_compared_by_splits(criterion: str) -> None:
-    X, y = table()
-    model = search(criterion=criterion).fit(X, y)
-    check_against_grid(model, X, y)
-    assert model.search_["n_candidates"][-1] < GAMMAS.size
+    assert_array_equal(np.isfinite(model.heldout_prediction_), WEIGHT > 0)
 
 
 def test_one_split_and_a_scorer_drop_nothing() -> None:
-    X, y = table()
-    model = search(cv=[(np.arange(100, 300), np.arange(100))], criterion="r2").fit(X, y)
+    model = search(cv=ONE_SPLIT, criterion="r2").fit(ROWS, TARGETS)
     assert set(model.search_["n_candidates"]) == {GAMMAS.size}
 
 
@@ -324,14 +344,6 @@ def test_two_threads_give_the_same_answer() -> None:
     one, two = search(n_jobs=1).fit(X, y), search(n_jobs=2).fit(X, y)
     assert one.search_ == two.search_
     assert_array_equal(one.predict(X), two.predict(X))
-
-
-def test_sparse_rows_and_several_targets() -> None:
-    X, y = table()
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    check_against_grid(search().fit(sparse.csr_matrix(X), y), sparse.csr_matrix(X), y)
-    Y = np.column_stack([y, X[:, 0] ** 3])
-    check_against_grid(search().fit(X, Y), X, Y)
 
 
 def test_kernel_matrices_and_kernels_without_a_width_drop_ridges() -> None:
@@ -365,12 +377,6 @@ def test_the_choice_does_not_depend_on_the_scale_of_targets_or_weights(scale: fl
     weighted = search(alphas=scale * ALPHAS).fit(X, y, sample_weight=np.full(300, scale))
     assert weighted.gamma_ == plain.gamma_
     assert weighted.alpha_ == pytest.approx(scale * plain.alpha_)
-
-
-def test_duplicated_rows_and_constant_columns() -> None:
-    X, y = table(150)
-    X = np.column_stack([np.vstack([X, X]), np.ones(300)])
-    check_against_grid(search().fit(X, np.concatenate([y, y])), X, np.concatenate([y, y]))
 
 
 # -- early ends and journals -------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from onefold.calibration.probabilities import (
     check_calibration,
     fit_calibrator,
     fit_calibrators,
-    mean_by_row,
 )
 
 __all__ = [
@@ -25,5 +24,4 @@ __all__ = [
     "check_calibration",
     "fit_calibrator",
     "fit_calibrators",
-    "mean_by_row",
 ]

@@ -490,10 +490,3 @@ def _others(rows: Any, part: Any) -> Any:
     outside = np.ones(rows.max() + 1, dtype=bool)
     outside[rows[part]] = False
     return outside[rows]
-
-
-def mean_by_row(rows: Any, values: Any, n: int) -> Any:
-    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
-    with np.errstate(invalid="ignore"):
-        sums = [np.bincount(rows, column, n) for column in values.T]
-        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]

@@ -195,9 +195,10 @@ class Scoring(ABC):
         weight = self.problem.weight
         return np.ones(self.problem.n) if weight is None else weight
 
-    def row_losses(self, predictions: Any) -> Any:
-        """The criterion's loss of every row, for predictions (n, targets) in the user's units."""
-        return self.criterion.row_losses(predictions - self.problem.offset, to_numpy(self.problem.Y))
+    def row_losses(self, predictions: Any, rows: Any = slice(None)) -> Any:
+        """The criterion's loss of every row, or of some, for their predictions in the user's units."""
+        Y = to_numpy(self.problem.Y)[rows]
+        return self.criterion.row_losses(predictions - self.problem.offset, Y)
 
     def row_errors(self, predictions: Any) -> Any | None:
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Problem, Run
-from onefold.calibration import CalibrationFolds, fit_calibrator, mean_by_row
+from onefold.calibration import CalibrationFolds, fit_calibrator
 from onefold.criteria import Task
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
+from onefold.heldout import mean_by_row
 from onefold.kernels import Kernel
 from onefold.linalg import like, to_numpy
 from onefold.search import BlendResult, Crossfit, Found, Leader, Ledger, Setup, blend_leaders, drawn

@@ -18,11 +18,12 @@ from sklearn import get_config
 from sklearn.utils._set_output import ADAPTERS_MANAGER
 
 from onefold.approximations import Model, Problem, Run
-from onefold.calibration import ConformalIntervals, mean_by_row
+from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import METHODS
 from onefold.estimators.final import Final, finish
 from onefold.estimators.validation import check_rows
 from onefold.expansions import FoldModels, mixed
+from onefold.heldout import mean_by_row
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory

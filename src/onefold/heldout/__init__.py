@@ -1,6 +1,13 @@
 """Held-out predictions for any splitter, without refitting."""
 
-from onefold.heldout.predictions import HeldoutBlock, by_split, gather, heldout_blocks, whole_parts
+from onefold.heldout.predictions import (
+    HeldoutBlock,
+    by_split,
+    gather,
+    heldout_blocks,
+    mean_by_row,
+    whole_parts,
+)
 from onefold.heldout.splits import GapKFold, Splits, check_folds, make_splits
 
 __all__ = [
@@ -12,5 +19,6 @@ __all__ = [
     "gather",
     "heldout_blocks",
     "make_splits",
+    "mean_by_row",
     "whole_parts",
 ]

@@ -45,25 +45,26 @@ def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> H
 
     `number` is that of the μ among those of the blocks.
     """
-    blocks = list(blocks)
-    total = np.full((splits.n, blocks[0][2].shape[2]), 0.0 if splits.repeated else np.nan)
-    count = np.zeros((splits.n, 1)) if splits.repeated else None
+    of_blocks = []
     for part, positions, values in blocks:
         rows, found = splits.predicted[part][positions], to_numpy(values[number, ...])
-        times: Any = 1
         if not splits.leave_one_out and splits.tests[part] is not splits.left_out[part]:
-            times = splits.times_tested[part][positions][:, None]
-            tested = times[:, 0] > 0
-            rows, found, times = rows[tested], found[tested], times[tested]
-        if count is None:  # each row once
-            total[rows] = found
-        else:
-            total[rows] += times * found
-            count[rows] += times
-    if count is None:
-        return total
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return total / count
+            times = splits.times_tested[part][positions]
+            rows, found = np.repeat(rows, times), np.repeat(found, times, axis=0)
+        of_blocks.append((rows, found))
+    if splits.repeated:
+        return mean_by_row(*(np.concatenate(one) for one in zip(*of_blocks)), splits.n)
+    whole = np.full((splits.n, of_blocks[0][1].shape[1]), np.nan)
+    for rows, found in of_blocks:
+        whole[rows] = found
+    return whole
+
+
+def mean_by_row(rows: HostArray, values: HostArray, n: int) -> HostArray:
+    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
+    with np.errstate(invalid="ignore"):
+        sums = [np.bincount(rows, column, n) for column in values.T]
+        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
 
 
 def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[HostArray]:

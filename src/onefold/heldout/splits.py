@@ -75,6 +75,8 @@ class Splits:
 
     def within(self, rows: Index) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
+        if self.leave_one_out:
+            return Splits.alone(len(rows), pooled=len(self) == 1)
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
 
@@ -117,10 +119,10 @@ def make_splits(
     check_folds(cv, n)
     size = n if kept is None else kept.size
     if isinstance(cv, str):
-        return _leave_one_out(size, labels, pooled=True)
+        return _checked_leave_one_out(size, labels, pooled=True)
     splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
-        return _leave_one_out(size, labels, pooled=False)
+        return _checked_leave_one_out(size, labels, pooled=False)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
     if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)

@@ -41,6 +41,7 @@ from scipy.optimize import nnls
 
 from onefold.approximations import Model
 from onefold.criteria import Scoring
+from onefold.heldout import mean_by_row
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
 
@@ -117,14 +118,12 @@ def constant_predictions(scoring: Scoring) -> Any:
     weighted = v[:, None] * Y
     if splits.leave_one_out:
         return (weighted.sum(axis=0) - weighted) / (v.sum() - v)[:, None]
-    total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
-    for left, test in zip(splits.left_out, splits.tests):
-        mean = (weighted.sum(axis=0) - weighted[left].sum(axis=0)) / (v.sum() - v[left].sum())
-        times = np.bincount(test, minlength=len(Y))[:, None]
-        total += times * mean
-        count += times
-    with np.errstate(invalid="ignore"):
-        return total / count
+    means = [
+        (weighted.sum(axis=0) - weighted[left].sum(axis=0)) / (v.sum() - v[left].sum())
+        for left in splits.left_out
+    ]
+    constants = np.repeat(np.stack(means), [len(test) for test in splits.tests], axis=0)
+    return mean_by_row(np.concatenate(splits.tests), constants, splits.n)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,10 @@ _NOT_FINITE = (
 )
 
 
+_Asked = dict[str, tuple[Any, Answers | None]]
+"""For each scoring the places of the ridges that can be solved with, and its answers for these."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A kernel, the run that makes its model, and what to call the pair in a table."""
@@ -29,9 +33,7 @@ class Candidate:
     kernel: Kernel  # of the final model
     params: dict[str, Any]
     lineage: tuple[Any, ...] = ()  # cells that its metric was learned from, after a number of rows
-    parts: Sequence[Any] | None = (
-        None  # the rows left out in turn, where each part has a kernel of its own
-    )
+    parts: Sequence[Any] | None = None  # rows left out in turn, where each part has its own kernel
     part_kernels: Sequence[Kernel] = ()
     alone: bool = False  # in a group of its own, so that its held-out predictions are kept
 
@@ -110,18 +112,12 @@ def solve(
     factorisation is at hand.
     """
     start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
-    nothing = (np.empty(0, dtype=np.intp), None)
-    asked: dict[str, tuple[Any, Answers | None]] = dict.fromkeys(scorings, nothing)
+    asked: _Asked = dict.fromkeys(scorings, (np.empty(0, dtype=np.intp), None))
     why: str | None = None
     more: dict[str, Any] = {"report": {}}
     try:
         model = candidate.model(len(mu))
-        try:
-            asked = _ask(model, scorings, mu)
-        except UnsolvableError as error:
-            # The factorisation at one of the ridges found out what it could not know before.
-            why = str(error)
-            asked = _ask(model, scorings, mu)
+        asked, why = _ask_all(model, scorings, mu)
         more["report"] = dict(model.report)
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         more["model"] = model if model.keep else None
@@ -154,13 +150,33 @@ def solve(
     return evaluation
 
 
-def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> dict[str, tuple[Any, Answers | None]]:
-    """For each scoring the places of the ridges that can be solved with, and its answers for these.
+def _ask_all(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[_Asked, str | None]:
+    """What `_ask` finds with the ridges that can be solved with, and why others cannot."""
+    why: str | None = None
+    for _ in range(2):  # a factorisation that fails shows the model which ridges are not usable
+        try:
+            return _ask(model, scorings, mu), why
+        except UnsolvableError as error:
+            why = str(error)
+    each: list[tuple[int, _Asked]] = []
+    for number in range(len(mu)):
+        try:
+            each.append((number, _ask(model, scorings, mu[number : number + 1])))
+        except UnsolvableError as error:
+            why = str(error)
+    found: _Asked = {}
+    for name in scorings:
+        solved = [(number, one[name][1]) for number, one in each]
+        answers = [one for _, one in solved if one is not None]
+        places = np.array([number for number, one in solved if one is not None], dtype=np.intp)
+        found[name] = places, answers[0].joined(answers[1:]) if answers else None
+    return found, why
 
-    Scorings that can be solved with the same ridges are asked together.
-    """
+
+def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> _Asked:
+    """What every scoring gets; those that can be solved with the same ridges are asked together."""
     usable = {name: np.flatnonzero(model.usable(one.parts, mu)) for name, one in scorings.items()}
-    found: dict[str, tuple[Any, Answers | None]] = {name: (one, None) for name, one in usable.items()}
+    found: _Asked = {name: (one, None) for name, one in usable.items()}
     together: dict[bytes, list[str]] = {}
     for name, places in usable.items():
         together.setdefault(places.tobytes(), []).append(name)
