@@ -192,7 +192,8 @@ def test_the_order_of_the_grid_does_not_matter() -> None:
         (2, 5, [166, 500, 1500]),
         (6, 5, [166, 500, 1500]),
         (10, 5, [500, 1500]),
-        (10, 10, [500, 1500]),
+        (26, 5, [500, 1500]),
+        (100, 3, [500, 1500]),
         (0, 10, [500, 1500]),
         (0, "loo", [166, 500, 1500]),
     ],
@@ -207,7 +208,7 @@ def test_the_rows_of_stages(classes: int, cv: Any, sizes: list[int]) -> None:
         rows = nested_order(setup.scoring.held_out, setup.task, 0)[: sizes[0]]
         for left in setup.scoring.held_out.left_out:
             counts = np.bincount(y[np.setdiff1d(rows, left)], minlength=classes)
-            assert counts.min() >= 5 * (len(setup.scoring.held_out) - 1)
+            assert counts.min() >= 2
 
 
 def test_beginnings_keep_the_share_of_every_fold_and_class() -> None:

@@ -50,7 +50,7 @@ from onefold.search.strategies import register_strategy
 
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold,
-_PER_CLASS = 5  # or for each class in each fold, so that every fold trains on every class,
+_PER_CLASS = 20  # or for each class, of which every fold then trains on some,
 _SHARE = 300  # or this part of all rows
 _CHEAP = 0.25  # of one candidate on all rows: what a stage may cost that can drop nothing
 _WINDOW = 4.0  # times the best ridge, or a quarter of it: those that are tried on all rows
@@ -68,9 +68,9 @@ class Halving:
     factor : float, default=3
         How many times more rows each stage has.
     min_resources : int or "smallest", default="smallest"
-        The fewest rows of a stage. "smallest" is 100, or 20 for each fold, or 5 for each class in each
-        fold, or one row in 300, whichever is most. Tables with fewer than `factor` times as many rows
-        are searched as a grid.
+        The fewest rows of a stage. "smallest" is 100, or 20 for each fold, or one row in 300, whichever
+        is most; and 20 for each class, or 1/`factor` of all rows where these are fewer. Tables with
+        fewer than `factor` times as many rows are searched as a grid.
     """
 
     factor: float = 3
@@ -119,9 +119,9 @@ class Halving:
         if self.min_resources != "smallest":
             return int(self.min_resources)
         splits, classes = setup.scoring.held_out, setup.task.classes
-        folds = 1 if splits.leave_one_out else len(splits)
-        per_fold = max(_PER_FOLD, _PER_CLASS * (0 if classes is None else len(classes)))
-        return max(_FEWEST, per_fold * folds, setup.problem.n // _SHARE)
+        folds, n = 1 if splits.leave_one_out else len(splits), setup.problem.n
+        labels = 0 if classes is None else min(_PER_CLASS * len(classes), int(n / self.factor))
+        return max(_FEWEST, _PER_FOLD * folds, labels, n // _SHARE)
 
     def run(self, search: Search) -> Found:
         """Search; a search that is stopped takes the best one so far to all rows."""
