@@ -53,7 +53,8 @@ def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> H
             rows, found = np.repeat(rows, times), np.repeat(found, times, axis=0)
         of_blocks.append((rows, found))
     if splits.repeated:
-        return mean_by_row(*(np.concatenate(one) for one in zip(*of_blocks)), splits.n)
+        every, values = (np.concatenate(one) for one in zip(*of_blocks))
+        return mean_by_row(every, values, splits.n)
     whole = np.full((splits.n, of_blocks[0][1].shape[1]), np.nan)
     for rows, found in of_blocks:
         whole[rows] = found

@@ -119,10 +119,10 @@ def make_splits(
     check_folds(cv, n)
     size = n if kept is None else kept.size
     if isinstance(cv, str):
-        return _checked_leave_one_out(size, labels, pooled=True)
+        return _leave_one_out(size, labels, pooled=True)
     splitter = check_cv(cv, y, classifier=labels is not None)
     if isinstance(splitter, LeaveOneOut):
-        return _checked_leave_one_out(size, labels, pooled=False)
+        return _leave_one_out(size, labels, pooled=False)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
     if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)
