@@ -217,6 +217,7 @@ def _has_intervals(estimator: Any) -> bool:
 class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
     """Least squares on the targets themselves."""
 
+    intervals: str | None
     single_target_: bool
     intervals_: ConformalIntervals | None
     fold_models_: FoldModels | None

@@ -81,19 +81,17 @@ class KernelMachineCV(KernelMachine):
             with self._threads(setup.problem.n):
                 found = setup.strategy.run(search)
                 search.warn_if_stopped()
-                self._finish(found, setup)
-        self.search_ = {"method": setup.strategy.name, **found.record, **search.summary()}
-        if trust is not None:
-            self.approximation_["trust"] = trust
+                self._finish(found, search, setup.strategy.name, trust)
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
         if self.metric is None and search.stopped is None:
             self._warn_of_edges()
-        follow(self, X)
         return self
 
-    def _finish(self, found: Found, setup: Setup) -> None:
+    def _finish(self, found: Found, search: Search, method: str, trust: dict[str, Any] | None) -> None:
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
-        parts = searched_parts(getattr(self, "intervals", None), found)
+        parts, setup = None, search.setup
+        if isinstance(self, KernelRegressor) and self.intervals is not None:
+            parts = searched_parts(self.intervals, found)
         final = finish(found, blend=self.blend, parts=parts)
         ledger, leader, problem = found.ledger, found.leader, setup.problem
         kernel, named = leader.candidate.kernel, leader.candidate.params.get("kernel")
@@ -122,6 +120,10 @@ class KernelMachineCV(KernelMachine):
             calibrate_heldout(self, found, final, setup)
         if isinstance(self, KernelRegressor):
             fit_searched_intervals(self, found, final, setup)
+        self.search_ = {"method": method, **found.record, **search.summary()}
+        if trust is not None:
+            self.approximation_["trust"] = trust
+        follow(self, setup.table)
 
     def _warn_of_edges(self) -> None:
         """The grid ends where the scores still rise: say so."""

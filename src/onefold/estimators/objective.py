@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
+from functools import cache
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from onefold.estimators.base import follow
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas
 from onefold.search import (
-    Family,
     Progress,
     Proposal,
     Search,
@@ -57,13 +57,9 @@ class Objective:
                 "metric=None and blend=False, or fit."
             )
         with open_checkpoint(own.checkpoint) as checkpoint:
-            self._setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
-            self._whose = (
-                {}
-                if own.checkpoint is None
-                else fingerprint(self._setup, decisive_settings(own, self._setup))
-            )
-            checkpoint.begin(lambda: self._whose, self._setup.run.chosen_because)
+            self._setup = setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
+            self._whose = cache(lambda: fingerprint(setup, decisive_settings(own, setup)))
+            checkpoint.begin(self._whose, setup.run.chosen_because)
         self._trust = own._trust(self._setup) if own.check else None
         self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))
         # A journal serves grids and drivers alike.
@@ -88,22 +84,25 @@ class Objective:
         """The scores (alphas,) of one kernel with a list of `alphas`: one factorisation serves all."""
         asked = {**({} if params is None else params), **named}
         alphas = check_alphas(asked.pop("alphas", []), "alphas")
-        with self._lock, self._estimator._threads(self._setup.problem.n):
+        setup, ledger = self._setup, self._ledger
+        with self._lock, self._estimator._threads(setup.problem.n):
             number = self._number(asked)
-            ridges = np.array([self._ledger.ridge(float(alpha)) for alpha in alphas])
-            self._evaluate(number, np.unique(ridges))
-            return np.array([self._ledger.score(number, ridge) for ridge in ridges])
+            ridges = np.array([ledger.ridge(float(alpha)) for alpha in alphas])
+            missing = np.intersect1d(ledger.untried(number), ridges)
+            if missing.size:
+                # The journal is open for one evaluation: others may use it in between.
+                with open_checkpoint(self._estimator.checkpoint) as checkpoint:
+                    checkpoint.begin(self._whose, setup.run.chosen_because)
+                    self._search.checkpoint = checkpoint
+                    self._stage.evaluate([Proposal(number, missing)])
+                if self._search.stopped:
+                    raise StopSearch(
+                        "the callback has stopped this objective; its fit() takes the best so far."
+                    )
+            return np.array([ledger.score(number, ridge) for ridge in ridges])
 
     def _number(self, params: dict[str, Any]) -> int:
-        """The number of the candidate behind a kernel's parameters."""
-        family, width = self._checked(params)
-        key = family[0], width
-        if key not in self._numbers:
-            self._numbers[key] = self._stage.add(self._setup.candidate(family, width))
-        return self._numbers[key]
-
-    def _checked(self, params: dict[str, Any]) -> tuple[Family, float | None]:
-        """The kernel with its name and its width; raise unless exactly its parameters are there."""
+        """The number of the candidate behind its parameters; raise unless exactly these are there."""
         families, several = dict(self._setup.families), self._setup.relative
         name = params.get("kernel") if several else next(iter(families))
         if not isinstance(name, str) or name not in families:
@@ -112,25 +111,16 @@ class Objective:
         if {"alpha", *params} != set(known):
             given = ", ".join(sorted({"alpha", *params}))
             raise ValueError(f"the parameters are {', '.join(known)}; got {given}.")
-        if "gamma" not in params:
-            return (name, families[name]), None
-        widths = check_alphas(params["gamma"], "gamma")
-        if widths.size != 1:
-            raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
-        return (name, families[name]), float(widths[0])
-
-    def _evaluate(self, number: int, ridges: Any) -> None:
-        """Bring what is not known of a candidate into the ledger."""
-        missing = np.intersect1d(self._ledger.untried(number), ridges)
-        if not missing.size:
-            return
-        # The journal is open for one evaluation: others may use it in between.
-        with open_checkpoint(self._estimator.checkpoint) as checkpoint:
-            checkpoint.begin(lambda: self._whose, self._setup.run.chosen_because)
-            self._search.checkpoint = checkpoint
-            self._stage.evaluate([Proposal(number, missing)])
-        if self._search.stopped:
-            raise StopSearch("the callback has stopped this objective; its fit() takes the best so far.")
+        width = None
+        if "gamma" in params:
+            widths = check_alphas(params["gamma"], "gamma")
+            if widths.size != 1:
+                raise ValueError(f"gamma must be one number; got {params['gamma']!r}.")
+            width = float(widths[0])
+        if (name, width) not in self._numbers:
+            candidate = self._setup.candidate((name, families[name]), width)
+            self._numbers[name, width] = self._stage.add(candidate)
+        return self._numbers[name, width]
 
     def _best(self) -> tuple[int, int]:
         if not self._ledger.entries:
@@ -171,11 +161,7 @@ class Objective:
         """The estimator, fitted on all rows with the best parameters so far."""
         with self._lock, self._estimator._threads(self._setup.problem.n):
             found = self._stage.chosen(*self._best())
+            found = replace(found, record={"evaluations": len(self._ledger.entries)})
             fitted = copy(self._estimator)
-            fitted._finish(found, self._setup)
-        evaluations = len(self._ledger.entries)
-        fitted.search_ = {"method": "objective", "evaluations": evaluations} | self._search.summary()
-        if self._trust is not None:
-            fitted.approximation_["trust"] = self._trust
-        follow(fitted, self._setup.table)
+            fitted._finish(found, self._search, "objective", self._trust)
         return fitted

@@ -51,24 +51,12 @@ RELATIVE_ALPHAS = 2.0 ** np.arange(-21, 6, 2)
 _FLATTEST = 1e-50  # the square of a width must not leave the range of float64
 _OWN_METRICS = 2000  # rows up to which every fold has a metric of its own, by default
 _METRIC_ROWS = 4000  # that a metric is learned from beyond
+# Settings that an evaluation does not depend on: a larger grid goes on from a smaller one, and
+# approximation, seed, splits and weights are compared as they came out.
 _FREE = {
-    "gammas",  # a larger grid goes on from a smaller one
-    "alphas",
-    "approximation",  # which of them runs is noted once it is decided
-    "random_state",  # as is the seed
-    "cv",  # the splits are
-    "class_weight",  # the weights are
-    "refit",
-    "select",
-    "intervals",  # come from what was chosen
-    "check",
-    "time_budget",
-    "checkpoint",
-    "client",
-    "n_jobs",
-    "verbose",
-    "callback",
-}  # settings that a journal of evaluations does not depend on
+    "gammas", "alphas", "approximation", "random_state", "cv", "class_weight", "refit", "select",
+    "intervals", "check", "time_budget", "checkpoint", "client", "n_jobs", "verbose", "callback",
+}  # fmt: skip
 
 
 def set_up(
@@ -158,9 +146,9 @@ def set_up(
         blend=bool(estimator.blend),
     )
     strategy.check(setup)
-    learned = estimator.metric is not None or setup.blend
-    refitted = run if run.refit is None else run.refit
-    check_intervals(getattr(estimator, "intervals", None), refitted, learned=learned)
+    if getattr(estimator, "intervals", None) is not None:
+        learned = estimator.metric is not None or setup.blend
+        check_intervals(estimator.intervals, run.refit or run, learned=learned)
     return setup
 
 
