@@ -30,7 +30,6 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import (
     Array,
-    HostArray,
     Index,
     all_finite,
     double,
@@ -182,7 +181,16 @@ class ExactModel(SmoothingModel):
     def heldout(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         below = self.smoother.below_rounding(values)
-        xp, closed, found = namespace(self.problem.Y), self._in_closed_form(parts, values[~below]), []
+        above, (n, targets) = values[~below], self.problem.Y.shape
+        closed: list[Array] = []
+        # Coefficients of the models without a part take 4 n² operations per μ, part and target: worth
+        # it while that is less than the factorisation.
+        if 0 < above.size * len(parts) * targets <= n:
+            closed = self._heldout_by_duals(parts, above)
+        elif above.size:
+            predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, above)
+            closed = [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
+        xp, found = namespace(self.problem.Y), []
         for number, rows in enumerate(parts):
             literal = below | self._outweighs(rows)
             if not literal.any():
@@ -193,20 +201,6 @@ class ExactModel(SmoothingModel):
             back = np.argsort(np.argsort(literal, kind="stable"))
             found.append(xp.take(xp.concat(pieces), like_index(back, self.problem.Y), axis=0))
         return found
-
-    def _in_closed_form(self, parts: Sequence[Index], alphas: HostArray) -> list[Array]:
-        """The parts predicted without them, (μ, |J|, targets) each, for μ above the rounding of K.
-
-        Coefficients of the models without a part take 4 n² operations per μ, part and target: worth it
-        while that is less than the factorisation.
-        """
-        targets = self.problem.Y.shape[1]
-        if alphas.size == 0:
-            return []
-        if alphas.size * len(parts) * targets <= self.problem.n:
-            return self._heldout_by_duals(parts, alphas)
-        predictions = self.smoother.heldout(self.problem.scaled_targets(), parts, alphas)
-        return [self.problem.unscale(f, rows) for f, rows in zip(predictions, parts)]
 
     def _heldout_by_duals(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.

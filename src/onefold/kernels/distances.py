@@ -18,7 +18,6 @@ from onefold.kernels.metric import inner_products, squared_norms
 from onefold.linalg import (
     Array,
     clip_in_place,
-    is_numpy,
     is_sparse,
     namespace,
     product_into,
@@ -33,6 +32,7 @@ Pairs = tuple[Any, Any]
 HARMLESS_NORM = 64.0
 _FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distance
 _LOST_DIGITS = 1e-3
+_ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
 _PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
 
 
@@ -65,29 +65,8 @@ class HostDistances:
             right[:, :-2], right[:, -2], right[:, -1] = Z, 1, self._norms
             self._right = right.T
 
-    def __call__(self, A: Array, out: Array | None = None) -> Any:
-        """The tile (len(A), m), never of the wrong sign; far pairs come back less far."""
-        tile, close = self._measure(A, out)
-        sign = math.copysign(1.0, self._unit)
-        for i, j in pair_blocks(close, A.shape[1]):
-            difference = A[i] - self._Z[j]
-            tile[i, j] = sign * (
-                squared_norms(difference)
-                if is_sparse(difference)
-                else np.einsum("ij,ij->i", difference, difference)
-            )
-        return self._finish(tile)
-
-    def with_close_pairs(self, A: Array) -> tuple[Any, Pairs]:
-        """The tile without better distances of close pairs, and which pairs these are."""
-        tile, close = self._measure(A, None)
-        return self._finish(tile), close
-
-    def rounding(self, A: Array) -> float:
-        """Up to which a number of the tile may be that of equal rows: close pairs are known."""
-        return 0.0
-
-    def _measure(self, A: Array, out: Array | None) -> tuple[Any, Pairs]:
+    def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs]:
+        """The tile (len(A), m), never of the wrong sign, far pairs less far; and the close pairs."""
         norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
             tile = np.asarray(inner_products(A, self._Z))
@@ -100,27 +79,32 @@ class HostDistances:
             np.multiply(norms, sign, out=left[:, -2])
             left[:, -1] = sign
             tile = product_into(left, self._right, out)
-        return tile, self._close_pairs(tile, norms, sign)
-
-    def _finish(self, tile: Any) -> Any:
-        farthest = math.copysign(self._farthest(tile.dtype), self._unit)
+        close = self._close_pairs(tile, norms, sign)
+        for i, j in pair_blocks(close, A.shape[1]):
+            difference = A[i] - self._Z[j]
+            tile[i, j] = sign * (
+                squared_norms(difference)
+                if is_sparse(difference)
+                else np.einsum("ij,ij->i", difference, difference)
+            )
+        # This distance stands for all further ones. The square of the kernel there is still a normal
+        # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
+        # diagonal is nothing.
+        halvings = 62 if tile.dtype == np.float32 else 510
+        farthest = sign * self._distance_at(math.log(2.0) * halvings)
         clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
-        return tile
+        return tile, close
 
-    def _farthest(self, dtype: Any) -> float:
-        """The distance that stands for all further ones.
-
-        The square of the kernel there is still a normal number: products of subnormal numbers take a
-        processor a hundred times longer, and 2⁻⁶² of the diagonal is nothing.
-        """
-        return self._distance_at(math.log(2.0) * (62 if dtype == np.float32 else 510))
+    def rounding(self, A: Array) -> float:
+        """Up to which a number of the tile may be that of equal rows: close pairs are known."""
+        return 0.0
 
     def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
         if tile.size == 0 or not norms.max() + self._largest > self._harmless_norm:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        rounding = _rounding(self._Z.shape[1], tile)
+        rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
         within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
         limit = within.astype(tile.dtype) * tile.dtype.type(sign)
         near = np.less if sign > 0 else np.greater
@@ -143,26 +127,18 @@ class DeviceDistances:
         self._Z, self._unit = Z, unit
         self._right = xp.concat([Z, xp.ones_like(norms), norms], axis=1).T
 
-    def __call__(self, A: Array, out: Array | None = None) -> Any:
-        """The tile (len(A), m), never of the wrong sign."""
+    def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, None]:
+        """The tile (len(A), m), and no close pairs: to look for them the device would wait."""
         xp, unit = namespace(A), self._unit
         norms = squared_norms(A)[:, None] * unit
         left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
         tile = product_into(left, self._right, out)
-        return clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0)))
-
-    def with_close_pairs(self, A: Array) -> tuple[Array, Pairs | None]:
-        """The tile, and no pairs: to look for them the device would wait for the host."""
-        return self(A), None
+        return clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
 
     def rounding(self, A: Array) -> Any:
         """Up to which a number of the tile may be that of equal rows, (rows, 1), times |unit|."""
-        return squared_norms(A)[:, None] * (abs(self._unit) * _rounding(A.shape[1], A))
-
-
-def _rounding(features: int, like: Array) -> float:
-    """What the squared distance of close rows may be wrong by, as a share of their squared norm."""
-    return float(4 * (features + 2) * namespace(like).finfo(like.dtype).eps)
+        eps = float(namespace(A).finfo(A.dtype).eps)
+        return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
 
 
 def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
@@ -170,12 +146,3 @@ def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
     rows, columns = pairs
     for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
         yield rows[part], columns[part]
-
-
-def distances_to(
-    Z: Array, unit: float, harmless_norm: float, distance_at: Callable[[float], float]
-) -> HostDistances | DeviceDistances:
-    """The function rows → tile of unit · ‖a − z‖² for the library of Z, see :class:`HostDistances`."""
-    if is_numpy(Z):
-        return HostDistances(Z, unit, harmless_norm, distance_at)
-    return DeviceDistances(Z, unit)

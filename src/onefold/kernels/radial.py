@@ -25,7 +25,6 @@ from onefold.kernels.distances import (
     DeviceDistances,
     HostDistances,
     Pairs,
-    distances_to,
     pair_blocks,
 )
 from onefold.kernels.metric import (
@@ -43,6 +42,7 @@ from onefold.linalg import (
     clip_in_place,
     double,
     exp_in_place,
+    is_numpy,
     is_sparse,
     like,
     namespace,
@@ -80,18 +80,20 @@ class Radial(WidthKernel):
         return exponent
 
     def _distances(self, transformed: Array) -> HostDistances | DeviceDistances:
-        return distances_to(transformed, self.unit, self.harmless_norm, self.distance_at)
+        if is_numpy(transformed):
+            return HostDistances(transformed, self.unit, self.harmless_norm, self.distance_at)
+        return DeviceDistances(transformed, self.unit)
 
     def __call__(self, A: Array, B: Array) -> Any:
         if B is not A:
             return self.bind(B)(A)
         rows = self.transform(A)(A)
-        return self.profile(zero_diagonal(self._distances(rows)(rows)))
+        return self.profile(zero_diagonal(self._distances(rows)(rows)[0]))
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
         distances = self._distances(transform(landmarks))
-        return lambda rows, out=None: self.profile(distances(transform(rows), out))
+        return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
         scale = self.gamma**self.width_power
@@ -121,7 +123,7 @@ class Radial(WidthKernel):
         about = rows - origin
         U, Z = transform(about), transform(landmarks - origin)
         distances = self._distances(Z)
-        tile, close = distances.with_close_pairs(U)
+        tile, close = distances(U)
         rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
         if close is None:
             slopes = self.slope(tile, rounding)

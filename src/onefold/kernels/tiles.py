@@ -8,7 +8,7 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,13 +21,13 @@ from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 
 _Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
 _LINE = 16  # rows of a tile transposed at once: lines of the cache are filled before they leave it
 _DEVICE_TILE = 2**29  # bytes of a tile on a device
 _BLOCK = 2**27  # bytes of a block of rows and what belongs to them
+_QUIET = np.errstate(over="ignore", invalid="ignore")  # the caller looks at the result
 _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
@@ -90,10 +90,11 @@ def gram(kernel: Kernel, X: Array) -> Any:
         return kernel(rows, rows)
     side = tile_side()
     parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
-    bind = _quietly(kernel.bind)
+    bind = _QUIET(kernel.bind)
     bound = [bind(rows) for _, rows in parts] if len(parts) > 1 else []
     K = np.empty((n, n))
 
+    @_QUIET
     def fill(pair: tuple[int, int]) -> None:
         (i, left), (j, right) = parts[pair[0]], parts[pair[1]]
         if i == j:
@@ -106,11 +107,7 @@ def gram(kernel: Kernel, X: Array) -> Any:
         for some in spans(tile.shape[0], _LINE):
             K[j, i][:, some] = tile[some].T
 
-    threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
-    pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
-    with limit_blas(1 if len(parts) > 1 else None):  # also with one worker: the same digits
-        for _ in map_threads(_quietly(fill), pairs, threads):
-            pass
+    _each(kernel, [(i, j) for i in range(len(parts)) for j in range(i + 1)], fill)
     return K
 
 
@@ -128,6 +125,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any
         return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
     out = np.zeros((n, coef.shape[1]))
 
+    @_QUIET
     def fill(bound: list[tuple[slice, Tile]], part: slice) -> None:
         rows = _rows(X, part, origin)
         buffer = np.empty(rows.shape[0] * max(column.stop - column.start for column, _ in bound))
@@ -138,9 +136,9 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any
             out[part] += values @ coef[column]
 
     for columns in _batches(n, m, centres.shape[1]):
-        bind = _quietly(kernel.bind)
+        bind = _QUIET(kernel.bind)
         bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
-        _over_rows(kernel, n, partial(fill, bound))
+        _each(kernel, list(spans(n, tile_side())), partial(fill, bound))
     return out
 
 
@@ -161,13 +159,14 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
     def dense(rows: Array) -> Any:
         return rows.toarray() if is_sparse(rows) else rows
 
+    @_QUIET
     def fill(part: slice) -> None:
         rows = dense(_rows(X, part, None))
         for column in even_spans(m, tile_side()):
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
-    _over_parts(kernel, _halves(n), fill)
+    _each(kernel, _halves(n), fill)
     return out
 
 
@@ -187,25 +186,10 @@ def _halves(n: int) -> list[slice]:
     return list(spans(n, max(1, n if n <= side // 4 else -(-n // (2 * pairs)))))
 
 
-def _over_rows(kernel: Kernel, n: int, work: Callable[[slice], None]) -> None:
-    """`work` for tiles of rows."""
-    _over_parts(kernel, list(spans(n, tile_side())), work)
-
-
-def _over_parts(kernel: Kernel, parts: list[slice], work: Callable[[slice], None]) -> None:
+def _each(kernel: Kernel, parts: Sequence[_Item], work: Callable[[_Item], None]) -> None:
     """`work` for every part on as many threads as scratch memory allows."""
     threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
     # With one worker too: the same digits for any number.
     with limit_blas(1 if len(parts) > 1 else None):
-        for _ in map_threads(_quietly(work), parts, threads):
+        for _ in map_threads(work, parts, threads):
             pass
-
-
-def _quietly(work: Callable[[_Item], _Result]) -> Callable[[_Item], _Result]:
-    """`work` without warnings of overflow: the caller looks at the result."""
-
-    def quiet(item: _Item) -> _Result:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return work(item)
-
-    return quiet

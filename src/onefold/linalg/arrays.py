@@ -7,6 +7,7 @@ common part plus the functions of this folder, which take SciPy's and LAPACK's f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
@@ -63,6 +64,10 @@ Index: TypeAlias = NDArray[np.intp]
 
 Namespace: TypeAlias = Any
 Device: TypeAlias = Any
+_NUMPY: Namespace = _array_namespace(np.empty(0))
+
+is_sparse: Callable[[Any], TypeGuard[Any]] = scipy.sparse.issparse
+"""True for a SciPy sparse matrix or array."""
 
 
 def is_numpy(x: Any) -> TypeGuard[Any]:
@@ -81,14 +86,10 @@ def is_single(x: Array) -> bool:
     return not is_sparse(x) and bool(x.dtype == single)
 
 
-def is_sparse(x: Any) -> TypeGuard[Any]:
-    """True for a SciPy sparse matrix or array."""
-    return bool(scipy.sparse.issparse(x))
-
-
 def namespace(x: Array) -> Namespace:
     """The array-API namespace of `x`."""
-    return _array_namespace(np.empty(0) if is_sparse(x) else x)
+    host = isinstance(x, (np.ndarray, np.generic)) or is_sparse(x)
+    return _NUMPY if host else _array_namespace(x)
 
 
 def device_of(x: Array) -> Device:
