@@ -37,8 +37,10 @@ def same_search(
     assert_allclose(heldout, chosen.heldout, rtol=1e-8, atol=1e-8)
     final = data.fit(chosen.whole, chosen.width, chosen.alpha, np.arange(len(data.X)))
     assert_allclose(model.expansion_.predict(new), final(new), rtol=1e-8, atol=1e-8)
-    told = [(*key_of(one), one["rows"], one["score"]) for one in model.metric_history_]
+    noted = [(*key_of(one), one["rows"], one["score"]) for one in model.metric_history_]
     wanted = {(*cell.key, rows): cell.score for cell, rows in history}  # tracks share their round 0
-    assert sorted(one[:-1] for one in told) == sorted(wanted)
-    assert_allclose([one[-1] for one in told], [wanted[one[:-1]] for one in told], rtol=1e-8, atol=1e-12)
+    assert sorted(one[:-1] for one in noted) == sorted(wanted)
+    assert_allclose(
+        [one[-1] for one in noted], [wanted[one[:-1]] for one in noted], rtol=1e-8, atol=1e-12
+    )
     return chosen

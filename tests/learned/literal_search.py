@@ -124,9 +124,9 @@ def path(cells: list[Cell], data: Data) -> list[Cell]:
 
 
 def replay(data: Data, kind: str, went: list[Cell], alphas: Any) -> list[Cell]:
-    """A path gone again on other rows: its last round, tried around its last cell.
+    """A second pass of a path on other rows: its last round, tried around its last cell.
 
-    All rounds are gone again; or the last alone, from the metric that the path had come to.
+    All rounds are repeated; or the last alone, from the metric that the path had come to.
     """
     spaces, steps = Spaces.first(data, went[0].family), went[:-1]
     if steps and not data.whole:
@@ -161,7 +161,7 @@ def choice(found: Any, data: Data) -> Cell:
 
 
 def choice_of_all(cells: list[Cell], data: Data) -> Cell:
-    """The choice, but for classes that are not told apart: then the flattest of the simplest cells."""
+    """The choice; the flattest of the simplest cells where a constant predicts classes as well."""
     chosen = choice(leaders(cells), data)
     if not data.labels:
         return chosen

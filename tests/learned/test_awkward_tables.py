@@ -219,8 +219,8 @@ def test_metric_from_any_number_of_rows(kind, rows) -> None:
     y = Y if kind is LSSVRCV else (Y > 0).astype(int)
     model = fitted(X, y, kind, metric_rows=rows)
     sound(model, X, y)
-    told = {one["rows"] for one in model.metric_history_}
-    assert told <= set(range(2, max(rows, 2) + 2))
+    sizes = {one["rows"] for one in model.metric_history_}
+    assert sizes <= set(range(2, max(rows, 2) + 2))
 
 
 @pytest.mark.parametrize("rows", [50, 51, None])

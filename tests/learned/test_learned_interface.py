@@ -129,8 +129,8 @@ def test_the_last_fit(refit, rows) -> None:
     few = Nystroem(12)
     model = LSSVRCV("rbf", metric="full", approximation=few, refit=refit, metric_rows=rows, **SMALL)
     model.fit(X, Y)
-    told = model.approximation_["fitted_with"]["name"]
-    assert told == ("nystroem" if refit == "same" else "exact")
+    name = model.approximation_["fitted_with"]["name"]
+    assert name == ("nystroem" if refit == "same" else "exact")
     metric = model.metric_
     kernel = RBF(model.gamma_, metric=metric)
     assert model.expansion_.kernel == kernel

@@ -1,4 +1,4 @@
-"""Paths found on few rows and gone again on many; scores from folds set aside: literal refits."""
+"""Paths found on few rows, repeated on many; scores from reserved folds: literal refits."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def last_folds(splits):
     return list(range(count - chosen, count))
 
 
-def divided_as_said(found, splits, few, aside):
-    """Rows set aside have no part, judges do not teach, and the last of the other splits gives both."""
-    assert found.reserved == aside
-    hidden = {row for i in aside for row in splits.left_out[i]}
-    teachers, judges = set(found.training), set(found.validation)
-    assert not hidden & (teachers | judges)
-    assert not judges & teachers
-    assert set(few) <= teachers
-    assert 0 < len(judges) <= 12 + 2  # the share of each class is rounded up
-    for number in reversed([i for i in range(len(splits.tests)) if i not in aside]):
+def check_division(found, splits, few, reserved):
+    """Reserved rows have no part, training and validation rows come from the last other split."""
+    assert found.reserved == reserved
+    hidden = {row for i in reserved for row in splits.left_out[i]}
+    training, validation = set(found.training), set(found.validation)
+    assert not hidden & (training | validation)
+    assert not validation & training
+    assert set(few) <= training
+    assert 0 < len(validation) <= 12 + 2  # the share of each class is rounded up
+    for number in reversed([i for i in range(len(splits.tests)) if i not in reserved]):
         tested, left = set(splits.tests[number]) - hidden, set(splits.left_out[number])
         if tested and set(range(N)) - hidden - left:
-            assert judges <= tested
-            assert not teachers & left
+            assert validation <= tested
+            assert not training & left
             break
 
 
@@ -92,8 +92,8 @@ class Twin:
         found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
         generator = np.random.default_rng([seed, 1])
         few = metric.drawn(found.training, setup.task, FEW, generator)
-        divided_as_said(found, splits, few, [] if self.all else last_folds(splits))
-        self.few, self.teachers = few.size, found.training.size
+        check_division(found, splits, few, [] if self.all else last_folds(splits))
+        self.few, self.trained = few.size, found.training.size
         options = {"intercept": intercept, "whole": False}
         self.first, self.again = (
             Data(X[rows], Y[rows], [part], None if weights is None else weights[rows], **options)
@@ -117,22 +117,22 @@ class Twin:
         self.paths, self.hopeful = len(paths), len(hopeful)
         if self.all:
             return self.on_all_rows(hopeful, history)
-        judged, members = self.first, [went[-1] for _, went in hopeful]
-        if self.teachers > 1.3 * FEW:
-            judged = self.again
-            members = [best(replay(judged, kind, went, ALPHAS)) for kind, went in hopeful]
-            history += [(one, self.teachers) for one in members]
-        members = self.worth_fitting(members, judged)
+        validated_on, members = self.first, [went[-1] for _, went in hopeful]
+        if self.trained > 1.3 * FEW:
+            validated_on = self.again
+            members = [best(replay(validated_on, kind, went, ALPHAS)) for kind, went in hopeful]
+            history += [(one, self.trained) for one in members]
+        members = self.worth_fitting(members, validated_on)
         self.fits = len(members)
         return [cell for one in members for cell in self.with_its_metric(one)], history
 
-    def worth_fitting(self, members, judged):
-        """The two best, or the best and all that a blend of the judges' predictions gives weight."""
+    def worth_fitting(self, members, validated_on):
+        """The two best, or the best and all that a blend of the validation predictions gives weight."""
         members = sorted(members, key=lambda one: -one.rank)
         if not self.blend:
             return members[:2]
-        (_, judges), *_ = judged.splits
-        weights = blend_weights([one.heldout[judges] for one in members], judged, judges)
+        (_, validation), *_ = validated_on.splits
+        weights = blend_weights([one.heldout[validation] for one in members], validated_on, validation)
         share = weights / weights.sum()
         return [one for i, one in enumerate(members) if i == 0 or share[i] > 0.01]
 
@@ -144,7 +144,7 @@ class Twin:
         return cells, history + [(one, N) for one in leaders(cells)]
 
     def with_its_metric(self, top):
-        """The cells on all rows, with the metric that the teachers gave: a cross where that is cheap."""
+        """The cells on all rows, with the metric of the training rows: a cross where that is cheap."""
         wanted = [(top.width, top.alpha)]
         if metric._CHEAP_ROWS >= N:
             wanted = cross(top.width, top.alpha, ALPHAS, FINER)
@@ -183,8 +183,8 @@ def compare_cells(model, twin, tracks=AUTO):
     assert sorted(found) == sorted(known)
     wanted = [known[key].score for key in found]
     assert_allclose(table["mean_test_score"], wanted, rtol=1e-8, atol=1e-10)
-    told = sorted((*key_of(one), one["rows"]) for one in model.metric_history_)
-    assert told == sorted({(*cell.key, rows) for cell, rows in history})
+    found = sorted((*key_of(one), one["rows"]) for one in model.metric_history_)
+    assert found == sorted({(*cell.key, rows) for cell, rows in history})
 
 
 def fitted(estimator, y, weights, **settings):
@@ -228,7 +228,7 @@ def test_every_task(what, weights, rows, blend) -> None:
 
 @pytest.mark.parametrize("rows", METRIC_ROWS)
 @pytest.mark.parametrize(("cv", "estimator"), CASES)
-def test_a_blend_fits_what_the_judges_give_weight(estimator, cv, rows) -> None:
+def test_a_blend_fits_what_validation_gives_weight(estimator, cv, rows) -> None:
     model = fitted(estimator, SIGNAL, WEIGHTS, cv=cv, metric_rows=rows, blend=True)
     twin = Twin(model, SIGNAL, SIGNAL[:, None], WEIGHTS, intercept=estimator is LSSVRCV)
     compare_cells(model, twin)
@@ -245,13 +245,13 @@ def test_of_many_rows_the_best_cell_alone_is_fitted(estimator, cv, rows, monkeyp
 
 
 def test_the_regimes_are_all_there() -> None:
-    """On all rows the paths that were found on few; beyond `metric_rows` on those that teach."""
+    """On all rows the paths that were found on few; beyond `metric_rows` on the training rows."""
     found = {
         rows: fitted(LSSVRCV, SIGNAL, None, cv=SPLITTERS[0], metric_rows=rows) for rows in METRIC_ROWS
     }
-    told = {rows: {one["rows"] for one in model.metric_history_} for rows, model in found.items()}
-    # Of 80 rows two folds of 16 are set aside, a third one judges: 32 are left to teach.
-    assert told == {None: {FEW, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
+    sizes = {rows: {one["rows"] for one in model.metric_history_} for rows, model in found.items()}
+    # Of 80 rows two folds of 16 are reserved, a third one validates: 32 are left to train on.
+    assert sizes == {None: {FEW, N}, 40: {FEW, 32}, FEW + 2: {FEW}}
     tested = {rows: np.isfinite(model.heldout_prediction_).sum() for rows, model in found.items()}
     assert tested == {None: N, 40: 32, FEW + 2: 32}
 
@@ -267,7 +267,7 @@ def test_the_cases_tell_the_rules_apart() -> None:
             dropped.add(twin.paths - twin.hopeful)
             kept.add(twin.hopeful)
             fits.add((twin.hopeful, twin.fits))
-            again |= {one.round for one, n in history if n == twin.teachers > twin.few}
+            again |= {one.round for one, n in history if n == twin.trained > twin.few}
     assert max(dropped) > 1
     assert max(kept) > 3
     assert any(1 < few < many for many, few in fits)

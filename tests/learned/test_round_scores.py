@@ -19,7 +19,7 @@ def test_shares_that_begin_below_zero(criterion) -> None:
     """Eleven idle features: an isotropic kernel is worse than the mean, and each round gains much."""
     options = {"alphas": [0.1], "gammas": [1.0], "cv": 4}
     model = LSSVRCV("rbf", metric="diagonal", criterion=criterion, **options).fit(X, Y)
-    told = [one["score"] for one in model.metric_history_]
-    assert told[0] < 0
-    assert len(told) == 6
-    assert told[5] > told[3] > told[2]
+    history = [one["score"] for one in model.metric_history_]
+    assert history[0] < 0
+    assert len(history) == 6
+    assert history[5] > history[3] > history[2]

@@ -34,7 +34,7 @@ SEARCHES = {
     "several targets": (KernelRidgeCV(**SMALL), np.column_stack([Y, X[:, 2]])),
     "kernels": (LSSVRCV(["rbf", "linear"], **SMALL, blend=True), Y),
     "metric of every fold": (LSSVRCV(**METRIC), Y),
-    "metric, folds aside": (LSSVCCV(**METRIC, metric_rows=50), Y > 0),
+    "metric, reserved folds": (LSSVCCV(**METRIC, metric_rows=50), Y > 0),
     "metric, landmarks": (LSSVRCV(**METRIC, metric_rows=50, approximation=Nystroem(40)), Y),
 }
 

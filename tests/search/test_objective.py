@@ -51,19 +51,19 @@ def test_scores_of_classifiers_with_groups_and_weights():
 
 
 def test_many_ridges_at_once_and_nothing_twice():
-    told = []
-    objective = LSSVRCV(callback=told.append).objective(X, y)
+    events = []
+    objective = LSSVRCV(callback=events.append).objective(X, y)
     alphas = [1.0, 1e-3, 0.1, 0.1]
     scores = objective.scores(gamma=0.3, alphas=alphas)
     assert scores.shape == (4,)
-    assert len(told) == 1
+    assert len(events) == 1
     assert_allclose([objective(gamma=0.3, alpha=a) for a in alphas], scores, rtol=0)
-    assert len(told) == 1
+    assert len(events) == 1
     fresh = LSSVRCV().objective(X, y)
     assert_allclose([fresh(gamma=0.3, alpha=a) for a in alphas], scores, rtol=1e-9)
     objective.scores({"gamma": np.float64(0.3), "alphas": np.array([0.1, 7.0])})
-    assert len(told) == 2
-    assert told[-1]["part"] == "objective"
+    assert len(events) == 2
+    assert events[-1]["part"] == "objective"
     assert len(objective.cv_results_["params"]) == 4
 
 
@@ -123,27 +123,27 @@ def test_one_standard_error_is_that_of_a_grid(kernel):
 
 
 def test_a_checkpoint_is_shared_with_other_objectives_and_with_a_grid(tmp_path):
-    path, told = tmp_path / "journal", []
+    path, events = tmp_path / "journal", []
     first = LSSVRCV(checkpoint=path).objective(X, y)
     expected = first.scores(gamma=0.3, alphas=[0.01, 0.1])
-    second = LSSVRCV(checkpoint=path, callback=told.append).objective(X, y)
+    second = LSSVRCV(checkpoint=path, callback=events.append).objective(X, y)
     assert_allclose(second.scores(gamma=0.3, alphas=[0.1, 0.01]), expected[::-1], rtol=0)
     assert second.fit().best_score_ == expected.max()
-    assert not told
-    LSSVRCV(checkpoint=path, gammas=[0.3], alphas=[0.01, 0.1], callback=told.append).fit(X, y)
-    assert not told
+    assert not events
+    LSSVRCV(checkpoint=path, gammas=[0.3], alphas=[0.01, 0.1], callback=events.append).fit(X, y)
+    assert not events
     with pytest.raises(ValueError, match="another search"):
         LSSVRCV(checkpoint=path).objective(X, y + 1.0)
 
 
 def test_threads_take_turns():
-    told = []
-    objective = LSSVRCV(callback=told.append).objective(X, y)
+    events = []
+    objective = LSSVRCV(callback=events.append).objective(X, y)
     points = [(g, a) for g in np.geomspace(0.01, 1, 8) for a in (1e-3, 1e-1)] * 2
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda p: objective(gamma=p[0], alpha=p[1]), points))
     assert found[:16] == found[16:]
-    assert len(told) == 16
+    assert len(events) == 16
     alone = LSSVRCV().objective(X, y)
     assert_allclose(found[:16], [alone(gamma=g, alpha=a) for g, a in points[:16]], rtol=1e-12)
 

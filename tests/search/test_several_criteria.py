@@ -202,7 +202,7 @@ def test_a_recorded_criterion_without_a_score_decides_nothing() -> None:
         ({"criterion": []}, "empty list"),
         ({"criterion": ["mse", "press", "mse"]}, "'mse' twice"),
         ({"criterion": [largest, largest]}, "'largest' twice"),
-        ({"criterion": ["mse", score]}, "'score' twice, or beside the first"),
+        ({"criterion": ["mse", score]}, "'score' twice, or after the first"),
         ({"criterion": ["mse", "nonsense"]}, "unknown criterion 'nonsense'"),
         ({"criterion": [["mse"], "press"]}, "unknown criterion"),
         ({"criterion": ["mse", None]}, "unknown criterion None"),

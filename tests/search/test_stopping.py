@@ -34,18 +34,18 @@ def stopped_after(count: int, **settings: Any) -> tuple[Any, str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = LSSVRCV(**settings, callback=stop).fit(X, Y)
-    told = [str(one.message) for one in caught if one.category is SearchStoppedWarning]
-    assert len(told) == 1
-    return model, told[0]
+    messages = [str(one.message) for one in caught if one.category is SearchStoppedWarning]
+    assert len(messages) == 1
+    return model, messages[0]
 
 
 def test_the_best_of_what_was_tried_is_used() -> None:
-    model, told = stopped_after(3, gammas=[0.01, 0.1, 1.0, 4.0, 9.0], n_jobs=1)
+    model, message = stopped_after(3, gammas=[0.01, 0.1, 1.0, 4.0, 9.0], n_jobs=1)
     best = LSSVRCV(gammas=[0.01, 0.1, 1.0], n_jobs=1).fit(X, Y)
     assert model.best_params_ == best.best_params_
     assert np.array_equal(model.predict(X), best.predict(X))
     assert np.array_equal(model.heldout_prediction_, best.heldout_prediction_)
-    assert told == (
+    assert message == (
         "the search was interrupted; the best so far is used, and 2 candidates were not tried: "
         "gamma=4.0; gamma=9.0."
     )
@@ -80,9 +80,9 @@ def test_what_is_no_budget(budget: Any) -> None:
 @pytest.mark.parametrize("rows", [None, 50])
 @pytest.mark.parametrize("count", [1, 12, 20, 25, 31])
 def test_rounds_of_a_metric_are_stopped_anywhere(count: int, rows: int | None) -> None:
-    """In round 0, in later rounds, in the paths gone again and in the fits of all rows."""
-    model, told = stopped_after(count, **METRIC, metric_rows=rows)
-    assert told.startswith("the search was interrupted; the best so far is used, and ")
+    """In round 0, in later rounds, in the second pass and in the fits of all rows."""
+    model, message = stopped_after(count, **METRIC, metric_rows=rows)
+    assert message.startswith("the search was interrupted; the best so far is used, and ")
     assert np.isfinite(model.predict(X)).all()
     whole = LSSVRCV(**METRIC, metric_rows=rows).fit(X, Y)
     assert len(model.cv_results_["params"]) <= len(whole.cv_results_["params"])

@@ -78,7 +78,7 @@ def resolve_criteria(
         name = one if isinstance(one, str) else _name(one)
         if name in found or (found and name == "score"):
             raise ValueError(
-                f"criterion holds {name!r} twice, or beside the first, whose columns in cv_results_ "
+                f"criterion holds {name!r} twice, or after the first, whose columns in cv_results_ "
                 "have that name; leave it out, or give the function another name."
             )
         found[name] = resolved

@@ -152,7 +152,7 @@ def _takes_weights(scorer: Any) -> bool:
 
 
 def _weight_request(scorer: Any) -> bool | str | None:
-    """What a scorer has said by ``set_score_request(sample_weight=...)``; None where it has not."""
+    """What a scorer requests by ``set_score_request(sample_weight=...)``; None where it does not."""
     if not get_config()["enable_metadata_routing"] or not hasattr(scorer, "get_metadata_routing"):
         return None
     routing = scorer.get_metadata_routing()

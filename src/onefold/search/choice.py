@@ -1,4 +1,4 @@
-r"""The choice: the best group of candidates, unless a simpler one cannot be told from it; or a blend.
+r"""The choice: the best group of candidates, unless a simpler one is as good within noise; or a blend.
 
 **The choice.** Every group (a family, a kind of metric, a round) comes with its best cell and the
 held-out predictions of that. Two of them are compared row by row: with e_i and e*_i the losses of row i,
@@ -66,7 +66,7 @@ class Leader:
 
 
 def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
-    """The simplest group that cannot be told from the best one."""
+    """The simplest group within a standard error of the best one."""
     index, _ = ledger.best([leader.index for leader in leaders])
     best = next(leader for leader in leaders if leader.index == index)
     if len(leaders) == 1 or best.heldout is None:
@@ -213,11 +213,6 @@ def _result(
     return BlendResult(members, weights, intercept, predictions.heldout, score, crossfit)
 
 
-def _loss(predictions: Any, Y: Any, v: Any, tested: Any) -> float:
-    """What the weights minimise; labels count as ±1, which tells more than right or wrong."""
-    return float(v[tested] @ np.sum((predictions[tested] - Y[tested]) ** 2, axis=1))
-
-
 def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
     """Weights (groups,) ≥ 0 and intercept (targets,) for predictions (groups, rows, targets)."""
     share = v / v.sum()
@@ -238,22 +233,21 @@ def _crossfitted(
     leaders: Sequence[Leader], H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring
 ) -> _Predictions:
     """Predictions of every tested row with weights from the rows of other folds."""
-    total, count = np.zeros(Y.shape), np.zeros((len(Y), 1))
-    apart, of_splits, found = leaders[0].of_splits is not None, [], []
-    for number, rows in enumerate(_folds(scoring)):
+    apart, of_splits, found, made = leaders[0].of_splits is not None, [], [], []
+    folds = _folds(scoring)
+    for number, rows in enumerate(folds):
         rest = tested.copy()
         rest[rows] = False
         weights, intercept = _fit(H[:, rest], Y[rest], v[rest], scoring.problem.fit_intercept)
         found.append((weights, intercept))
         own = np.unique(rows)
-        total[own] += np.einsum("g,git->it", weights, H[:, own]) + intercept
-        count[own] += 1
+        made.append((own, np.einsum("g,git->it", weights, H[:, own]) + intercept))
         if apart:
             values = np.stack([leader.of_splits[number] for leader in leaders])
             of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        heldout = np.where(tested[:, None], total / count, np.nan)
-    crossfit = Crossfit(leaders, _folds(scoring), *(np.stack(one) for one in zip(*found)))
+    every, predicted = (np.concatenate(one) for one in zip(*made))
+    heldout = np.where(tested[:, None], mean_by_row(every, predicted, len(Y)), np.nan)
+    crossfit = Crossfit(leaders, folds, *(np.stack(one) for one in zip(*found)))
     return _Predictions(heldout, of_splits if apart else None, crossfit)
 
 
@@ -269,9 +263,11 @@ def _folds(scoring: Scoring) -> list[Any]:
 def _better(
     blended: _Predictions, single: _Predictions, Y: Any, v: Any, tested: Any, scoring: Scoring
 ) -> bool:
-    """Whether the blend predicts held-out rows better, and what it gains is more than luck."""
-    losses = [_loss(one.heldout, Y, v, tested) for one in (blended, single)]
-    if not losses[0] < losses[1] or _scores_worse(blended, single, scoring):
+    """Whether the blend predicts held-out rows better, and the criterion is not worse beyond noise."""
+    # What the weights minimise; labels count as ±1, which says more than right or wrong.
+    squares = [np.sum((one.heldout[tested] - Y[tested]) ** 2, axis=1) for one in (blended, single)]
+    gains = v[tested] @ squares[0] < v[tested] @ squares[1]
+    if not gains or _scores_worse(blended, single, scoring):
         return False
     return beats_constant(blended.heldout, scoring)
 

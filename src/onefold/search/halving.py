@@ -46,15 +46,14 @@ from onefold.search.choice import Leader, paired_difference
 from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, NoScoreError, Proposal, Search
 from onefold.search.setup import Setup
-from onefold.search.strategies import register_strategy
+from onefold.search.strategies import next_ridges, register_strategy
 
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold,
 _PER_CLASS = 20  # or for each class, of which every fold then trains on some,
 _SHARE = 300  # or this part of all rows
 _CHEAP = 0.25  # of one candidate on all rows: what a stage may cost that can drop nothing
-_WINDOW = 4.0  # times the best ridge, or a quarter of it: those that are tried on all rows
-_CHEAPER = 0.75  # of the time with all ridges
+_CHEAPER = 0.75  # of the time with all ridges: fewer are tried on all rows where they take no more
 _ERRORS = 2.0  # standard errors that a candidate may be worse by
 
 
@@ -253,20 +252,11 @@ def _record(size: int, found: Found, left: list[int], verdicts: list[Verdict]) -
 
 
 def ridge_windows(setup: Setup) -> list[Any]:
-    """For each ridge those that are tried with it: its neighbours in size, and all within a factor of 4.
-
-    All of them where fewer would not be much cheaper.
-    """
-    alphas, n_alphas = setup.alphas, len(setup.alphas)
-    order = np.argsort(alphas, kind="stable")
-    place = np.argsort(order, kind="stable")
-    windows = []
-    for ridge in range(n_alphas):
-        with np.errstate(over="ignore"):
-            near = (alphas <= _WINDOW * alphas[ridge]) & (alphas >= alphas[ridge] / _WINDOW)
-        windows.append(np.flatnonzero(near | (np.abs(place - place[ridge]) <= 1)))
+    """For each ridge those next to it in size; all of them where fewer would not be much cheaper."""
+    every = np.arange(len(setup.alphas))
+    windows = [next_ridges(setup.alphas, int(ridge)) for ridge in every]
     cheaper = _time(setup, setup.problem.n, max(map(len, windows))) <= _CHEAPER
-    return windows if cheaper else [np.arange(n_alphas)] * n_alphas
+    return windows if cheaper else [every] * every.size
 
 
 def _time(setup: Setup, rows: int, alphas: int) -> float:

@@ -122,7 +122,7 @@ class Ledger:
         return next(e for e in reversed(self.entries) if e.candidate == candidate and ridge in e.ridges)
 
     def report(self, candidate: int) -> dict[str, Any]:
-        """What the approximation said of a candidate when it was last evaluated."""
+        """What the approximation reported of a candidate when it was last evaluated."""
         return next(e.report for e in reversed(self.entries) if e.candidate == candidate)
 
     def progress(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def tie_tolerance(scores: Any) -> float:
 
 
 def within_error(scores: Any, best: tuple[int, int]) -> Any:
-    r"""Which cells of a table (widths, ridges, splits) cannot be told from the best one, a mask.
+    r"""Which cells of a table (widths, ridges, splits) are within an error of the best one.
 
         d_s = score_s(best) − score_s(cell),    mean d ≤ √( Σ_s (d_s − mean d)² / (k (k − 1)) )
 

@@ -78,7 +78,7 @@ class Found:
 
 
 class Search:
-    """One search: its setup, when it ends early, who hears of its progress, what a journal keeps.
+    """One search: its setup, when it ends early, its callback, what a journal keeps.
 
     Parameters
     ----------

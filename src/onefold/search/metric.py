@@ -36,7 +36,7 @@ from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, Proposal, Search, Stage
 from onefold.search.metrics import Round, Track, first_round, next_round
 from onefold.search.setup import Setup
-from onefold.search.strategies import Cells
+from onefold.search.strategies import Cells, next_ridges
 
 FIRST_ROWS = 1500  # that rounds are first tried on
 AGAIN = 1.3  # times as many rows are worth repeating a path
@@ -117,7 +117,7 @@ class MetricSearch:
         cells = [(one, factor) for one in members for factor in factors]
         candidates = [_on_all_rows(one.candidate, factor, run, inside) for one, factor in cells]
         ridges = [
-            neighbours(setup.alphas, one.ridge) if factor == 1.0 < len(factors) else [one.ridge]
+            next_ridges(setup.alphas, one.ridge) if factor == 1.0 < len(factors) else [one.ridge]
             for one, factor in cells
         ]
         stage = search.stage(_ALL, candidates, scoring=outside, finish=closed)
@@ -137,7 +137,7 @@ class MetricSearch:
             own = [one for one in found.leaders if _belongs(one, track)]
             if not own:
                 continue
-            # The best round of a track, or round 0 where that cannot be told from it.
+            # The best round of a track, or round 0 where that is as good within noise.
             index, _ = found.ledger.best([one.index for one in own])
             rivals = [one for one in own if one.index == index or not one.candidate.params["round"]]
             leader = choose(rivals, scoring, found.ledger)
@@ -203,13 +203,6 @@ def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) 
     return replace(found, parts=splits.left_out, part_kernels=[kernel] * len(splits.left_out))
 
 
-def neighbours(alphas: Any, ridge: int) -> Any:
-    """Numbers of a ridge and of those next to it in size."""
-    order = np.argsort(alphas, kind="stable")
-    place = int(np.flatnonzero(order == ridge)[0])
-    return np.sort(order[max(0, place - 1) : place + 2])
-
-
 class _Proposals:
     """What the rounds and their repetition share: candidates of a round, in a cross of cells.
 
@@ -237,7 +230,7 @@ class _Proposals:
     ) -> tuple[list[int], list[Proposal]]:
         """The width times each factor at the ridge, and itself at the neighbours in size too."""
         width, ridge = cell
-        near, alone = neighbours(self._alphas, ridge), np.array([ridge])
+        near, alone = next_ridges(self._alphas, ridge), np.array([ridge])
         numbers = self._add(last, [width * factor for factor in factors])
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
         return numbers, [Proposal(n, near if n == middle else alone) for n in numbers]
@@ -410,7 +403,7 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
         pool[validation] = False
     if not pool.any():
         raise ValueError(
-            "the splits leave no rows to learn a metric from beside those it is validated on; use "
+            "the splits leave no rows to learn a metric from other than those it is validated on; use "
             "metric=None, or splits with larger training parts."
         )
     validation = drawn(validation, task, _VALIDATION, generator)

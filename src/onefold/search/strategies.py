@@ -85,3 +85,10 @@ class Cells:
         wanted = enumerate(self.ridges)
         found = [Proposal(c, np.intersect1d(ledger.untried(c), ridges)) for c, ridges in wanted]
         return [proposal for proposal in found if proposal.ridges.size]
+
+
+def next_ridges(alphas: Any, ridge: int) -> Any:
+    """Numbers of a ridge and of those next to it in size."""
+    order = np.argsort(alphas, kind="stable")
+    place = int(np.flatnonzero(order == ridge)[0])
+    return np.sort(order[max(0, place - 1) : place + 2])
