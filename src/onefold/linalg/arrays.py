@@ -77,7 +77,7 @@ def is_numpy(x: Any) -> TypeGuard[Any]:
 
 def is_foreign(x: Any) -> TypeGuard[Any]:
     """True for an array of another array-API library: it stays in that library, on its device."""
-    return bool(is_array_api_obj(x)) and not is_numpy(x)
+    return bool(is_array_api_obj(x)) and not is_numpy_array(x)
 
 
 def is_single(x: Array) -> bool:

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onefold.linalg import Array, HostArray, Index, is_numpy, like, like_index, namespace, take_rows
+from onefold.linalg import Array, HostArray, Index, is_numpy, like_index, namespace, take_rows
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -112,48 +112,6 @@ def _taken(found: Array, index: Index) -> Array:
     return found
 
 
-@dataclass(frozen=True)
-class BorderCorrection:
-    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,)."""
-
-    rho: Array
-    sigma: Array
-
-    @classmethod
-    def of(cls, rho: Array, border: Array) -> BorderCorrection:
-        """From ρ = R s."""
-        return cls(rho, rho @ border)
-
-    def vectors(self, RY: Array, Y: Array) -> Array:
-        """R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets) of its own."""
-        b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
-        return RY - self.rho[:, :, None] * b[:, None, :]
-
-    def diagonal(self, diagonal: Array) -> Array:
-        """From diag R to diag R_b, shape (μ, n)."""
-        return diagonal - self.rho**2 / self.sigma[:, None]
-
-    def block(self, block: Array, rows: Array, index: int) -> Array:
-        """R_JJ → (R_b)_JJ for the μ at `index`; rows (|J|,), or a stack of them."""
-        part = gather(self.rho[index, :], rows)
-        block -= part[..., :, None] * (part / self.sigma[index])[..., None, :]
-        return block
-
-    def trace(self, trace: Array) -> Array:
-        """From tr R to tr R_b, shape (μ,)."""
-        return trace - namespace(self.rho).sum(self.rho**2, axis=1) / self.sigma
-
-    def logdet(self, logdet: Array, alphas: Array, border: Array) -> Array:
-        """From log det G to that on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs)."""
-        xp = namespace(self.sigma)
-        return logdet + xp.log(self.sigma / alphas) - xp.log(border @ border)
-
-
-def as_vector(alphas: ArrayLike, reference: Array) -> Array:
-    """μ as a vector in the library and on the device of `reference`."""
-    return like(np.asarray(alphas, dtype=np.float64).reshape(-1), reference)
-
-
 def gather(x: Array, index: Array) -> Array:
     """``x[index]`` for row numbers of any shape on the device of x: no transfer."""
     xp = namespace(x)
@@ -180,8 +138,6 @@ class Rounding:
 
     def noise(self, values: Array) -> float:
         """Eigenvalues up to this size are rounding: of the decomposition, and of the matrix itself."""
-        if values.shape[0] == 0:
-            return 0.0
         xp = namespace(values)
         return _NOISE * max(float(xp.max(xp.abs(values))), self.scale)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,7 +35,7 @@ from onefold.linalg import (
     to_numpy,
 )
 from onefold.machine.threads import check_stop
-from onefold.smoothers.base import BorderCorrection, Flags, Smoother, gather
+from onefold.smoothers.base import BELOW, Flags, Smoother, gather
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 
@@ -73,8 +74,34 @@ class Operator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no directions")
 
 
+@dataclass(frozen=True)
+class BorderCorrection:
+    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,)."""
+
+    rho: Array
+    sigma: Array
+
+    def vectors(self, RY: Array, Y: Array) -> Array:
+        """R Y → R_b Y, shape (μ, n, targets), for Y (n, targets), or (μ, n, targets) of its own."""
+        b = (self.rho[:, None, :] @ Y)[:, 0, :] / self.sigma[:, None]
+        return RY - self.rho[:, :, None] * b[:, None, :]
+
+    def diagonal(self, diagonal: Array) -> Array:
+        """From diag R to diag R_b, shape (μ, n)."""
+        return diagonal - self.rho**2 / self.sigma[:, None]
+
+    def block(self, block: Array, rows: Array, index: int) -> Array:
+        """R_JJ → (R_b)_JJ for the μ at `index`; rows (|J|,), or a stack of them."""
+        part = gather(self.rho[index, :], rows)
+        block -= part[..., :, None] * (part / self.sigma[index])[..., None, :]
+        return block
+
+
 class DenseSmoother(Smoother):
     """R_b(μ) through operators, some μ after the others."""
+
+    noise = 0.0  # eigenvalues of K up to this size are rounding
+    smallest_eigenvalue = 0.0  # of K, as far as the factorisation knows it: 0 unless it is negative
 
     @abstractmethod
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
@@ -82,11 +109,6 @@ class DenseSmoother(Smoother):
 
         An operator is used up before the next one is asked for.
         """
-
-    @property
-    def smallest_eigenvalue(self) -> float:
-        """Of K, as far as the factorisation knows it: 0 unless it found a negative one."""
-        return 0.0
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
@@ -97,7 +119,7 @@ class DenseSmoother(Smoother):
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
         """
-        return np.zeros(np.size(alphas), dtype=bool)
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self.noise
 
     def _first(self, operator: Operator, Y: Array) -> tuple[Array, BorderCorrection | None]:
         """R_b Y, and the border's correction, from one application of R."""
@@ -105,7 +127,8 @@ class DenseSmoother(Smoother):
             return operator.apply(Y), None
         xp, t = namespace(Y), Y.shape[1]
         both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
-        border = BorderCorrection.of(xp.asarray(both[:, :, t], copy=True), self.border)
+        rho = xp.asarray(both[:, :, t], copy=True)
+        border = BorderCorrection(rho, rho @ self.border)
         return border.vectors(both[:, :, :t], Y), border
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
@@ -198,7 +221,7 @@ class DenseSmoother(Smoother):
         """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J for every μ and set, and the border's correction."""
         operator.expect_blocks()
         RY, border = self._first(operator, blanked)
-        found = []
+        xp, found = namespace(blanked), []
         for index in range(RY.shape[0]):
             solved: dict[int, Array] = {}
             for group in sets.groups:
@@ -206,12 +229,14 @@ class DenseSmoother(Smoother):
                 block = operator.block(group.rows, index)
                 if border is not None:
                     block = border.block(block, group.rows, index)
-                right = group.pick(RY[index, :, :], sets.count)
+                own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
+                right = gather(own, group.places)
                 try:
                     values = -solve_positive(block, right)
                 except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
                     values = right * np.nan
-                solved.update(group.split(values))
+                stack = xp.reshape(values, (len(group.numbers), *values.shape[-2:]))
+                solved.update((number, stack[i, ...]) for i, number in enumerate(group.numbers))
             found.append([solved[k] for k in range(sets.count)])
         return found, border
 
@@ -220,8 +245,8 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas):
             operator.expect_blocks()
             border, diagonal = self._border_of(operator), operator.diagonal()
-            trace = namespace(diagonal).sum(diagonal, axis=1)
-            traces.append(trace if border is None else border.trace(trace))
+            diagonal = diagonal if border is None else border.diagonal(diagonal)
+            traces.append(namespace(diagonal).sum(diagonal, axis=1))
         return to_numpy(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
@@ -229,7 +254,9 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas):
             border, value = self._border_of(operator), operator.logdet()
             if border is not None and self.border is not None:
-                value = border.logdet(value, operator.alphas, self.border)
+                # That on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs).
+                xp, s = namespace(value), self.border
+                value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
         return to_numpy(namespace(values[0]).concat(values))
 
@@ -245,21 +272,29 @@ class LeftOut:
     def __init__(self, parts: Sequence[Index], Y: Array) -> None:
         self.parts = [np.asarray(rows) for rows in parts]
         self.count = len(self.parts)
+        starts = np.cumsum([0, *(rows.size for rows in self.parts)])
         keep = np.ones((Y.shape[0], self.count))
+        source = np.full(keep.shape, starts[-1])
         for k, rows in enumerate(self.parts):
             keep[rows, k] = 0.0
+            source[rows, k] = starts[k] + np.arange(rows.size)
         self.keep = like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
+        # Where each row of each set is found among all f_J, one after the other; else the end.
+        self._source = like_index(source.reshape(-1), Y)
         # Sets that are solved in one call: on a device those of one size, within n rows in all.
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
             by_size.setdefault(k if is_numpy(Y) else rows.size, []).append(k)
-        self.groups = []
+        self.groups: list[_Group] = []
         for numbers in by_size.values():
             step = max(1, Y.shape[0] // max(1, self.parts[numbers[0]].size))
             together = [numbers[i : i + step] for i in range(0, len(numbers), step)]
-            self.groups += [_Group(some, self.parts, Y) for some in together]
-        self._reference = Y
-        self._source: Array | None = None
+            for some in together:
+                rows = np.stack([self.parts[k] for k in some])
+                places = rows * self.count + np.array(some)[:, None]
+                if is_numpy(Y):
+                    rows, places = rows[0], places[0]
+                self.groups.append(_Group(some, like_index(rows, Y), like_index(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
         """Y⁰ for every set, shape (n, k · t)."""
@@ -268,13 +303,6 @@ class LeftOut:
     def replaced(self, blanked: Array, found: Sequence[Array]) -> Array:
         """Ŷ for every set, shape (n, k · t), from Y⁰ and the f_J (|J|, t)."""
         xp, (n, t) = namespace(blanked), (blanked.shape[0], found[0].shape[1])
-        if self._source is None:
-            # Where each row of each set is found among all f_J, one after the other; else the end.
-            starts = np.cumsum([0, *(rows.size for rows in self.parts)])
-            source = np.full((n, self.count), starts[-1])
-            for k, rows in enumerate(self.parts):
-                source[rows, k] = starts[k] + np.arange(rows.size)
-            self._source = like_index(source.reshape(-1), self._reference)
         nothing = xp.zeros_like(blanked[:1, :t])
         values = xp.take(xp.concat([*found, nothing]), self._source, axis=0)
         return blanked + xp.reshape(values, (n, self.count * t))
@@ -286,23 +314,10 @@ class LeftOut:
         return xp.permute_dims(split * self.keep[:, :, None], (0, 2, 1, 3))
 
 
+@dataclass(frozen=True)
 class _Group:
-    """Sets of one size: their `numbers`, and their rows (|J|,) of one or (sets, |J|) of many."""
+    """Sets of one size that are solved in one call."""
 
-    def __init__(self, numbers: list[int], parts: Sequence[Index], Y: Array) -> None:
-        rows = np.stack([parts[k] for k in numbers])
-        places = rows * len(parts) + np.array(numbers)[:, None]
-        if is_numpy(Y):
-            rows, places = rows[0], places[0]
-        self.numbers, self.rows = numbers, like_index(rows, Y)
-        self._places = like_index(places, Y)
-
-    def pick(self, columns: Array, count: int) -> Array:
-        """The rows of each set in its own columns of (n, k · t), shape (…, |J|, t)."""
-        n, width = columns.shape
-        return gather(namespace(columns).reshape(columns, (n * count, width // count)), self._places)
-
-    def split(self, solved: Array) -> list[tuple[int, Array]]:
-        """(number, (|J|, t)) of each set from a stack of all."""
-        stack = namespace(solved).reshape(solved, (len(self.numbers), *solved.shape[-2:]))
-        return [(number, stack[i, ...]) for i, number in enumerate(self.numbers)]
+    numbers: list[int]
+    rows: Array  # (|J|,) of one, or (sets, |J|) of many
+    places: Array  # of these rows in their own columns, among the rows of (n · k, t)

@@ -68,10 +68,8 @@ from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import (
     BELOW,
     GIVEN,
-    Flags,
     Rounding,
     UnsolvableError,
-    as_vector,
     gather,
     not_psd_message,
 )
@@ -115,38 +113,25 @@ class SpectralSmoother(DenseSmoother):
             values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
             spectrum = _Spectrum(np.concatenate([values, K[alone, alone]]), vectors, rest, alone)
         check_stop()  # what follows are products with all eigenvectors
-        self._noise = rounding.noise(spectrum.values)
-        self._spectrum = replace(spectrum, values=rounding.settled(spectrum.values))
-
-    @property
-    def smallest_eigenvalue(self) -> float:
-        values = self._spectrum.values
-        return float(namespace(values).min(values)) if values.shape[0] else 0.0
-
-    def below_rounding(self, alphas: ArrayLike) -> Flags:
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
+        self.noise = rounding.noise(spectrum.values)
+        settled = rounding.settled(spectrum.values)
+        self._spectrum = replace(spectrum, values=settled)
+        self.smallest_eigenvalue = float(namespace(settled).min(settled))
 
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         """As many μ together as need no larger arrays than U."""
-        values = self._spectrum.values
-        mu, weights = as_vector(alphas, values), self._filter(alphas)
+        if not self.solvable(alphas).all():
+            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
+        values, xp = self._spectrum.values, namespace(self._spectrum.values)
+        mu = like(np.asarray(alphas, dtype=np.float64).reshape(-1), values)
+        weights, below = mu[:, None] / (values[None, :] + mu[:, None]), self.below_rounding(alphas)
+        if below.any():  # where μ is below the rounding of K, noise among the λ counts as 0
+            noise = like(to_numpy(abs(values) <= self.noise), values)
+            lost = like(below, values)[:, None] * noise[None, :] > 0
+            weights = xp.where(lost, xp.ones_like(weights), weights)
         for part in spans(mu.shape[0], max(1, self.n // max(1, columns))):
             check_stop()
             yield _Filtered(self._spectrum, weights[part, :], mu[part])
-
-    def _filter(self, alphas: ArrayLike) -> Array:
-        """μ/(λ+μ) of shape (μ, n); where μ is below the rounding of K, noise among the λ counts as 0."""
-        values, xp = self._spectrum.values, namespace(self._spectrum.values)
-        mu = as_vector(alphas, values)[:, None]
-        if not self.solvable(alphas).all():
-            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
-        filtered = mu / (values[None, :] + mu)
-        below = self.below_rounding(alphas)
-        if not below.any():
-            return filtered
-        noise = like(to_numpy(abs(values) <= self._noise), values)
-        lost = like(below, values)[:, None] * noise[None, :] > 0
-        return xp.where(lost, xp.ones_like(filtered), filtered)
 
 
 @dataclass(frozen=True)
@@ -208,29 +193,39 @@ class _Spectrum:
 
 @dataclass(frozen=True)
 class _Filtered(Operator):
-    """U [weights] Uᵀ."""
+    """U [weights] Uᵀ; of a thin U, which has no directions of noise, I − U [weights] Uᵀ."""
 
     spectrum: _Spectrum
-    weights: Array
+    weights: Array  # (μ, λ): μ/(λ+μ), thin λ/(λ+μ)
     alphas: Array
+    thin: bool = False
 
     def apply(self, Y: Array) -> Array:
-        return self.spectrum.mix(Y, self.weights)
+        mixed = self.spectrum.mix(Y, self.weights)
+        return Y - mixed if self.thin else mixed
 
     def solve_signal(self, Y: Array) -> Array:
+        if self.thin:
+            return self.spectrum.mix(Y, 1.0 / (self.spectrum.values + self.alphas[:, None]))
         weights, xp = self.weights, namespace(self.weights)
         kept = xp.where(weights < 1, weights / self.alphas[:, None], xp.zeros_like(weights))
         return self.spectrum.mix(Y, kept)
 
     def diagonal(self) -> Array:
-        return self.spectrum.diagonal(self.weights)
+        diagonal = self.spectrum.diagonal(self.weights)
+        return 1.0 - diagonal if self.thin else diagonal
 
     def block(self, rows: Array, index: int) -> Array:
-        return self.spectrum.block(rows, self.weights[index, :])
+        block = self.spectrum.block(rows, self.weights[index, :])
+        if self.thin:
+            np.negative(block, out=block)
+            np.einsum("ii->i", block)[...] += 1.0
+        return block
 
     def logdet(self) -> Array:
-        xp = namespace(self.weights)
-        return xp.sum(xp.log(self.spectrum.values[None, :] + self.alphas[:, None]), axis=1)
+        xp, (n, rank) = namespace(self.weights), self.spectrum.vectors.shape
+        known = xp.sum(xp.log(self.spectrum.values[None, :] + self.alphas[:, None]), axis=1)
+        return known + (n - rank) * xp.log(self.alphas) if self.thin else known
 
 
 def isolated_rows(K: Array) -> Index | None:
@@ -269,7 +264,8 @@ class ThinSmoother(DenseSmoother):
         mu, values = np.asarray(alphas, dtype=np.float64).reshape(-1), self._spectrum.values
         for part in spans(mu.size, max(1, values.size // max(1, columns))):
             check_stop()
-            yield _Shrunk(self._spectrum, values / (values + mu[part, None]), mu[part])
+            weights = values / (values + mu[part, None])
+            yield _Filtered(self._spectrum, weights, mu[part], thin=True)
 
     def diagonals(self, alphas: ArrayLike) -> HostArray:
         """The diagonal of R_b, shape (μ, n), for columns that are orthogonal to the border."""
@@ -284,39 +280,7 @@ class LowRankSmoother(ThinSmoother):
         # The singular vectors of L, not the eigenvectors of LᵀL: these square its condition.
         columns, singular, _ = np.linalg.svd(factor, full_matrices=False)
         super().__init__(columns, singular**2, border)
-
-    def below_rounding(self, alphas: ArrayLike) -> Flags:
-        largest = float(self._spectrum.values.max(initial=0.0))
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * _THIN_ROUNDING * largest
-
-
-@dataclass(frozen=True)
-class _Shrunk(Operator):
-    """I − U [shares] Uᵀ, the shares being λ/(λ+μ) of shape (μ, r)."""
-
-    spectrum: _Spectrum
-    shares: HostArray
-    alphas: HostArray
-
-    def apply(self, Y: Array) -> Array:
-        return Y - self.spectrum.mix(Y, self.shares)
-
-    def solve_signal(self, Y: Array) -> Array:
-        return self.spectrum.mix(Y, 1.0 / (self.spectrum.values + self.alphas[:, None]))
-
-    def diagonal(self) -> HostArray:
-        return 1.0 - self.spectrum.diagonal(self.shares)
-
-    def block(self, rows: Array, index: int) -> HostArray:
-        block = self.spectrum.block(rows, self.shares[index])
-        np.negative(block, out=block)
-        np.einsum("ii->i", block)[...] += 1.0
-        return block
-
-    def logdet(self) -> HostArray:
-        n, rank = self.spectrum.vectors.shape
-        known = np.log(self.spectrum.values + self.alphas[:, None]).sum(axis=1)
-        return known + (n - rank) * np.log(self.alphas)
+        self.noise = _THIN_ROUNDING * float(self._spectrum.values.max(initial=0.0))
 
 
 def low_rank_factor(K: Array, *, psd: bool = True) -> HostArray | None:
@@ -374,16 +338,8 @@ class CholeskySmoother(DenseSmoother):
         # The trace bounds the largest eigenvalue; matrices with rows of very different size (graded
         # ones) have no noise to speak of, since that of each row is relative to the row.
         largest = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
-        self._noise = 0.0 if graded else rounding.noise(like([largest], K))
-
-    @property
-    def smallest_eigenvalue(self) -> float:
-        return 0.0 if self._decomposed is None else self._decomposed.smallest_eigenvalue
-
-    def below_rounding(self, alphas: ArrayLike) -> Flags:
-        if self._decomposed is not None:
-            return self._decomposed.below_rounding(alphas)
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self._noise
+        self.noise = 0.0 if graded else rounding.noise(like([largest], K))
+        self._smallest = BELOW * self.noise  # ridge to be factorised with
 
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
@@ -394,38 +350,28 @@ class CholeskySmoother(DenseSmoother):
         if self._last is not None and self._last[0] == alpha:
             return self._last[1]
         self._last = None  # before its memory is used again
-        if self._K is None and self._decomposed is not None:
-            return next(self._decomposed.operators([alpha]))
-        if self._K is None:
-            raise RuntimeError("this smoother gave its matrix to the one factorisation it was for")
-        if alpha < BELOW * self._noise:
-            return self._by_eigenvalues(self._K, alpha)
-        diagonal = namespace(self._K).linalg.diagonal(self._K) + 0.0
-        shifted = self._shifted(alpha)
-        try:
-            operator = _Factorised(shifted, alpha)
-            self._last = alpha, operator
-            return operator
-        except np.linalg.LinAlgError:
-            K = self._K if self._K is not None else _unfactorised(shifted, diagonal, alpha)
-            return self._by_eigenvalues(K, alpha)
-
-    def _by_eigenvalues(self, K: Array, alpha: float) -> Operator:
+        K = self._K
+        if K is not None and alpha >= self._smallest:
+            diagonal = namespace(K).linalg.diagonal(K) + 0.0
+            if self._overwrite:
+                shifted, self._K = K, None
+            else:
+                shifted = copied(K, self._buffer)
+                # One buffer serves every μ: the last operator is done with when the next is asked for.
+                self._buffer = shifted if is_numpy(shifted) else None
+            shifted = add_to_diagonal(shifted, alpha)
+            try:
+                operator = _Factorised(shifted, alpha)
+                self._last = alpha, operator
+                return operator
+            except np.linalg.LinAlgError:
+                K = _unfactorised(shifted, diagonal, alpha) if self._overwrite else K
         if self._decomposed is None:
             copy = namespace(K).asarray(K, copy=True)
             self._decomposed = SpectralSmoother(copy, self.border, rounding=self._rounding)
+            self.noise = self._decomposed.noise
+            self.smallest_eigenvalue = self._decomposed.smallest_eigenvalue
         return next(self._decomposed.operators([alpha]))
-
-    def _shifted(self, alpha: float) -> Array:
-        """K + μI, to be factorised in place."""
-        if self._overwrite:
-            K, self._K = self._K, None
-            return add_to_diagonal(K, alpha)
-        shifted = copied(self._K, self._buffer)
-        if is_numpy(shifted):
-            # One buffer serves every μ: the last operator is done with when the next is asked for.
-            self._buffer = shifted
-        return add_to_diagonal(shifted, alpha)
 
 
 class _Factorised(Operator):
