@@ -14,16 +14,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_not
 from threading import Lock
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold.linalg import Array, Index, is_foreign, take_rows
+from onefold.linalg import Array, Device, Index, is_foreign, take_rows
 
-Result = TypeVar("Result")
-SomeRows: TypeAlias = Any
-"""Numbers of rows: a slice of consecutive ones, or an integer array."""
+SomeRows: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an integer array
 
 
 @dataclass(frozen=True)
@@ -118,16 +116,9 @@ class Block:
     root: Any  # √weights (rows,); None for equal weights
 
 
-class Sum(Protocol):
-    """What blocks leave that adds."""
-
-    def __add__(self, other: Any) -> Self: ...
-
-    def absorb(self, other: Any) -> Self:
-        """``self + other``, over the arrays of `self`."""
-
-    def on_host(self) -> Self:
-        """The same in NumPy arrays."""
+Wanted: TypeAlias = Collection[int] | None  # groups to pass over alone
+Most: TypeAlias = int | None  # threads that may call a function at once
+Mapped: TypeAlias = Iterator[tuple[int, SomeRows, Any]]  # (group, row numbers, result) of every block
 
 
 class BlockFunction(Protocol):
@@ -140,17 +131,21 @@ class BlockFunction(Protocol):
 
 
 class BlockSum(BlockFunction, Protocol):
-    """One whose results add."""
+    """One whose results add: by +, by ``a.absorb(b)`` over the arrays of a; ``a.on_host()`` in NumPy."""
 
     def zero(self, targets: int, reference: Array) -> Any:
         """The sum over no rows, where `reference` is."""
 
 
 class Rows(ABC):
-    """X, Y and √weights of a problem, wherever they are: `n` rows, and `targets` columns of Y."""
+    """X, Y and √weights of a problem, wherever they are: `n` rows, and `targets` columns of Y.
 
-    def __init__(self, n: int, targets: int) -> None:
-        self.n, self.targets = n, targets
+    `device` names where rows of the host or of Dask are moved to, block by block.
+    """
+
+    def __init__(self, X: Any, Y: Any | None, root: Any | None, device: Device = None) -> None:
+        self.n, self.targets = int(X.shape[0]), 0 if Y is None else int(Y.shape[1])
+        self._arrays, self._device = (X, Y, root), device
         self._grouped: tuple[list[Index], Groups] | None = None
         self._lock = Lock()
 
@@ -166,38 +161,22 @@ class Rows(ABC):
         return known[1].first(len(sets))
 
     @property
-    @abstractmethod
     def reference(self) -> Array:
         """An array in the library and on the device where blocks are worked on."""
+        return np.empty(0)
 
-    @abstractmethod
     def sample(self, index: Index) -> Array:
         """The rows of X with the given numbers, where blocks are worked on."""
+        return take_rows(self._arrays[0], index)
 
     @abstractmethod
     def map(
-        self,
-        function: Callable[[Block], Result],
-        groups: Groups | None = None,
-        *,
-        wanted: Collection[int] | None = None,
-        at_most: int | None = None,
-    ) -> Iterator[tuple[int, SomeRows, Result]]:
-        """Yield (group, row numbers, function(block)) over all rows, each block of one group.
-
-        Parameters
-        ----------
-        function : pure function of a block
-        groups : Groups, optional
-            One group of all rows by default.
-        wanted : collection of int, optional
-            Pass over these groups alone.
-        at_most : int, optional
-            Threads that may call the function at once.
-        """
+        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
+    ) -> Mapped:
+        """Yield (group, row numbers, function(block)) over all rows, each block of one group."""
 
     def sums(
-        self, function: BlockSum, groups: Groups | None = None, *, at_most: int | None = None
+        self, function: BlockSum, groups: Groups | None = None, *, at_most: Most = None
     ) -> list[Any]:
         """Σ function(block) over the rows of each group, added in the order of the rows."""
         count = 1 if groups is None else groups.count
@@ -210,9 +189,10 @@ class Rows(ABC):
         """Other rows that blocks are compared with, where these are worked on."""
         return X
 
-    @abstractmethod
     def part(self, index: Index) -> Rows:
         """The source of some of the rows."""
+        X, Y, root = (picked(array, index) for array in self._arrays)
+        return type(self)(X, Y, root, self._device)
 
 
 def picked(array: Any, index: Index) -> Any:

@@ -18,7 +18,7 @@ partition and a block, never a second copy of it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,9 +28,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold.linalg import Array, Device, Index, is_sparse, on_device, to_numpy
+from onefold.linalg import Device, Index, is_sparse, on_device, to_numpy
 from onefold.machine.threads import check_stop, limit_blas, spans, use_threads
-from onefold.rows.base import BlockFunction, BlockSum, Groups, Rows, SomeRows, picked
+from onefold.rows.base import (
+    BlockFunction,
+    BlockSum,
+    Groups,
+    Mapped,
+    Most,
+    Rows,
+    Wanted,
+    picked,
+    take_part,
+)
 from onefold.rows.device import StreamedRows
 from onefold.rows.host import HostRows
 from onefold.rows.runner import Runner, is_dask, require_dask, runner_of
@@ -71,38 +81,32 @@ class Look(NamedTuple):
     """What one look at a partition finds."""
 
     number: int
-    rows: int
-    dtype: str  # of the rows taken together; empty where there are none
-    largest: float  # absolute value
-    checksum: float
-    scale: float  # of the checksum: the sum of absolute values
-    trouble: str | None  # why the partition cannot be used
+    trouble: str | None = None  # why the partition cannot be used
+    rows: int = 0
+    dtype: str = ""  # of the rows taken together
+    largest: float = 0.0  # absolute value
+    checksum: float = 0.0
+    scale: float = 0.0  # of the checksum: the sum of absolute values
 
 
 def look_at(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> Look:
     """Count the rows of partition `number`, find their dtype and whether they can be used."""
     trouble = _unusable(rows, number, names, features)
     if trouble is not None or not len(rows):
-        return Look(number, 0, "", 0.0, 0.0, 0.0, trouble)
-    if hasattr(rows, "iloc"):
-        # Columns of pandas' own types have a place for missing values: they are read as float64.
-        dtype = common_dtype(
-            [d if isinstance(d, np.dtype) else np.dtype(np.float64) for d in rows.dtypes]
-        )
-    else:
-        dtype = common_dtype([rows.dtype])
+        return Look(number, trouble)
+    # Columns of pandas' own types have a place for missing values: they are read as float64.
+    found = rows.dtypes if hasattr(rows, "iloc") else [rows.dtype]
+    dtype = common_dtype([d if isinstance(d, np.dtype) else np.dtype(np.float64) for d in found])
     largest = 0.0
     for _, block in Partition(rows, None, dtype).blocks():
         size = np.abs(block)
         if not np.all(np.isfinite(size)):
             column = int(np.flatnonzero(~np.isfinite(size).all(axis=0))[0])
             name = column if names is None else names[column]
-            trouble = (
-                f"X contains NaN or infinity in column {name!r} of partition {number}; impute or drop"
-            )
-            return Look(number, 0, "", 0.0, 0.0, 0.0, f"{trouble} those rows.")
+            where = f"column {name!r} of partition {number}"
+            return Look(number, f"X contains NaN or infinity in {where}; impute or drop those rows.")
         largest = max(largest, float(size.max(initial=0.0)))
-    return Look(number, len(rows), dtype.str, largest, *_checksum(rows), None)
+    return Look(number, None, len(rows), dtype.str, largest, *_checksum(rows))
 
 
 def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int) -> str | None:
@@ -226,26 +230,22 @@ class DaskTable:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def _like(self) -> DaskTable:
+    def _like(self, **changed: Any) -> DaskTable:
         other = object.__new__(DaskTable)
-        other.__dict__.update(self.__dict__, _fetched={}, _lock=Lock())
+        other.__dict__.update(self.__dict__, _fetched={}, _lock=Lock(), **changed)
         return other
 
     def astype(self, dtype: Any) -> DaskTable:
         """The same rows in another dtype."""
-        other = self._like()
-        other.dtype = np.dtype(dtype)
-        return other
+        return self._like(dtype=np.dtype(dtype))
 
     def only(self, rows: Any) -> DaskTable:
         """The rows of these numbers, which rise, where they are."""
         rows = np.asarray(rows, dtype=np.intp)
         if np.any(rows[1:] <= rows[:-1]):
             raise ValueError("rows that stay in their partitions keep their order; sort the numbers.")
-        other = self._like()
-        other._kept = rows if self._kept is None else self._kept[rows]
-        other.shape = (int(rows.size), self.shape[1])
-        return other
+        kept = rows if self._kept is None else self._kept[rows]
+        return self._like(_kept=kept, shape=(int(rows.size), self.shape[1]))
 
     def pieces(self) -> list[tuple[int, slice, Index | None]]:
         """(partition, the numbers of its rows in this table, which of its rows they are or None)."""
@@ -262,7 +262,7 @@ class DaskTable:
 
     def __getitem__(self, index: Any) -> NDArray[Any]:
         if isinstance(index, tuple) and len(index) == 2 and index[1] is Ellipsis:
-            index = index[0]
+            index = index[0]  # as scikit-learn takes rows
         if isinstance(index, slice):
             index = np.arange(self.shape[0])[index]
         index = np.asarray(index)
@@ -324,7 +324,7 @@ def opened(X: Any, client: Any = None) -> Any:
     runner = runner_of(client)
     look = require_dask().delayed(look_at)
     lazy = [look(part, number, names, features) for number, part in enumerate(parts)]
-    looks = [Look(*found) for found in runner.each(lazy)]
+    looks = list(runner.each(lazy))
     trouble = next((found.trouble for found in looks if found.trouble is not None), None)
     if trouble is not None:
         raise ValueError(trouble)
@@ -382,39 +382,27 @@ class _Settings(NamedTuple):
     wanted: frozenset[int] | None
     device: Device
     alone: bool  # one task at a time in a process
+    sums: bool  # whether the results of each group are added up
 
 
 class DaskRows(Rows):
-    """The rows of a table; `device` names where a worker moves the blocks of its partition to."""
+    """The rows of a table; a worker moves the blocks of its partition to `device`."""
 
     def __init__(self, table: DaskTable, Y: Any, root: Any, device: Device = None) -> None:
-        super().__init__(table.shape[0], 0 if Y is None else int(Y.shape[1]))
-        self._table, self._Y, self._root, self._device = table, Y, root, device
-        self._pieces = table.pieces()
+        super().__init__(table, Y, root, device)
+        self._table, self._pieces = table, table.pieces()
         self._kept_sides: list[Any] | None = None
         self._labelled: tuple[Any, list[Any]] | None = None
 
-    @property
-    def reference(self) -> Array:
-        return np.empty(0)
-
-    def sample(self, index: Index) -> Array:
-        return self._table[index]
-
     def part(self, index: Index) -> DaskRows:
-        Y, root = picked(self._Y, index), picked(self._root, index)
+        Y, root = (picked(side, index) for side in self._arrays[1:])
         return DaskRows(self._table.only(index), Y, root, self._device)
 
     def map(
-        self,
-        function: Any,
-        groups: Groups | None = None,
-        *,
-        wanted: Collection[int] | None = None,
-        at_most: int | None = None,
-    ) -> Iterator[tuple[int, SomeRows, Any]]:
+        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
+    ) -> Mapped:
         """As for any rows, of a `BlockFunction`."""
-        lazy = self._tasks(_mapped, function, groups, wanted, at_most)
+        lazy = self._tasks(function, groups, wanted, at_most, sums=False)
         for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
             check_stop()
             for group, local, found in blocks:
@@ -424,9 +412,9 @@ class DaskRows(Rows):
                     yield group, local + rows.start, found
 
     def sums(
-        self, function: BlockSum, groups: Groups | None = None, *, at_most: int | None = None
+        self, function: BlockSum, groups: Groups | None = None, *, at_most: Most = None
     ) -> list[Any]:
-        level = self._tasks(_summed, function, groups, None, at_most)
+        level = self._tasks(function, groups, None, at_most, sums=True)
         add = require_dask().delayed(_added)
         while len(level) > 1:
             pairs = [add(one, two) for one, two in zip(level[::2], level[1::2])]
@@ -437,11 +425,12 @@ class DaskRows(Rows):
 
     def _tasks(
         self,
-        task: Callable[..., Any],
         function: BlockFunction,
         groups: Groups | None,
-        wanted: Collection[int] | None,
-        at_most: int | None,
+        wanted: Wanted,
+        at_most: Most,
+        *,
+        sums: bool,
     ) -> list[Any]:
         """The lazy values of a task for every partition that has rows."""
         delayed = require_dask().delayed
@@ -452,27 +441,22 @@ class DaskRows(Rows):
             None if wanted is None else frozenset(int(group) for group in wanted),
             self._device,
             at_most == 1,
+            sums,
         )
         labels: Sequence[Any] = [None] * len(self._pieces) if groups is None else self._labels(groups)
-        pairs = zip(self._pieces, self._sides(), labels)
-        run = delayed(task)
+        run, parts = delayed(_work), self._table.parts
         return [
-            run(self._table.parts[number], side, label, shared, settings)
-            for (number, _, _), side, label in pairs
+            run(parts[number], side, label, shared, settings)
+            for (number, _, _), side, label in zip(self._pieces, self._sides(), labels)
         ]
 
     def _sides(self) -> list[Any]:
         """Targets, √weights, the kept rows and the first look of every partition; they travel once."""
         with self._lock:
             if self._kept_sides is None:
-                held, Y, root = require_dask().delayed(_held), self._Y, self._root
+                held, (_, Y, root) = require_dask().delayed(_held), self._arrays
                 lazy = [
-                    held(
-                        None if Y is None else Y[rows],
-                        None if root is None else root[rows],
-                        kept,
-                        self._table.looks[number],
-                    )
+                    held(take_part(Y, rows), take_part(root, rows), kept, self._table.looks[number])
                     for number, rows, kept in self._pieces
                 ]
                 self._kept_sides = self._table.runner.held(lazy)
@@ -494,37 +478,22 @@ def _held(*values: Any) -> tuple[Any, ...]:
     return values
 
 
-def _opened(
-    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
-) -> tuple[Rows, Any, Groups | None]:
-    """The partition as a source of blocks, the function where they are, and the groups of its rows."""
-    Y, root, kept, look = side
-    require_same(rows, look)
-    part: Any = Partition(rows, kept, settings.dtype)
-    source: Rows = HostRows(part, Y, root)
-    if settings.device is not None:
-        source = StreamedRows(part, Y, root, settings.device)
-        function = function.placed(source.placed)
-    groups = None if label is None else Groups(label[0].astype(np.int64), [], settings.groups)
-    return source, function, groups
-
-
-def _mapped(
-    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
-) -> list[tuple[int, SomeRows, Any]]:
-    """(group, rows, result) of every block of a partition."""
-    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if settings.alone else nullcontext():
-        source, function, groups = _opened(rows, side, label, function, settings)
-        found = source.map(function, groups, wanted=settings.wanted)
-        return [(group, local, to_numpy(result)) for group, local, result in found]
-
-
-def _summed(
+def _work(
     rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
 ) -> list[Any]:
-    """What a partition leaves of each group; None where it has no rows of it."""
+    """(group, rows, result) of every block of a partition, or the sum of each group, None of no rows."""
+    Y, root, kept, look = side
     with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if settings.alone else nullcontext():
-        source, function, groups = _opened(rows, side, label, function, settings)
+        require_same(rows, look)
+        part = Partition(rows, kept, settings.dtype)
+        source: Rows = HostRows(part, Y, root)
+        if settings.device is not None:
+            source = StreamedRows(part, Y, root, settings.device)
+            function = function.placed(source.placed)
+        groups = None if label is None else Groups(label[0].astype(np.int64), [], settings.groups)
+        if not settings.sums:
+            found = source.map(function, groups, wanted=settings.wanted)
+            return [(group, local, to_numpy(result)) for group, local, result in found]
         there = [True] if groups is None else (groups.sizes > 0).tolist()
         totals = source.sums(function, groups)
         return [total.on_host() if some else None for total, some in zip(totals, there)]

@@ -5,29 +5,30 @@ They lie there already, or come from the host: while the device works on one blo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from onefold.linalg import (
-    Array,
-    Device,
-    Index,
-    Uploader,
-    is_out_of_memory,
-    on_device,
-    take_rows,
-)
+from onefold.linalg import Array, Index, Uploader, is_out_of_memory, on_device
 from onefold.machine.threads import check_stop, even_spans
-from onefold.rows.base import Block, Groups, Rows, SomeRows, picked, take_part
+from onefold.rows.base import (
+    Block,
+    Groups,
+    Mapped,
+    Most,
+    Rows,
+    SomeRows,
+    Wanted,
+    picked,
+    take_part,
+)
 
 _BLOCK_ROWS = 65_536
 _FEWEST = 1024  # rows of a block that is still divided when memory runs out
 _AHEAD = 2  # blocks on their way
-
-Result = TypeVar("Result")
 
 
 class DeviceRows(Rows):
@@ -36,55 +37,37 @@ class DeviceRows(Rows):
     For a pass by groups the rows are put in the order of the groups, once: blocks are then slices.
     """
 
-    def __init__(self, X: Array, Y: Array | None, root: Array | None) -> None:
-        super().__init__(int(X.shape[0]), 0 if Y is None else int(Y.shape[1]))
-        self._arrays: tuple[Any, ...] = (X, Y, root)
-        self._arranged: tuple[Any, Index | None, tuple[Any, ...]] | None = None
+    # The labels of the groups, the numbers of the rows in their order (None if they are), the arrays so.
+    _arranged: tuple[Any, Index | None, tuple[Any, ...]] | None = None
 
     @property
     def reference(self) -> Array:
         return self._arrays[0]
 
-    def sample(self, index: Index) -> Array:
-        return take_rows(self._arrays[0], index)
-
-    def part(self, index: Index) -> DeviceRows:
-        return DeviceRows(*(picked(array, index) for array in self._arrays))
-
     def map(
-        self,
-        function: Callable[[Block], Result],
-        groups: Groups | None = None,
-        *,
-        wanted: Collection[int] | None = None,
-        at_most: int | None = None,
-    ) -> Iterator[tuple[int, SomeRows, Result]]:
-        order, arrays = (None, self._arrays) if groups is None else self._in_order(groups)
+        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
+    ) -> Mapped:
+        order: Index | None = None
+        arrays: tuple[Any, ...] = self._arrays
+        if groups is not None:
+            if self._arranged is None or self._arranged[0] is not groups.label:
+                order = groups.order
+                if order is not None:
+                    arrays = tuple(picked(array, order) for array in arrays)
+                self._arranged = groups.label, order, arrays
+            _, order, arrays = self._arranged
         for group, places in _pieces(self.n, groups, wanted):
             for part, found in _divided(function, group, places, arrays):
                 yield group, part if order is None else order[part], found
-
-    def _in_order(self, groups: Groups) -> tuple[Index | None, tuple[Any, ...]]:
-        """The numbers of the rows in the order of their groups (None if they are), and the arrays so."""
-        if self._arranged is None or self._arranged[0] is not groups.label:
-            order, arrays = groups.order, self._arrays
-            if order is not None:
-                arrays = tuple(picked(array, order) for array in arrays)
-            self._arranged = groups.label, order, arrays
-        return self._arranged[1:]
 
 
 class StreamedRows(Rows):
     """NumPy rows, a mapped file among them, too many for the memory of the device."""
 
-    def __init__(self, X: Array, Y: Array | None, root: Array | None, device: Device) -> None:
-        super().__init__(int(X.shape[0]), 0 if Y is None else int(Y.shape[1]))
-        self._arrays, self._device = (X, Y, root), device
-        self._reference = on_device(np.empty((0, X.shape[1]), dtype=X.dtype), device)
-
-    @property
+    @cached_property
     def reference(self) -> Array:
-        return self._reference
+        X = self._arrays[0]
+        return on_device(np.empty((0, X.shape[1]), dtype=X.dtype), self._device)
 
     def sample(self, index: Index) -> Array:
         return on_device(np.ascontiguousarray(self._arrays[0][np.asarray(index)]), self._device)
@@ -92,25 +75,14 @@ class StreamedRows(Rows):
     def placed(self, X: Array) -> Array:
         return on_device(X, self._device)
 
-    def part(self, index: Index) -> StreamedRows:
-        X, Y, root = (picked(array, index) for array in self._arrays)
-        return StreamedRows(X, Y, root, self._device)
-
     def map(
-        self,
-        function: Callable[[Block], Result],
-        groups: Groups | None = None,
-        *,
-        wanted: Collection[int] | None = None,
-        at_most: int | None = None,
-    ) -> Iterator[tuple[int, SomeRows, Result]]:
+        self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
+    ) -> Mapped:
         uploader = Uploader(self._device)
         order = None if groups is None else groups.order
         waiting: list[tuple[int, SomeRows, Future[Any]]] = []
 
-        def work(
-            group: int, rows: SomeRows, sent: Future[Any]
-        ) -> Iterator[tuple[int, SomeRows, Result]]:
+        def work(group: int, rows: SomeRows, sent: Future[Any]) -> Mapped:
             check_stop()
             arrays = tuple(uploader.receive(sent.result()))
             for part, found in _divided(function, group, slice(0, int(arrays[0].shape[0])), arrays):
@@ -136,9 +108,7 @@ class StreamedRows(Rows):
                     sent.cancel()
 
 
-def _pieces(
-    n: int, groups: Groups | None, wanted: Collection[int] | None
-) -> Iterator[tuple[int, slice]]:
+def _pieces(n: int, groups: Groups | None, wanted: Wanted) -> Iterator[tuple[int, slice]]:
     """(group, places of a block of its rows) in the order of groups."""
     sizes = np.array([n]) if groups is None else groups.sizes
     for group, (size, stop) in enumerate(zip(sizes.tolist(), np.cumsum(sizes).tolist())):
@@ -148,8 +118,8 @@ def _pieces(
 
 
 def _divided(
-    function: Callable[[Block], Result], group: int, places: slice, arrays: tuple[Any, ...]
-) -> Iterator[tuple[slice, Result]]:
+    function: Any, group: int, places: slice, arrays: tuple[Any, ...]
+) -> Iterator[tuple[slice, Any]]:
     """The function of a block, or where the device's memory runs out, of its halves."""
     check_stop()
     try:

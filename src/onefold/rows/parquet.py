@@ -11,18 +11,11 @@ _PARTITION_BYTES = 2**27  # of row groups that are read together, as they are in
 
 
 class ParquetRows(NamedTuple):
-    """What a fit takes, lazily: ``fit(rows.X, rows.y, rows.sample_weight, rows.groups)``.
+    """What a fit takes, lazily: ``fit(rows.X, rows.y, rows.sample_weight, rows.groups)``."""
 
-    Attributes
-    ----------
-    X : dask.dataframe.DataFrame
-    y : dask.dataframe.Series, or DataFrame for several targets
-    sample_weight, groups : dask.dataframe.Series or None
-    """
-
-    X: Any
-    y: Any
-    sample_weight: Any = None
+    X: Any  # dask.dataframe.DataFrame
+    y: Any  # dask.dataframe.Series, or DataFrame for several targets
+    sample_weight: Any = None  # dask.dataframe.Series or None
     groups: Any = None
 
 
