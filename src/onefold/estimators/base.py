@@ -303,12 +303,12 @@ def _lazy_predictions(
 
     `options` are further arguments, of the methods that have any: those of intervals.
     """
-    # Wrong columns are told now, not by a worker once somebody computes.
+    # Wrong columns raise here, not on a worker once somebody computes.
     validate_data(estimator, example_of(X), reset=False, skip_check_array=True)
     bare = copy(estimator)
     for name in list(vars(bare)):
         if name.endswith("_") and name not in (*_PREDICTS, *(_BOUNDS if options else ())):
-            delattr(bare, name)  # what a fit tells of itself need not travel
+            delattr(bare, name)  # what a fit records need not travel
         elif name in _OWN:
             setattr(bare, name, _OWN[name])
     bare.expansion_ = estimator.expansion_.on_host()
@@ -323,8 +323,8 @@ def with_groups_of(cv: Any, routing: Any) -> Any:
     """The requests of an estimator that splits its rows itself, with those of its splitter.
 
     It consumes what its splitter consumes: ``fit(X, y, groups=...)`` hands the groups on. So a grouped
-    `cv` is a request for groups, as in scikit-learn's own ``...CV`` estimators. What the user said by
-    ``set_fit_request`` comes first.
+    `cv` is a request for groups, as in scikit-learn's own ``...CV`` estimators. What the user requested
+    by ``set_fit_request`` comes first.
     """
     if hasattr(cv, "get_metadata_routing") and routing.fit.requests.get("groups") is None:
         request = cv.get_metadata_routing().split.requests.get("groups")

@@ -217,7 +217,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         the k splits: √(Σ (d_s − mean d)² / (k (k − 1))). Among several kernels the family stays the one
         chosen. It needs two splits or more, and goes with neither metric nor blend.
     search : {"grid", "halving"} or object from :mod:`onefold.search`, default="grid"
-        How the grid of `gammas` and `alphas` is gone through. "halving" tries all on a subsample, those
+        How the grid of `gammas` and `alphas` is searched. "halving" tries all on a subsample, those
         that are not worse by more than noise on larger ones, and the last few on all rows, for a part
         of the time (:class:`onefold.search.Halving`); not with metric or blend.
     refit : {"auto", "exact", "same"}, default="auto"
@@ -231,7 +231,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         earlier.
     metric_rows : int or None, default=None
         From how many rows metrics are learned. With no more rows than that every fold has a metric of
-        its own; with more, the last folds are set aside and alone are scored. None is all rows
+        its own; with more, the last folds are reserved and alone are scored. None is all rows
         up to 2000, and 4000 beyond.
     blend : bool, default=False
         Keep a sum of the best models of the kernels, metrics and rounds, with weights w_g ≥ 0 from their
@@ -274,7 +274,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     gamma_, alpha_, best_params_, best_score_, best_index_
         The choice; ties go to the largest gamma, then the largest alpha. Among several kernels, kinds of
         metric and rounds it is the simplest within one standard error, paired by rows, of the best.
-        ``gamma_`` is the kernel's own, ``best_params_["gamma"]`` as it was tried. With folds set aside
+        ``gamma_`` is the kernel's own, ``best_params_["gamma"]`` as it was tried. With reserved folds
         ``best_score_`` is theirs.
     kernel_ : str or None
         Name of the chosen kernel; None for a single object without a learned metric.
@@ -298,7 +298,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         mean_test_press, say.
     heldout_prediction_ : array (n,) or (n, classes)
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
-        for rows that were not tested and those of weight 0. Where folds were set aside these are all the
+        for rows that were not tested and those of weight 0. Where folds were reserved these are all the
         other rows.
     calibrator_ : Calibrator or None
         From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their

@@ -148,7 +148,7 @@ def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Seque
 def calibrate_alone(
     estimator: Any, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
 ) -> dict[str, Any]:
-    """On rows left out one by one; what a report tells of it.
+    """On rows left out one by one; returns what a report says of it.
 
     All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
     """
