@@ -26,9 +26,10 @@ With several repeats (subsamples) the reported one is the upper median: half are
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from sklearn import get_config
@@ -89,122 +90,76 @@ def trust(
     -------
     TrustCheck
     """
-    step = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
-    if not hasattr(step.estimator, "as_chooser"):
+    last, X, y, params = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
+    if not hasattr(last, "as_chooser"):
         raise ValueError(
             f"the trust check does not know {name_of(estimator)}; give it one of the six estimators "
             "with an approximation, one of whole tables, or a Pipeline that ends in one."
         )
-    chooser = step.estimator.as_chooser(step.X)
-    setup = chooser.set_up(step.X, step.y, **step.params)
+    chooser = last.as_chooser(X)
+    setup = chooser.set_up(X, y, **params)
     return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
 
 
 @dataclass(frozen=True)
-class Draw:
-    """The comparison on one subsample."""
+class TrustCheck:
+    """What :func:`trust` found on the typical subsample; `draws` has it for every one."""
 
     rows: int  # size of the subsample
     exact: dict[str, Any]  # the two choices: gamma and alpha, and the kernel where there were several
     approximate: dict[str, Any]
     steps: int  # their distance in grid steps
-    regret: float  # loss of exact score at the approximation's choice,
+    regret: float  # exact score at the exact choice minus exact score at the approximation's,
     tolerance: float  # and how much of it counts as nothing
-    loss: float | None = None  # the same for the fitted models on fresh rows
+    loss: float | None = None  # what the fitted approximate model loses on fresh rows,
     loss_tolerance: float | None = None  # None where the final model is exact
+    draws: tuple[TrustCheck, ...] = ()  # one per repeat; these have none themselves
+
+    @classmethod
+    def of(cls, draws: Sequence[TrustCheck]) -> TrustCheck:
+        """The upper median of the draws, with all of them."""
+        ordered = sorted(draws, key=lambda d: (_ORDER.index(d.verdict), d.excess, d.steps))
+        return replace(ordered[len(ordered) // 2], draws=tuple(draws))
 
     @property
     def excess(self) -> float:
         """The larger of regret and loss, each in units of its tolerance."""
-        excess = _ratio(self.regret, self.tolerance)
-        if self.loss is None or self.loss_tolerance is None:
-            return excess
-        return max(excess, _ratio(self.loss, self.loss_tolerance))
+        pairs = ((self.regret, self.tolerance), (self.loss or 0.0, self.loss_tolerance or 0.0))
+        return max(0.0 if v <= 0 else v / limit if limit > 0 else np.inf for v, limit in pairs)
 
     @property
     def verdict(self) -> Verdict:
-        """By the rule at the head of the module."""
+        """By the rule at the head of the module: applies, doubtful or does not apply."""
         if self.excess > _TOO_FAR:
             return "does not apply"
         return "applies" if self.excess <= 1 and self.steps <= _NEAR else "doubtful"
 
-
-@dataclass(frozen=True)
-class TrustCheck:
-    """What :func:`trust` found: the typical draw's numbers, and every draw.
-
-    Attributes
-    ----------
-    draws : tuple of Draw
-        One per repeat.
-    """
-
-    draws: tuple[Draw, ...]
-
-    @property
-    def typical(self) -> Draw:
-        """The upper median of the draws."""
-        ordered = sorted(self.draws, key=lambda d: (_ORDER.index(d.verdict), d.excess, d.steps))
-        return ordered[len(ordered) // 2]
-
-    @property
-    def verdict(self) -> Verdict:
-        """One of: applies, doubtful, does not apply."""
-        return self.typical.verdict
-
-    @property
-    def exact(self) -> dict[str, Any]:
-        """What the exact method chose."""
-        return self.typical.exact
-
-    @property
-    def approximate(self) -> dict[str, Any]:
-        """What the approximation chose."""
-        return self.typical.approximate
-
-    @property
-    def steps(self) -> int:
-        """Distance of the two choices in grid steps."""
-        return self.typical.steps
-
-    @property
-    def regret(self) -> float:
-        """Exact score at the exact choice minus exact score at the approximation's."""
-        return self.typical.regret
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values, as they are kept in ``approximation_["trust"]``."""
-        verdicts = [draw.verdict for draw in self.draws]
-        return {"verdict": self.verdict, **asdict(self.typical), "verdicts": verdicts}
+        found = asdict(replace(self, draws=()))
+        del found["draws"]
+        return {"verdict": self.verdict, **found, "verdicts": [draw.verdict for draw in self.draws]}
 
     def __str__(self) -> str:
-        draw = self.typical
-        loss = "" if draw.loss is None else f", loss of the fitted model {draw.loss:.3g}"
+        loss = "" if self.loss is None else f", loss of the fitted model {self.loss:.3g}"
         return (
-            f"{self.verdict}: on {draw.rows} rows the exact method chose {_named(draw.exact)}, the "
-            f"approximation {_named(draw.approximate)}, {draw.steps} grid steps apart; "
-            f"regret {draw.regret:.3g} (tolerance {draw.tolerance:.3g}){loss}."
+            f"{self.verdict}: on {self.rows} rows the exact method chose {_named(self.exact)}, the "
+            f"approximation {_named(self.approximate)}, {self.steps} grid steps apart; "
+            f"regret {self.regret:.3g} (tolerance {self.tolerance:.3g}){loss}."
         )
 
     def _repr_html_(self) -> str:
         """The same as a small table, for notebooks."""
-        draw = self.typical
         facts = [
-            ("exact method", _named(draw.exact)),
-            ("approximation", f"{_named(draw.approximate)}, {draw.steps} grid steps apart"),
-            ("regret", f"{draw.regret:.3g} (tolerance {draw.tolerance:.3g})"),
+            ("exact method", _named(self.exact)),
+            ("approximation", f"{_named(self.approximate)}, {self.steps} grid steps apart"),
+            ("regret", f"{self.regret:.3g} (tolerance {self.tolerance:.3g})"),
         ]
-        if draw.loss is not None and draw.loss_tolerance is not None:
-            facts += [("loss on fresh rows", f"{draw.loss:.3g} (tolerance {draw.loss_tolerance:.3g})")]
+        if self.loss is not None:
+            facts += [("loss on fresh rows", f"{self.loss:.3g} (tolerance {self.loss_tolerance:.3g})")]
         if len(self.draws) > 1:
             facts += [("subsamples", ", ".join(one.verdict for one in self.draws))]
-        return html_table(facts, f"{self.verdict}, on {draw.rows} rows")
-
-
-def _ratio(value: float, tolerance: float) -> float:
-    if value <= 0:
-        return 0.0
-    return value / tolerance if tolerance > 0 else np.inf
+        return html_table(facts, f"{self.verdict}, on {self.rows} rows")
 
 
 def _named(params: dict[str, Any]) -> str:
@@ -231,29 +186,33 @@ def check_setup(
     for _ in range(1 if whole else repeats):
         rows = np.arange(n) if whole else _draw_rows(setup, size, generator)
         draws.append(_compare(chooser, setup, rows, generator))
-    return TrustCheck(tuple(draws))
+    return TrustCheck.of(draws)
 
 
-def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> Draw:
+def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustCheck:
     """Both methods on some rows of the problem."""
     problem, task, run = setup.problem, setup.task, setup.run
-    X, y = setup.rows_of(rows, rows), task.y[rows]
-    weight = task.weight_of(rows)
-    cv = _same_splits(setup, rows)
+    X, y, weight = setup.rows_of(rows, rows), task.y[rows], task.weight_of(rows)
     same = not run.refits_exactly
     smaller = run.approximation.for_subsample(len(rows) / problem.n)
     # Not a clone: an iterator of splits cannot be copied. The approximation that runs has its seed.
-    other_settings = {"approximation": Exact(), "cv": cv, "refit": "same", "random_state": None}
-    exact = type(chooser)(**chooser.get_params(deep=False) | other_settings)
+    changed = {"approximation": Exact(), "refit": "same", "random_state": None}
+    settings = chooser.get_params(deep=False) | changed | {"cv": _same_splits(setup, rows)}
+    exact = type(chooser)(**settings)
     other = clone(exact).set_params(approximation=smaller, refit="same" if same else "exact")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridEdgeWarning)  # the fit itself will warn
         exact.fit(X, y, sample_weight=weight)
         other.fit(X, y, sample_weight=weight)
-    scores = exact.cv_results_["mean_test_score"]
-    best, chosen = exact.best_index_, exact.cv_results_["params"].index(other.best_params_)
+    results = exact.cv_results_
+    scores, best = results["mean_test_score"], exact.best_index_
+    chosen = results["params"].index(other.best_params_)
     regret = float(scores[best] - scores[chosen])
     regret = 0.0 if regret <= tie_tolerance(scores) else regret
+    # One standard error of the best score, or 5 % of the way there from the median score.
+    folds = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
+    error = results["std_test_score"][best] / np.sqrt(folds - 1) if folds > 1 else 0.0
+    gain = scores[best] - np.median(scores[np.isfinite(scores)])
     loss, loss_tolerance = None, None
     fresh = np.setdiff1d(np.arange(problem.n), rows)
     if same and fresh.size:
@@ -261,19 +220,20 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> Draw:
         asked = setup.rows_of(fresh, rows)
         predicted = [to_numpy(fitted.predict(asked)) for fitted in (exact, other)]
         loss, loss_tolerance = _loss_on(predicted, fresh, rows, task)
-    return Draw(
+    return TrustCheck(
         rows=len(rows),
         exact=exact.best_params_,
         approximate=other.best_params_,
-        steps=_steps(exact.cv_results_["params"], best, chosen),
+        steps=_steps(results["params"], best, chosen),
         regret=regret if np.isfinite(regret) else np.inf,
-        tolerance=_tolerance(exact.cv_results_, best),
+        tolerance=float(max(error, _SHARE * gain)),
         loss=loss,
         loss_tolerance=loss_tolerance,
     )
 
 
 def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
+    """The distance of two cells in grid steps."""
     one, other = params[first], params[second]
     apart = one.get("kernel") != other.get("kernel")
     distance = int(apart)
@@ -282,14 +242,6 @@ def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
         place = np.searchsorted(axis, [one[name], other[name]])
         distance = max(distance, abs(int(place[0]) - int(place[1])))
     return distance
-
-
-def _tolerance(results: dict[str, Any], best: int) -> float:
-    """One standard error of the best score, or 5 % of the way there from the median score."""
-    scores = results["mean_test_score"]
-    n_splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
-    noise = float(results["std_test_score"][best]) / np.sqrt(n_splits - 1) if n_splits > 1 else 0.0
-    return float(max(noise, _SHARE * (scores[best] - np.median(scores[np.isfinite(scores)]))))
 
 
 def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[float, float]:
@@ -344,7 +296,7 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     if cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split"):
         place = np.full(setup.rows, -1)
         place[given] = np.arange(given.size)
-        parts = [[place[_row_numbers(part)] for part in split] for split in cv]
+        parts = [[place[np.asarray(part)] for part in split] for split in cv]
         found = [tuple(part[part >= 0] for part in split) for split in parts]
         found = [split for split in found if all(part.size for part in split)]
         if not found:
@@ -359,44 +311,23 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     return list(splitter.split(take(setup.table, given), task.y[rows], groups))
 
 
-def _row_numbers(part: Any) -> Any:
-    part = np.asarray(part)
-    return np.flatnonzero(part) if part.dtype == bool else part
-
-
-class Step(NamedTuple):
-    """An estimator, and the rows, targets, weights and groups that it would be fitted to."""
-
-    estimator: Any
-    X: Any
-    y: Any
-    params: dict[str, Any]
-
-
-def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> Step:
-    """The last step of a Pipeline, with what it would get.
+def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> tuple[Any, Any, Any, Any]:
+    """The last step of a Pipeline, and the X, y and `params` that it would be fitted with.
 
     Copies of the steps before it are fitted to X; with metadata routing they get those of `params` that
     they have asked for. An estimator of whole tables stands for its preparation and the estimator
     inside. Anything else comes back as it is.
     """
     while isinstance(estimator, Pipeline):
-        before, final = estimator[:-1], estimator.steps[-1][1]
+        before, estimator = estimator[:-1], estimator.steps[-1][1]
         if before.steps:
-            X = clone(before).fit_transform(X, y, **_asked_for(before, params))
-        estimator = final
+            given = {name: value for name, value in params.items() if value is not None}
+            routed = given and get_config()["enable_metadata_routing"]
+            asked = before.get_metadata_routing().consumes("fit_transform", given) if routed else ()
+            X = clone(before).fit_transform(X, y, **{name: given[name] for name in asked})
     if hasattr(estimator, "as_step"):
-        return Step(*estimator.as_step(X, y, **params))
-    return Step(estimator, X, y, params)
-
-
-def _asked_for(steps: Pipeline, params: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that some step requests."""
-    given = {name: value for name, value in params.items() if value is not None}
-    if not given or not get_config()["enable_metadata_routing"]:
-        return {}
-    wanted = steps.get_metadata_routing().consumes("fit_transform", given.keys())
-    return {name: given[name] for name in wanted}
+        return tuple(estimator.as_step(X, y, **params))
+    return estimator, X, y, params
 
 
 def name_of(estimator: Any) -> str:

@@ -25,7 +25,7 @@ from onefold.approximations import (
 from onefold.cli import main
 from onefold.estimators.setup import set_up
 from onefold.kernels import RBF
-from onefold.machine.speed import Speed, _read, machine_speed, measure
+from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import use_threads
 
 FAST = Speed(multiply_adds=4e10, exponentials=1e9)
@@ -205,8 +205,8 @@ def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
     machine_speed.cache_clear()
     assert machine_speed() == first
     files[0].write_text("nonsense")
-    assert _read(files[0]) is None
-    assert measure().multiply_adds > 1e6
+    machine_speed.cache_clear()
+    assert machine_speed().multiply_adds > 1e6
 
 
 def test_command(tmp_path, capsys):

@@ -25,11 +25,12 @@ THERE = Expansion(HOST.kernel, *(torch.asarray(a) for a in (HOST.centres, HOST.c
 @pytest.mark.parametrize("block", [7, 50, 1000])
 @pytest.mark.parametrize("rows", [X, X.astype(np.float32), sp.csr_array(X), X[:0]])
 def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, block, rows) -> None:
+    expected = HOST.predict(rows), HOST.gradient(rows)
     monkeypatch.setattr(kernel, "_BLOCK", block)
-    for inner, outer in [(Expansion._values, HOST.predict), (Expansion._gradients, HOST.gradient)]:
-        got = THERE._by_blocks(rows, inner)
+    monkeypatch.setattr(kernel, "on_accelerator", torch.is_tensor)
+    for got, values in zip((THERE.predict(rows), THERE.gradient(rows)), expected):
         assert type(got) is np.ndarray
-        assert_allclose(got, outer(rows), atol=1e-6)
+        assert_allclose(got, values, atol=1e-6)
 
 
 def test_an_accelerator_keeps_the_work(monkeypatch) -> None:
@@ -47,8 +48,8 @@ def test_otherwise_the_expansion_goes_to_the_rows() -> None:
     assert_allclose(moved.numpy(), HOST.predict(X), atol=1e-10)
     assert type(THERE.predict(X)) is np.ndarray
     assert_allclose(THERE.predict(X), HOST.predict(X), atol=1e-10)
-    assert THERE._beside(torch.asarray(X)) is THERE
-    assert HOST._beside(X) is HOST
+    assert THERE._moved_to(torch.asarray(X)) is THERE
+    assert HOST._moved_to(X) is HOST
 
 
 @pytest.mark.parametrize("function", [RBF(0.4), RBF(0.4, metric=np.eye(3)), Polynomial(0.4), Linear()])
@@ -82,13 +83,14 @@ def test_sparse_rows_and_a_grid() -> None:
     assert_allclose(grid.gradient(rows), grid.gradient(rows.toarray()), rtol=1e-14)
 
 
-def test_kernel_values_go_too() -> None:
+def test_kernel_values_go_too(monkeypatch) -> None:
     values = RNG.standard_normal((6, 20))
     host = Expansion(Precomputed(), None, HOST.coef, HOST.intercept)
     there = Expansion(Precomputed(), None, THERE.coef, THERE.intercept)
     expected = values @ HOST.coef + HOST.intercept
-    assert_allclose(there._by_blocks(values, Expansion._values), expected)
     assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)
+    monkeypatch.setattr(kernel, "on_accelerator", torch.is_tensor)
+    assert_allclose(there.predict(values), expected)
 
 
 def test_a_dtype_that_numpy_lacks_comes_back_as_single() -> None:

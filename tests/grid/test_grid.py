@@ -260,7 +260,7 @@ def test_the_trust_check_applies() -> None:
     estimator = LSSVRCV(gammas=[0.02, 0.1, 0.5, 2.0], alphas=[0.01, 0.1, 1.0], approximation="grid")
     found = onefold.trust(estimator, X, y, size=150, random_state=0)
     assert found.verdict == "applies"
-    assert abs(found.typical.loss) <= found.typical.loss_tolerance
+    assert abs(found.loss) <= found.loss_tolerance
 
 
 def test_a_grid_too_coarse_warns_of_the_users_line() -> None:

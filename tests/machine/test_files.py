@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onefold.machine.files import replacing
-from onefold.machine.speed import Speed, _write, machine_speed
+from onefold.machine.speed import Speed, machine_speed
 
 
 def test_an_error_leaves_what_was_there_and_nothing_else(tmp_path) -> None:
@@ -44,9 +44,13 @@ def test_a_speed_that_cannot_be_kept_leaves_no_trace(tmp_path, monkeypatch) -> N
     def full(*_: object) -> None:
         raise OSError("disk full")
 
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("onefold.machine.files.os.replace", full)
-    _write(tmp_path / "speed.json", Speed(1.0, 1.0))
-    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("onefold.machine.speed.measure", lambda: Speed(1.0, 1.0))
+    machine_speed.cache_clear()
+    assert machine_speed() == Speed(1.0, 1.0)
+    machine_speed.cache_clear()
+    assert list((tmp_path / "onefold").iterdir()) == []
 
 
 def test_a_user_without_a_home_has_no_cache_and_no_error(monkeypatch) -> None:

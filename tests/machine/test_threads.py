@@ -339,27 +339,21 @@ def test_a_search_that_is_interrupted_leaves_nothing_behind(interrupted, monkeyp
     rng = np.random.default_rng(0)
     X = rng.standard_normal((80, 2))
     y = np.sin(X[:, 0])
-    decomposed, served, both, over = [], [], threading.Barrier(3), threading.Event()
+    decomposed, served, both = [], [], threading.Barrier(3)
 
     class Slow(SpectralSmoother):
         def __init__(self, *arguments, **settings):
             super().__init__(*arguments, **settings)
             decomposed.append(self)
             both.wait()
-            over.wait()
+            threads._CALLS.get()[-1].wait()
 
         def heldout_duals(self, Y, parts, alphas):
             served.extend(self.operators(alphas))
 
         heldout = heldout_duals
 
-    class Told(threads._Call):
-        def end(self):
-            super().end()
-            over.set()
-
     monkeypatch.setattr(exact, "SpectralSmoother", Slow)
-    monkeypatch.setattr(threads, "_Call", Told)
     interrupted(both.wait)
     with pytest.raises(KeyboardInterrupt):
         LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)
@@ -396,14 +390,14 @@ def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rows that are no series
         run = approximation.start(problem, [RBF(gamma)], load)
-    call = threads._Call()
-    earlier = threads._CALL.set(call)
+    over = threading.Event()
+    earlier = threads._CALLS.set((over,))
     try:
         solved = model()
-        call.end()
+        over.set()
         with pytest.raises(threads.Stopped):
             solved.heldout(parts, alphas)
         with pytest.raises(threads.Stopped):
             model().heldout(parts, alphas)
     finally:
-        threads._CALL.reset(earlier)
+        threads._CALLS.reset(earlier)

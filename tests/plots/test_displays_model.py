@@ -16,7 +16,7 @@ from onefold.plots import (
     SparsityDisplay,
     TrustDisplay,
 )
-from onefold.trust_check import Draw, TrustCheck
+from onefold.trust_check import TrustCheck
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -118,26 +118,26 @@ def test_the_check_of_an_estimator(fit):
     assert known["verdict"] in drawn.describe()
 
 
-DRAW = Draw(500, {"gamma": 0.5, "alpha": 0.01}, {"gamma": 2.0, "alpha": 1e-4}, 3, 0.05, 0.02, 0.4, 0.1)
+CHOICES = {"gamma": 0.5, "alpha": 0.01}, {"gamma": 2.0, "alpha": 1e-4}
+DRAW = TrustCheck(500, *CHOICES, 3, 0.05, 0.02, 0.4, 0.1)
 
 
 def test_findings_in_units_of_what_counts_as_nothing():
-    finding = TrustCheck(
-        (replace(DRAW, regret=0.0, loss=0.0, steps=0), DRAW, replace(DRAW, tolerance=0.0))
-    )
+    others = replace(DRAW, regret=0.0, loss=0.0, steps=0), replace(DRAW, tolerance=0.0)
+    finding = TrustCheck.of([others[0], DRAW, others[1]])
     display = TrustDisplay.from_finding(finding)
     measures = display.measures
     np.testing.assert_allclose(measures["regret of the choice"], [0.0, 2.5, np.inf])
     np.testing.assert_allclose(measures["loss of the fitted model"], [0.0, 4.0, 4.0])
     np.testing.assert_allclose(measures["distance of the choices"], [0.0, 1.5, 1.5])
-    assert display.typical is finding.typical
+    assert display.typical == DRAW
     drawn = display.plot()
     drawn.figure_.draw_without_rendering()
     assert "3 subsamples" in drawn.ax_.get_title(loc="left")
 
 
 def test_findings_of_exact_models_and_of_plain_values(fit):
-    exact = TrustCheck((replace(DRAW, loss=None, loss_tolerance=None),))
+    exact = TrustCheck.of([replace(DRAW, loss=None, loss_tolerance=None)])
     display = TrustDisplay.from_finding(exact)
     assert list(display.measures) == ["regret of the choice", "distance of the choices"]
     again = TrustDisplay.from_finding(exact.as_dict())

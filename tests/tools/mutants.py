@@ -42,7 +42,7 @@ TESTS = {
     "criteria": "estimators/test_criteria.py search calibration estimators/test_parity.py",
     "estimators": "estimators intervals calibration pruned search/test_objective.py",
     "expansions": "expansions grid intervals",
-    "heldout": "heldout corners estimators/test_parity.py",
+    "heldout.py": "heldout corners estimators/test_parity.py",
     "kernels": "kernels expansions corners",
     "linalg": "linalg kernels smoothers estimators/test_array_api.py",
     "machine": "machine basis/test_memory.py",

@@ -20,7 +20,7 @@ import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Run
 from onefold.cli import main
-from onefold.trust_check import Draw, TrustCheck, _steps
+from onefold.trust_check import TrustCheck, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -56,7 +56,7 @@ def test_the_exact_method_is_trusted_and_agrees_with_itself() -> None:
     assert found.steps == 0
     assert found.regret == 0.0
     assert found.exact == found.approximate
-    assert found.typical.rows == 150
+    assert found.rows == 150
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_distorted_kernel_is_found_out(factor: float, verdict: str) -> None:
     if factor != 1:
         # It chooses a width so that width × factor is right: that many steps away from the truth.
         assert found.steps >= 3
-        assert found.regret > 3 * found.typical.tolerance
+        assert found.regret > 3 * found.tolerance
 
 
 def test_far_choices_without_regret_are_doubtful() -> None:
@@ -104,7 +104,7 @@ def test_a_model_trained_with_a_bad_approximation_is_judged_on_fresh_rows() -> N
     same = LSSVRCV(gammas=GAMMAS, alphas=ALPHAS, approximation=Shrunk(refit_as="same"))
     found = onefold.trust(same, X, y, size=150, random_state=0)
     assert found.regret == 0.0
-    assert found.typical.loss > 0.1
+    assert found.loss > 0.1
     assert found.verdict == "does not apply"
     exactly = same.set_params(refit="exact")
     assert onefold.trust(exactly, X, y, size=150, random_state=0).verdict == "applies"
@@ -124,21 +124,21 @@ def test_a_model_trained_with_a_bad_approximation_is_judged_on_fresh_rows() -> N
     ],
 )
 def test_the_rule(steps: int, regret: float, loss: float | None, verdict: str) -> None:
-    draw = Draw(10, {}, {}, steps, regret, 1.0, loss, None if loss is None else 1.0)
+    draw = TrustCheck(10, {}, {}, steps, regret, 1.0, loss, None if loss is None else 1.0)
     assert draw.verdict == verdict
 
 
 def test_without_any_tolerance_every_regret_is_too_much() -> None:
-    assert Draw(10, {}, {}, 0, 1e-3, 0.0).verdict == "does not apply"
-    assert Draw(10, {}, {}, 0, 0.0, 0.0).verdict == "applies"
+    assert TrustCheck(10, {}, {}, 0, 1e-3, 0.0).verdict == "does not apply"
+    assert TrustCheck(10, {}, {}, 0, 0.0, 0.0).verdict == "applies"
 
 
 def test_the_upper_median_of_the_repeats_is_reported() -> None:
-    good, fair, bad = (Draw(10, {}, {}, 0, r, 1.0) for r in (0.0, 2.0, 9.0))
-    assert TrustCheck((good, bad, good)).verdict == "applies"
-    assert TrustCheck((bad, good)).verdict == "does not apply"
-    assert TrustCheck((fair, good, bad)).regret == 2.0
-    assert TrustCheck((fair, good, bad)).as_dict()["verdicts"] == [
+    good, fair, bad = (TrustCheck(10, {}, {}, 0, r, 1.0) for r in (0.0, 2.0, 9.0))
+    assert TrustCheck.of([good, bad, good]).verdict == "applies"
+    assert TrustCheck.of([bad, good]).verdict == "does not apply"
+    assert TrustCheck.of([fair, good, bad]).regret == 2.0
+    assert TrustCheck.of([fair, good, bad]).as_dict()["verdicts"] == [
         "doubtful",
         "applies",
         "does not apply",
@@ -176,7 +176,7 @@ def test_classes_keep_their_shares_and_rare_ones_stay() -> None:
     estimator = LSSVCCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation=Distorted(2.0))
     found = onefold.trust(estimator, X, y, size=100, repeats=3, random_state=3)
     assert len(found.draws) == 3
-    assert found.typical.rows == 103  # 98 common, and one rare row for each of the 5 folds
+    assert found.rows == 103  # 98 common, and one rare row for each of the 5 folds
 
 
 def test_given_hyper_parameters_are_checked_on_a_grid_around_them() -> None:
@@ -249,7 +249,7 @@ def test_the_approximation_of_the_subsample_has_the_share_of_the_rows() -> None:
     X, y = wave(600)
     chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation=Watched(80, rank=40))
     found = onefold.trust(chooser, X, y, size=150, random_state=0)
-    assert found.typical.rows == 150
+    assert found.rows == 150
     assert shares == [150 / 600]
     assert sizes == [80, 20]  # the run that would take place, and the subsample's
     assert Nystroem(80, rank=40).for_subsample(150 / 600) == Nystroem(20, rank=10)
@@ -262,7 +262,7 @@ def test_a_check_on_all_rows_checks_the_approximation_as_it_is() -> None:
     chooser = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1], approximation=Nystroem(30), refit="exact")
     found = onefold.trust(chooser, X, y, size=500)
     direct = chooser.fit(X, y)
-    assert found.typical.rows == 90
+    assert found.rows == 90
     assert found.approximate == direct.best_params_
 
 
@@ -292,7 +292,7 @@ def test_given_hyper_parameters_are_fitted_with_the_approximation_and_judged_so(
     X, y = small_table()
     for approximation in (Circulant(negative="clip"), "toeplitz", Nystroem(10)):
         found = onefold.trust(LSSVR(approximation=approximation), X, y, size=30, random_state=0)
-        assert found.typical.loss is not None
+        assert found.loss is not None
 
 
 @pytest.mark.parametrize("table", [list, pd.DataFrame, csr_matrix])
@@ -357,8 +357,8 @@ def test_too_few_landmarks_are_found_out(kernel) -> None:
 
 
 def test_a_choice_without_a_width_reads_as_a_sentence() -> None:
-    draw = Draw(50, {"alpha": 0.1, "kernel": "linear"}, CELLS[1], 1, 0.0, 0.1)
-    assert "chose kernel linear, alpha 0.1, the approximation kernel rbf" in str(TrustCheck((draw,)))
+    draw = TrustCheck(50, {"alpha": 0.1, "kernel": "linear"}, CELLS[1], 1, 0.0, 0.1)
+    assert "chose kernel linear, alpha 0.1, the approximation kernel rbf" in str(draw)
 
 
 # The command line

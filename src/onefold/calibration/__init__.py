@@ -10,7 +10,6 @@ from onefold.calibration.probabilities import (
     Temperature,
     check_calibration,
     fit_calibrator,
-    fit_calibrators,
 )
 
 __all__ = [
@@ -23,5 +22,4 @@ __all__ = [
     "Temperature",
     "check_calibration",
     "fit_calibrator",
-    "fit_calibrators",
 ]

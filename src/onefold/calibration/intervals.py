@@ -49,27 +49,24 @@ class ConformalIntervals:
     spread: Any = None  # σ_{s(i)}(x_i) > 0 (N, targets) of normalised ones; None stands for 1 everywhere
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
+        residuals, fold, spread = self.residuals, self.fold, self.spread
+        if self.method not in METHODS or (spread is None) != (self.method != "normalised"):
             raise ValueError(
-                f"the method of intervals must be one of {METHODS}; got {self.method!r:.40}."
+                f"the method of intervals must be one of {METHODS}, and normalised ones, and no others, "
+                f"have a spread; got {self.method!r:.40}."
             )
-        residuals, fold = self.residuals, self.fold
-        if type(residuals) is not np.ndarray or residuals.ndim != 2 or not residuals.size:
-            raise ValueError("residuals must be an array (rows, targets), with one row at least.")
-        if residuals.dtype != np.float64 or not np.all(np.abs(residuals) <= _LARGEST):
-            raise ValueError("residuals must be finite float64 numbers.")
+        if not _is_table(residuals) or not residuals.size:
+            raise ValueError("residuals must be finite float64 numbers (rows, targets), one at least.")
         if type(fold) is not np.ndarray or fold.dtype.kind != "i" or fold.shape != residuals.shape[:1]:
             raise ValueError(f"fold must hold a whole number for each of {len(residuals)} residuals.")
         if type(self.count) is not int or fold.min() < 0 or fold.max() >= self.count:
             raise ValueError(f"the folds of residuals must lie below their number, {self.count!r:.40}.")
-        if (self.spread is None) != (self.method != "normalised"):
-            raise ValueError("normalised intervals, and no others, have a spread.")
-        if self.spread is not None:
-            spread = self.spread
-            if type(spread) is not np.ndarray or spread.shape != residuals.shape:
-                raise ValueError("spread must have a number for every residual.")
-            if spread.dtype != np.float64 or not np.all((spread > 0) & (spread <= _LARGEST)):
-                raise ValueError("spread must hold finite float64 numbers greater than 0.")
+        if spread is not None and not (
+            _is_table(spread) and spread.shape == residuals.shape and np.all(spread > 0)
+        ):
+            raise ValueError(
+                "spread must hold a finite float64 number greater than 0 for every residual."
+            )
 
     def __repr__(self) -> str:
         size = f"residuals={self.n_residuals}, folds={self.count}, targets={self.n_targets}"
@@ -97,19 +94,11 @@ class ConformalIntervals:
         return {"signed": signed, "sizes": sizes, "starts": starts}
 
     def bounds(self, predictions: Any, coverage: float, spread: Any | None = None) -> Any:
-        """Lower and upper bounds (rows, targets, 2), wider for a larger coverage.
+        """Lower and upper bounds (rows, targets, 2), wider for a larger coverage 1 − a.
 
-        For a coverage below ½ the two elements may lie the other way round, where fold models differ by
-        more than the residuals: there the middle of the interval for ½ is always inside.
-
-        Parameters
-        ----------
-        predictions : array (rows, count, targets)
-            Of every fold model.
-        coverage : float
-            1 − a.
-        spread : array (rows, count, targets), optional
-            σ of normalised intervals at the rows.
+        `predictions`, and σ where normalised, are (rows, count, targets). For a coverage below ½ the two
+        elements may lie the other way round, where fold models differ by more than the residuals: there
+        the middle of the interval for ½ is always inside.
         """
         rank = upper_rank(coverage, self.n_residuals)
         lower = -self._elements("sizes", rank, -predictions, spread)
@@ -147,15 +136,17 @@ class ConformalIntervals:
         )
 
 
+def _is_table(values: Any) -> bool:
+    """Whether it is an array of two axes with numbers of a size that sums can bear."""
+    known = type(values) is np.ndarray and values.ndim == 2 and values.dtype == np.float64
+    return known and bool(np.all(np.abs(values) <= _LARGEST))
+
+
 def smallest(values: Any, starts: Any, rank: int, shift: Any, stretch: Any | None = None) -> Any:
     """The element of a rank, 1 … N, of {shift_j + stretch_j s : s in list j} at every row.
 
-    Parameters
-    ----------
-    values : array (N,)
-        List j is ``values[starts[j] : starts[j + 1]]``, sorted; it may be empty.
-    shift, stretch : arrays (rows, k)
-        No stretch stands for 1.
+    List j is ``values[starts[j] : starts[j + 1]]``, sorted; it may be empty. Shift and stretch are
+    (rows, k), and no stretch stands for 1.
     """
     values, lists = np.ascontiguousarray(values), np.arange(shift.shape[1])
     stretch = np.broadcast_to(1.0, shift.shape) if stretch is None else stretch

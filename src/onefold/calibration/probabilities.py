@@ -42,7 +42,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -78,16 +78,7 @@ class Calibrator(ABC):
     @classmethod
     @abstractmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
-        """One calibrator for each of several models of the same rows.
-
-        Parameters
-        ----------
-        decision : array (models, rows, t)
-        index : int array (rows,)
-            Position of each row's label among the classes.
-        weight : array (rows,)
-            Positive.
-        """
+        """One calibrator for each model; arguments as in `fit_calibrators`, all weights positive."""
 
     @abstractmethod
     def probabilities(self, decision: Any) -> Any:
@@ -115,6 +106,16 @@ def _one_against_rest(shares: Any) -> Any:
 def _is_class(index: Any, columns: int) -> Any:
     """Whether each row is of each column's class: (rows, columns); a single one is the second class."""
     return index[:, None] == (np.array([1]) if columns == 1 else np.arange(columns))
+
+
+def _alike(*arrays: Any) -> bool:
+    """Whether all are arrays (t,) of finite float64 numbers, with t at least 1 and the same for all."""
+    known = all(isinstance(a, np.ndarray) and a.dtype == float and a.ndim == 1 for a in arrays)
+    return (
+        known
+        and len({a.size for a in arrays}) == 1
+        and all(a.size and np.isfinite(a).all() for a in arrays)
+    )
 
 
 def _typical_size(values: Any) -> Any:
@@ -238,11 +239,7 @@ class Sigmoid(Calibrator):
     name = "sigmoid"
 
     def __post_init__(self) -> None:
-        arrays = (self.slope, self.intercept)
-        if not all(isinstance(a, np.ndarray) and a.ndim == 1 and a.dtype == float for a in arrays):
-            raise ValueError("slope and intercept must be arrays of floating-point numbers, (t,).")
-        whole = self.slope.shape == self.intercept.shape and self.slope.size not in (0, 2)
-        if not whole or not all(np.isfinite(a).all() for a in arrays):
+        if not _alike(self.slope, self.intercept) or self.slope.size == 2:
             raise ValueError("slope and intercept must be finite and of one length, 1 or 3 and more.")
 
     @property
@@ -280,7 +277,14 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         now = loss(a, b)
         for _ in range(_STEPS):
-            da, db = _newton_step(F, expit(a[:, None] * F + b[:, None]), target, weight)
+            p = expit(a[:, None] * F + b[:, None])
+            g, h = (target - p) * weight, p * (1.0 - p) * weight
+            ga, gb = np.sum(g * F, axis=1), g.sum(axis=1)
+            haa, hab, hbb = np.sum(h * F * F, axis=1), np.sum(h * F, axis=1), h.sum(axis=1)
+            rest = haa - hab**2 / hbb  # Schur's complement: the spread of the values that still count
+            da = np.where(rest > 1e-14 * haa, (ga - hab * gb / hbb) / rest, 0.0)
+            db = (gb - hab * da) / hbb
+            da, db = (np.nan_to_num(step, posinf=0.0, neginf=0.0) for step in (da, db))
             share = np.ones(len(F))
             for _ in range(_HALVINGS):
                 then = loss(a + share * da, b + share * db)
@@ -294,17 +298,6 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
             if np.all(share * (np.abs(da) + np.abs(db)) <= _CLOSE * size):
                 break
         return a / unit, b - a * middle
-
-
-def _newton_step(F: Any, p: Any, target: Any, weight: Any) -> tuple[Any, Any]:
-    """The step (da, db) of every model; none along values that are all the same."""
-    g, h = (target - p) * weight, p * (1.0 - p) * weight
-    ga, gb = np.sum(g * F, axis=1), g.sum(axis=1)
-    haa, hab, hbb = np.sum(h * F * F, axis=1), np.sum(h * F, axis=1), h.sum(axis=1)
-    rest = haa - hab**2 / hbb  # Schur's complement: the spread of the values that still count
-    da = np.where(rest > 1e-14 * haa, (ga - hab * gb / hbb) / rest, 0.0)
-    db = (gb - hab * da) / hbb
-    return np.nan_to_num(da, posinf=0.0, neginf=0.0), np.nan_to_num(db, posinf=0.0, neginf=0.0)
 
 
 # -- isotonic ------------------------------------------------------------------------------------------
@@ -327,8 +320,7 @@ class Isotonic(Calibrator):
         if not known or len(self.inputs) != len(self.outputs) or len(self.inputs) in (0, 2):
             raise ValueError("inputs and outputs must be tuples of one length, 1 or 3 and more.")
         for x, p in zip(self.inputs, self.outputs):
-            arrays = all(isinstance(a, np.ndarray) and a.dtype == float and a.ndim == 1 for a in (x, p))
-            if not arrays or x.shape != p.shape or not x.size or not np.isfinite(x).all():
+            if not _alike(x, p):
                 raise ValueError("the corners of a staircase must be two arrays of finite numbers.")
             if not (np.all(np.diff(x) > 0) and np.all(np.diff(p) >= 0) and p[0] >= 0 and p[-1] <= 1):
                 raise ValueError("the corners of a staircase must rise, and lie between 0 and 1.")
@@ -340,11 +332,10 @@ class Isotonic(Calibrator):
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
         positive = _is_class(index, decision.shape[2]).astype(np.float64)
-        found = []
-        for values in decision:
-            stairs = [_staircase(*pair, weight) for pair in zip(values.T, positive.T)]
-            found.append(cls(*zip(*stairs)))
-        return found
+        pairs = (
+            [_staircase(*pair, weight) for pair in zip(values.T, positive.T)] for values in decision
+        )
+        return [cls(*zip(*stairs)) for stairs in pairs]
 
     def probabilities(self, decision: Any) -> Any:
         corners = zip(decision.T, self.inputs, self.outputs)
@@ -361,9 +352,7 @@ def _staircase(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
 
 # -- fitting -------------------------------------------------------------------------------------------
 
-CALIBRATIONS: dict[str, type[Calibrator]] = {
-    kind.name: kind for kind in (Temperature, Sigmoid, Isotonic)
-}
+CALIBRATIONS: dict[str, type[Calibrator]] = {c.name: c for c in (Temperature, Sigmoid, Isotonic)}
 
 
 def check_calibration(name: Any) -> None:
@@ -374,55 +363,23 @@ def check_calibration(name: Any) -> None:
 
 
 def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> Calibrator:
-    """Fit a calibrator.
-
-    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is
-    below 1 count as if it were 1, so that those which add up to 1 do not stand for a single row.
-
-    Parameters
-    ----------
-    name : {"temperature", "sigmoid", "isotonic"}
-    decision : array (rows, t)
-        Held-out decision values; one column for two classes, otherwise one for each class.
-    index : int array (rows,)
-        Position of each row's label among the sorted classes.
-    weight : array (rows,), optional
-        Not negative; rows of weight 0 do not count.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold.calibration import fit_calibrator
-    >>> decision = np.array([[-1.0], [-0.5], [0.2], [-0.1], [0.7]])
-    >>> found = fit_calibrator("temperature", decision, np.array([0, 0, 0, 1, 1]))
-    >>> found.probabilities(np.array([[0.0]]))
-    array([[0.5, 0.5]])
-    """
+    """The calibrator of one model's decision values (rows, t), see `fit_calibrators`."""
     return fit_calibrators(name, np.asarray(decision)[None], index, weight)[0]
 
 
 def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) -> list[Calibrator]:
-    """The same for decision values (models, rows, t) of several models."""
+    """Calibrators of held-out decision values (models, rows, t), one for each model.
+
+    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is
+    below 1 count as if it were 1, so that those which add up to 1 do not stand for a single row.
+    `index` (rows,) is the position of each row's label among the sorted classes.
+    """
     check_calibration(name)
-    decision, index = np.asarray(decision, dtype=np.float64), np.asarray(index)
-    if decision.ndim != 3 or index.shape != decision.shape[1:2] or index.dtype.kind not in "iu":
-        raise ValueError(
-            f"decision values must be (rows, t) and index (rows,) whole numbers; got "
-            f"{decision.shape[1:]} and {index.shape} of {index.dtype}."
-        )
+    decision = np.asarray(decision, dtype=np.float64)
     weight = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)
-    if weight.shape != index.shape or not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError("weight must hold a finite number for each row, none negative.")
     kept = weight > 0
     if not kept.all():
         decision, index, weight = decision[:, kept], index[kept], weight[kept]
-    columns = decision.shape[2]
-    classes = 2 if columns == 1 else columns
-    if columns in (0, 2) or (index.size and not 0 <= index.min() <= index.max() < classes):
-        raise ValueError(
-            f"{columns} columns of decision values do not go with the classes of index; use one column "
-            "for two classes, otherwise one for each."
-        )
     if not index.size or not np.isfinite(decision).all():
         raise ValueError("a calibration needs finite decision values of at least one row with weight.")
     return list(CALIBRATIONS[name].fitted(decision, index, weight))
@@ -436,33 +393,30 @@ class CalibrationFolds:
     """Which rows calibrate which."""
 
     rows: Any  # int (N,): the rows that the splits test, one split after the other
-    parts: list[Any]  # positions in `rows` of those that are calibrated together
+    parts: list[tuple[Any, Any]]  # positions in `rows`, and a mask (N,) of what they are calibrated by
 
     @classmethod
     def of(cls, splits: Splits) -> CalibrationFolds:
         """Those of the splits; raise where a row has no other to be calibrated by."""
-        if splits.leave_one_out:
-            rows = np.asarray(splits.tests).reshape(-1)
-            parts = _fifths(np.arange(rows.size))
-        else:
-            rows = np.concatenate(splits.tests)
-            ends = np.cumsum([len(test) for test in splits.tests])
-            parts = []
-            for test, end in zip(splits.tests, ends):
-                own = np.arange(end - len(test), end)
-                parts += [own] if _others(rows, own).any() else _fifths(own)
-        found = cls(rows, parts)
-        if not all(keep.any() for keep in found._calibrated_by):
+        rows = np.concatenate(splits.tests)
+
+        def others(part: Any) -> Any:
+            outside = np.ones(splits.n, dtype=bool)
+            outside[rows[part]] = False
+            return outside[rows]
+
+        sizes = [rows.size] if splits.leave_one_out else [len(test) for test in splits.tests]
+        parts = []
+        for own in np.split(np.arange(rows.size), np.cumsum(sizes)[:-1]):
+            alone = not others(own).any()
+            parts += [own[i::5] for i in range(5) if own[i::5].size] if alone else [own]
+        found = [(part, others(part)) for part in parts]
+        if not all(keep.any() for _, keep in found):
             raise ValueError(
                 "probabilities of held-out rows are calibrated by other held-out rows, and there is one "
                 "only; use splits that test more rows."
             )
-        return found
-
-    @cached_property
-    def _calibrated_by(self) -> list[Any]:
-        """For each part, a mask (N,) of what it is calibrated by: no row of its own."""
-        return [_others(self.rows, part) for part in self.parts]
+        return cls(rows, found)
 
     def probabilities(self, name: str, decision: Any, index: Any, weight: Any | None) -> Any:
         """Probabilities (models, N, classes) of decision values (models, N, t), all finite.
@@ -473,20 +427,9 @@ class CalibrationFolds:
         index, weight = index[self.rows], None if weight is None else weight[self.rows]
         found = np.empty((models, count, 2 if columns == 1 else columns))
         for some in spans(models, max(1, _AT_ONCE // (count * columns))):
-            for part, keep in zip(self.parts, self._calibrated_by):
+            for part, keep in self.parts:
                 own = None if weight is None else weight[keep]
                 calibrators = fit_calibrators(name, decision[some][:, keep], index[keep], own)
                 for number, calibrator in zip(range(some.start, some.stop), calibrators):
                     found[number, part] = calibrator.probabilities(decision[number, part])
         return found
-
-
-def _fifths(positions: Any) -> list[Any]:
-    return [positions[i::5] for i in range(5) if positions[i::5].size]
-
-
-def _others(rows: Any, part: Any) -> Any:
-    """A mask (N,) of the rows that are not among those of a part."""
-    outside = np.ones(rows.max() + 1, dtype=bool)
-    outside[rows[part]] = False
-    return outside[rows]

@@ -20,7 +20,7 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from onefold.expansions.kernel import FittedFunction
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
-from onefold.linalg import Array, all_finite, is_sparse, like, to_numpy
+from onefold.linalg import Array, is_sparse, like, to_numpy
 from onefold.machine.threads import keep_threads, spans, thread_budget
 
 LARGEST_DIMENSION = 4
@@ -34,29 +34,17 @@ _BLOCK = 2**22  # interpolation weights formed at a time
 
 @dataclass(frozen=True)
 class GridExpansion(FittedFunction):
-    r"""A kernel expansion whose centres are the points of a regular grid.
+    """A kernel expansion whose centres are the points of a regular grid."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-    lower, step : arrays (d,)
-        First point and distance of points on each axis.
-    counts : tuple of int
-        Points per axis; the last axis runs fastest.
-    coef : array (points, targets)
-        c of f(x) = Σ_g c_g k(x, g) + b.
-    values : array (points, targets)
-        u_g = Σ_h k(g, h) c_h: f − b on the grid itself.
-    intercept : array (targets,)
-    """
+    arrays = ("coef", "intercept", "values")
 
     kernel: Kernel
-    lower: Any
-    step: Any
-    counts: tuple[int, ...]
-    coef: Any
-    values: Any
-    intercept: Any
+    lower: Any  # array (d,): the first point on each axis,
+    step: Any  # and the distance of points
+    counts: tuple[int, ...]  # points per axis; the last axis runs fastest
+    coef: Any  # array (points, targets): c of f(x) = Σ_g c_g k(x, g) + b
+    values: Any  # array (points, targets): u_g = Σ_h k(g, h) c_h, f − b on the grid itself
+    intercept: Any  # array (targets,)
 
     def __post_init__(self) -> None:
         if not all(isinstance(count, int) and count > 0 for count in self.counts):
@@ -81,18 +69,6 @@ class GridExpansion(FittedFunction):
     @property
     def n_features(self) -> int:
         return len(self.counts)
-
-    @property
-    def n_centres(self) -> int:
-        return int(self.coef.shape[0])
-
-    @property
-    def accepts_sparse(self) -> bool:
-        return self.kernel.accepts_sparse
-
-    @property
-    def finite(self) -> bool:
-        return all(all_finite(array) for array in (self.coef, self.values, self.intercept))
 
     def on_host(self) -> GridExpansion:
         """Its arrays are NumPy arrays already."""
@@ -200,14 +176,10 @@ class Lattice:
 
 
 def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None = None) -> Lattice:
-    """A grid around the box between two corners.
+    """A grid around the box between two corners (d,), of so many points per axis.
 
-    Parameters
-    ----------
-    lowest, highest : arrays (d,)
-    counts : int, one per axis, or None
-        Points per axis; None puts six steps into the distance at which the kernel falls to one half,
-        within 65,536, 362², 32³ and 10⁴ points for 1 to 4 dimensions.
+    None puts six steps into the distance at which the kernel falls to one half, within 65,536, 362², 32³
+    and 10⁴ points for 1 to 4 dimensions.
     """
     d = len(lowest)
     middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import gradient_product, kernel_product
+from onefold.kernels.tiles import block_rows, gradient_product, kernel_product
 from onefold.linalg import (
     Array,
     all_finite,
@@ -19,10 +19,11 @@ from onefold.linalg import (
     is_foreign,
     is_sparse,
     like,
+    namespace,
     on_accelerator,
     to_numpy,
 )
-from onefold.machine.threads import keep_threads, spans
+from onefold.machine.threads import check_stop, even_spans, keep_threads, limit_blas, spans
 
 _BLOCK = 2**16  # rows that move to a device at a time
 
@@ -30,7 +31,8 @@ _BLOCK = 2**16  # rows that move to a device at a time
 class FittedFunction(ABC):
     """What prediction, saving and reports may ask of an expansion, or of a blend of several."""
 
-    intercept: Any
+    arrays: ClassVar[tuple[str, ...]] = ("coef", "intercept")  # those with a column for every target
+    intercept: Any  # (targets,)
 
     @property
     def n_targets(self) -> int:
@@ -48,19 +50,20 @@ class FittedFunction(ABC):
         """Columns of the rows it takes; None where these are values of a precomputed kernel."""
 
     @property
-    @abstractmethod
     def n_centres(self) -> int:
         """Number of kernel terms in the sum: what a row costs to predict."""
+        return sum(int(part.coef.shape[0]) for _, part in self.parts)
 
     @property
-    @abstractmethod
     def accepts_sparse(self) -> bool:
         """Whether CSR rows may be given."""
+        return all(part.kernel.accepts_sparse for _, part in self.parts)
 
     @property
-    @abstractmethod
     def finite(self) -> bool:
         """Whether no coefficient and no intercept is infinite or undefined."""
+        arrays = [getattr(part, name) for _, part in self.parts for name in part.arrays]
+        return all(all_finite(array) for array in (self.intercept, *arrays))
 
     @abstractmethod
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
@@ -82,34 +85,21 @@ class FittedFunction(ABC):
 
 @dataclass(frozen=True)
 class Expansion(FittedFunction):
-    r"""A fitted kernel expansion.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    centres : array or CSR matrix (m, d), or None
-        The rows z_j; None with a precomputed kernel, where X holds the kernel values themselves.
-    coef : array (m, targets)
-    intercept : array (targets,)
-        Zero for a model without an intercept.
-    """
+    """A fitted kernel expansion."""
 
     kernel: Kernel
-    centres: Any
-    coef: Any
-    intercept: Any
+    centres: Any  # array or CSR matrix (m, d); None with a precomputed kernel, whose values X holds
+    coef: Any  # array (m, targets)
+    intercept: Any  # array (targets,), zero for a model without an intercept
 
     def __post_init__(self) -> None:
-        coef, intercept = self.coef, self.intercept
-        if coef.ndim != 2 or intercept.ndim != 1 or coef.shape[1] != intercept.shape[0]:
+        coef, intercept = tuple(self.coef.shape), tuple(self.intercept.shape)
+        if len(coef) != 2 or coef[1:] != intercept:
             raise ValueError(
-                f"coef must be (centres, targets) and intercept (targets,); "
-                f"got {tuple(coef.shape)} and {tuple(intercept.shape)}."
+                f"coef must be (centres, targets) and intercept (targets,); got {coef} and {intercept}."
             )
-        if self.centres is not None and self.centres.shape[0] != coef.shape[0]:
-            raise ValueError(
-                f"{self.centres.shape[0]} centres do not match {coef.shape[0]} coefficients."
-            )
+        if self.centres is not None and self.centres.shape[0] != coef[0]:
+            raise ValueError(f"{self.centres.shape[0]} centres do not match {coef[0]} coefficients.")
 
     def __repr__(self) -> str:
         return f"Expansion({self.kernel}, {self.size})"
@@ -149,19 +139,15 @@ class Expansion(FittedFunction):
     def _computed(
         self, X: Array, n_jobs: int | None, values: Callable[[Expansion, Array], Array]
     ) -> Array:
-        """`values` of every row, where the expansion lies if that is an accelerator, else beside X."""
+        """`values` of every row, on the expansion's accelerator if it has one, else where X lies."""
         with keep_threads(n_jobs):
-            if on_accelerator(self.coef) and not is_foreign(X):
-                return self._by_blocks(X, values)
-            return values(self._beside(X), X)
+            if is_foreign(X) or not on_accelerator(self.coef):
+                return values(self._moved_to(X), X)
+            blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
+            moved = (block.toarray() if is_sparse(block) else block for block in blocks)
+            return np.concatenate([to_numpy(values(self, like(rows, self.coef))) for rows in moved])
 
-    def _by_blocks(self, X: Array, values: Callable[[Expansion, Array], Array]) -> Any:
-        """`values` of NumPy or sparse rows, computed where the expansion lies, as a NumPy array."""
-        blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
-        moved = (block.toarray() if is_sparse(block) else block for block in blocks)
-        return np.concatenate([to_numpy(values(self, like(rows, self.coef))) for rows in moved])
-
-    def _beside(self, X: Array) -> Expansion:
+    def _moved_to(self, X: Array) -> Expansion:
         """The same expansion in the library and on the device of X."""
         foreign = is_foreign(self.coef)
         if foreign == is_foreign(X) and (not foreign or device_of(self.coef) == device_of(X)):
@@ -175,18 +161,47 @@ class Expansion(FittedFunction):
     def n_features(self) -> int | None:
         return None if self.centres is None else int(self.centres.shape[1])
 
-    @property
-    def n_centres(self) -> int:
-        return int(self.coef.shape[0])
-
-    @property
-    def accepts_sparse(self) -> bool:
-        return self.kernel.accepts_sparse
-
-    @property
-    def finite(self) -> bool:
-        return all_finite(self.coef) and all_finite(self.intercept)
-
     def on_host(self) -> Expansion:
         centres = None if self.centres is None else to_numpy(self.centres)
         return Expansion(self.kernel, centres, to_numpy(self.coef), to_numpy(self.intercept))
+
+
+def outer_gradients(
+    expansion: FittedFunction, X: Array, weight: Any | None = None, *, diagonal: bool
+) -> Any:
+    r"""M = Σ_i v_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ / Σ_i v_i: the average outer product of gradients.
+
+    As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have: it says
+    how strongly f varies along each feature, the whole matrix along which directions. The gradients of
+    a block of rows are held at a time, within scikit-learn's ``working_memory``; the sums are taken on
+    the device of X, with the threads of the budget there is.
+    """
+    n, d = X.shape
+    total = float(n) if weight is None else float(np.sum(weight))
+    if not total > 0:
+        raise ValueError("the average outer product of gradients needs a row of positive weight.")
+    if is_sparse(X) and not diagonal:
+        raise ValueError(
+            "sparse rows have a diagonal metric alone, as a full one would mix all their columns into "
+            'dense ones; use metric="diagonal", or dense rows.'
+        )
+
+    def gradients_of(part: slice) -> Array:
+        return expansion.gradient(X[part] if is_sparse(X) else X[part, :])
+
+    root = None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64))
+    moment: Any = 0.0
+    targets = gradients_of(slice(0, 0)).shape[2]
+    for part in even_spans(n, block_rows(d * targets)):
+        check_stop()
+        gradients = gradients_of(part)
+        if root is not None:
+            gradients = gradients * like(root[part], gradients)[:, None, None]
+        xp = namespace(gradients)
+        if diagonal:
+            moment = moment + xp.sum(gradients * gradients, axis=(0, 2))
+            continue
+        flat = xp.reshape(xp.permute_dims(gradients, (0, 2, 1)), (-1, d))
+        with limit_blas(1):  # the same digits for any number of threads
+            moment = moment + flat.T @ flat
+    return np.asarray(to_numpy(moment), dtype=np.float64) / total

@@ -49,8 +49,12 @@ class Journal:
             if fcntl is not None:  # others are kept out until this process ends in whatever way
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.records, self._end = self._read()
-            if new:
-                self._settle_name()
+            if new:  # the file is on the disk only once its folder is
+                folder = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
         except BlockingIOError:
             os.close(self._file)
             raise BlockingIOError(
@@ -60,14 +64,6 @@ class Journal:
         except BaseException:
             os.close(self._file)
             raise
-
-    def _settle_name(self) -> None:
-        """The file is on the disk only once its folder is."""
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def _read(self) -> tuple[list[dict[str, Any]], int]:
         """The records, and where the next one goes; a torn end is not counted."""
@@ -141,7 +137,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
     if checksum != b"%08x" % zlib.crc32(text):
         return None
     try:
-        found = json.loads(text, object_hook=_float_or_dict, parse_constant=_refuse)
+        found = json.loads(text, object_hook=_float_or_dict)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -164,7 +160,3 @@ def _float_or_dict(values: dict[str, Any]) -> Any:
     if values.keys() == {"float"} and values["float"] in ("nan", "inf", "-inf"):
         return float(values["float"])
     return values
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

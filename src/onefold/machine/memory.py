@@ -26,7 +26,7 @@ _GROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still get without swapping; None where nothing says.
+    """Bytes that this process can still get without swapping; None where the system does not say.
 
     The least of what the machine has free, what every control group around the process (a container,
     a service, a batch job) leaves, and what ``ulimit -v`` and ``ulimit -d`` leave.
@@ -107,7 +107,7 @@ def _group_folders(proc: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """None for no file, or no right to read it."""
+    """No lines for no file, or no right to read it."""
     try:
         return path.read_text("utf-8").splitlines()
     except OSError:

@@ -12,6 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -33,13 +34,23 @@ class Speed:
 @cache
 def machine_speed() -> Speed:
     """The speed of this machine: from this process, from the cache folder, or measured now."""
-    path = _cache_file()
-    known = None if path is None else _read(path)
-    if known is not None:
-        return known
+    given = os.environ.get("XDG_CACHE_HOME")
+    name = f"speed-{platform.node()}-{count_workers(None)}-numpy{np.__version__}.json"
+    try:
+        path = (Path(given) if given else Path.home() / ".cache") / "onefold" / name
+    except RuntimeError:  # a user without a home, as in some containers
+        return measure()
+    try:
+        speed = Speed(**json.loads(path.read_text("utf-8")))
+        if speed.multiply_adds > 0 and speed.exponentials > 0:
+            return speed
+    except (OSError, ValueError, TypeError):  # not there, or not ours: measure again
+        pass
     speed = measure()
-    if path is not None:
-        _write(path, speed)
+    with suppress(OSError):  # a home that cannot be written to: the next process measures again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(asdict(speed)), "utf-8")
     return speed
 
 
@@ -64,34 +75,6 @@ def _best(function: Callable[[], object]) -> float:
         function()
         best = min(best, time.perf_counter() - start)
     return max(best, 1e-9)
-
-
-def _cache_file() -> Path | None:
-    """None for a user without a home, as in some containers."""
-    given = os.environ.get("XDG_CACHE_HOME")
-    try:
-        folder = Path(given) if given else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    name = f"speed-{platform.node()}-{count_workers(None)}-numpy{np.__version__}.json"
-    return folder / "onefold" / name
-
-
-def _read(path: Path) -> Speed | None:
-    try:
-        speed = Speed(**json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError, TypeError):  # not there, or not ours: measure again
-        return None
-    return speed if speed.multiply_adds > 0 and speed.exponentials > 0 else None
-
-
-def _write(path: Path, speed: Speed) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(asdict(speed)), "utf-8")
-    except OSError:  # a home that cannot be written to: the next process measures again
-        return
 
 
 def duration_words(seconds: float) -> str:

@@ -23,14 +23,13 @@ from __future__ import annotations
 import operator
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
@@ -65,12 +64,10 @@ def count_workers(n_jobs: int | None) -> int:
     is set: joblib sets it in its worker processes, so that a search inside a search does not start
     cores² threads.
     """
-    number = -1
-    if n_jobs is not None:
-        try:
-            number = operator.index(n_jobs)
-        except TypeError:
-            raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
+    try:
+        number = -1 if n_jobs is None else operator.index(n_jobs)
+    except TypeError:
+        raise ValueError(f"n_jobs must be a whole number or None; got {n_jobs!r}.") from None
     if number == 0:
         raise ValueError("n_jobs=0 has no meaning; use n_jobs=1, a larger number, or -1 for all.")
     if number > 0:
@@ -116,77 +113,24 @@ def keep_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 # BLAS
 
 
-class _Library(Protocol):
-    """A loaded library with threads of its own, as threadpoolctl sees it."""
-
-    num_threads: int
-    internal_api: str
-    threading_layer: str
-
-    def set_num_threads(self, num_threads: int) -> None: ...
-
-
 @cache
 def _controller() -> ThreadpoolController:
     # Finding the loaded BLAS libraries takes milliseconds; they do not change afterwards.
     return ThreadpoolController()
 
 
-def process_wide(wanted: bool = True) -> list[_Library]:
+def process_wide(wanted: bool = True) -> list[Any]:
     """The loaded libraries that have one number of threads for the whole process, or the others."""
+    return [
+        found
+        for found in _controller().lib_controllers
+        if (found.internal_api == "openblas" and found.threading_layer != "openmp") is wanted
+    ]
 
-    def is_process_wide(library: _Library) -> bool:
-        return library.internal_api == "openblas" and library.threading_layer != "openmp"
 
-    return [found for found in _controller().lib_controllers if is_process_wide(found) is wanted]
-
-
-def set_process_wide(library: _Library, threads: int) -> None:
+def set_process_wide(library: Any, threads: int) -> None:
     """Set the number of threads of OpenBLAS from whichever thread this is."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
-
-
-class _Shared:
-    """The limits that are in force. The lowest one holds; when the last one ends, all is as before.
-
-    Saving and restoring in each context would not do: of two threads whose contexts overlap, the one
-    that came second would restore the limit of the first, for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: list[limit_blas] = []
-        self._before: list[tuple[_Library, int]] = []
-
-    def hold(self, limit: limit_blas) -> None:
-        with self._lock:
-            if not self._held:
-                self._before = [(library, library.num_threads) for library in process_wide()]
-            self._held.append(limit)
-            self._apply()
-
-    def release(self, limit: limit_blas) -> None:
-        with self._lock:
-            self._held = [other for other in self._held if other is not limit]
-            self._apply()
-
-    def start_again(self) -> None:
-        """In a forked process, which has none of the other threads that hold limits."""
-        self._lock = threading.Lock()
-        self._held = []
-        self._apply()
-
-    def _apply(self) -> None:
-        lowest = min((limit.threads for limit in self._held if limit.threads is not None), default=None)
-        for library, before in self._before:
-            wanted = before if lowest is None else min(before, lowest)
-            if library.num_threads != wanted:
-                set_process_wide(library, wanted)
-
-
-_SHARED = _Shared()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED.start_again)
 
 
 class limit_blas:
@@ -194,16 +138,27 @@ class limit_blas:
 
     While several threads hold limits on a library with one number for the process, the lowest holds for
     all of them. When the last context ends it has what it had before the first, whatever others
-    (scikit-learn's k-means among them) have set meanwhile.
+    (scikit-learn's k-means among them) have set meanwhile. Saving and restoring in each context would
+    not do: of two threads whose contexts overlap, the one that came second would restore the limit of
+    the first, for good.
     """
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _held: ClassVar[list[limit_blas]] = []  # the limits that are in force,
+    _before: ClassVar[list[tuple[Any, int]]] = []  # and what libraries had before the first
 
     def __init__(self, threads: int | None) -> None:
         self.threads = threads
-        self._own: list[tuple[_Library, int]] = []
+        self._own: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
+        shared = limit_blas
         try:
-            _SHARED.hold(self)
+            with shared._lock:
+                if not shared._held:
+                    shared._before = [(library, library.num_threads) for library in process_wide()]
+                shared._held.append(self)
+                shared._apply()
             if self.threads is not None:
                 self._own = [(library, library.num_threads) for library in process_wide(False)]
                 for library, before in self._own:
@@ -213,30 +168,36 @@ class limit_blas:
             raise
 
     def __exit__(self, *error: object) -> None:
-        _SHARED.release(self)
+        with limit_blas._lock:
+            limit_blas._held = [other for other in limit_blas._held if other is not self]
+            limit_blas._apply()
         for library, before in self._own:
             library.set_num_threads(before)
+
+    @classmethod
+    def _apply(cls) -> None:
+        lowest = min((held.threads for held in cls._held if held.threads is not None), default=None)
+        for library, before in cls._before:
+            wanted = before if lowest is None else min(before, lowest)
+            if library.num_threads != wanted:
+                set_process_wide(library, wanted)
+
+    @classmethod
+    def _start_again(cls) -> None:
+        """In a forked process, which has none of the other threads that hold limits."""
+        cls._lock, cls._held = threading.Lock(), []
+        cls._apply()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=limit_blas._start_again)
 
 
 # Work in threads
 
 
-class _Call:
-    """One call of `map_threads`, and the one inside which it was made."""
-
-    def __init__(self) -> None:
-        self._outer = _CALL.get()
-        self._over = False
-
-    def end(self) -> None:
-        self._over = True
-
-    @property
-    def over(self) -> bool:
-        return self._over or (self._outer is not None and self._outer.over)
-
-
-_CALL: ContextVar[_Call | None] = ContextVar("onefold_call", default=None)
+_CALLS: ContextVar[tuple[threading.Event, ...]] = ContextVar("onefold_calls", default=())
+"""In a thread of a pool: the call that it works for and those around it, each set once it is over."""
 
 
 class Stopped(BaseException):
@@ -250,35 +211,16 @@ def check_stop() -> None:
     `map_threads`: between tiles, ridges, folds, and before a factorisation. In the calling thread
     itself Python raises KeyboardInterrupt and nothing needs to be asked.
     """
-    call = _CALL.get()
-    if call is not None and call.over:
+    if any(call.is_set() for call in _CALLS.get()):
         raise Stopped
 
 
-@contextmanager
-def _pool(
-    function: Callable[[Item], Result], workers: int
-) -> Iterator[Callable[[Item], Future[Result]]]:
-    """A function that starts ``function(item)`` in a thread; all have ended when the context has."""
-    call, line = _Call(), user_line()
-
-    def work(item: Item) -> Result:
-        _CALL.set(call)  # threads of a pool start without their caller's context
-        _BUDGET.set(1)
-        STARTED_FROM.set(line)
-        check_stop()
-        with limit_blas(1):
-            return function(item)
-
-    with limit_blas(1), ThreadPoolExecutor(workers) as pool:
-        try:
-            yield lambda item: pool.submit(work, item)
-        finally:
-            call.end()
-
-
 def map_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], at_most: int | None = None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    at_most: int | None = None,
+    *,
+    in_order: bool = False,
 ) -> Iterator[Result]:
     """Yield ``function(item)`` as each finishes, on as many threads as the budget has, or `at_most`.
 
@@ -292,15 +234,34 @@ def map_threads(
             check_stop()
             yield function(item)
         return
-    queue = iter(items)
-    with _pool(function, workers) as start:
-        running = {start(item) for item in islice(queue, workers)}
-        while running:
-            finished, running = wait(running, return_when=FIRST_COMPLETED)
-            # Refill before yielding, so that the consumer's work does not leave a core idle.
-            running |= {start(item) for item in islice(queue, len(finished))}
-            for future in finished:
-                yield future.result()
+    over, line, queue = threading.Event(), user_line(), iter(items)
+    calls = (*_CALLS.get(), over)
+
+    def work(item: Item) -> Result:
+        _CALLS.set(calls)  # threads of a pool start without their caller's context
+        _BUDGET.set(1)
+        STARTED_FROM.set(line)
+        check_stop()
+        with limit_blas(1):
+            return function(item)
+
+    with limit_blas(1), ThreadPoolExecutor(workers) as pool:
+        try:
+            first = islice(queue, 2 * workers - 1 if in_order else workers)
+            running = [pool.submit(work, item) for item in first]
+            while running:
+                if in_order:
+                    finished, running = running[:1], running[1:]
+                else:
+                    wait(running, return_when=FIRST_COMPLETED)
+                    finished = [future for future in running if future.done()]
+                    running = [future for future in running if future not in finished]
+                # Refill before yielding, so that the consumer's work does not leave a core idle.
+                running += [pool.submit(work, item) for item in islice(queue, len(finished))]
+                for future in finished:
+                    yield future.result()
+        finally:
+            over.set()
 
 
 def map_in_order(
@@ -310,18 +271,7 @@ def map_in_order(
 
     A piece that lags behind holds the others back: twice as many results as threads wait for it at most.
     """
-    workers = thread_budget() if at_most is None else min(thread_budget(), at_most)
-    if workers <= 1:
-        yield from map_threads(function, items, 1)
-        return
-    with _pool(function, workers) as start:
-        running: deque[Future[Result]] = deque()
-        for item in items:
-            running.append(start(item))
-            if len(running) >= 2 * workers:
-                yield running.popleft().result()
-        while running:
-            yield running.popleft().result()
+    return map_threads(function, items, at_most, in_order=True)
 
 
 def map_all(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

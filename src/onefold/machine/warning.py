@@ -8,12 +8,8 @@ from contextvars import ContextVar
 from typing import Any
 
 _PACKAGE = __name__.split(".")[0]
-_BETWEEN = (
-    "sklearn.callback",
-    "contextlib",
-    "concurrent.futures",
-    "threading",
-)  # call the package's code
+# Modules that call the package's code.
+_BETWEEN = ("sklearn.callback", "contextlib", "concurrent.futures", "threading")
 
 Line = tuple[str, int, dict[str, Any]]
 """File, number, and the globals of its module."""

@@ -11,7 +11,7 @@ import numpy as np
 from onefold.plots.display import Display
 from onefold.plots.fitted import machine_of, searched
 from onefold.plots.ink import ACCENT, BLUE, crown, line_style, plain_text
-from onefold.trust_check import Draw, TrustCheck
+from onefold.trust_check import TrustCheck
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,25 +31,25 @@ class TrustDisplay(Display):
 
     Parameters
     ----------
-    draws : tuple of Draw
+    draws : tuple of TrustCheck
         Every subsample that is known.
-    typical : Draw
+    typical : TrustCheck
         The one that the verdict is of.
     """
 
     title: ClassVar[str] = "Does the approximation choose as the exact method?"
 
-    draws: tuple[Draw, ...]
-    typical: Draw
+    draws: tuple[TrustCheck, ...]
+    typical: TrustCheck
 
     @classmethod
     def from_finding(cls, finding: TrustCheck | Mapping[str, Any]) -> Self:
         """What :func:`onefold.trust` gave, or its plain values, as in ``approximation_["trust"]``."""
         if isinstance(finding, TrustCheck):
-            return cls(finding.draws, finding.typical)
-        names = Draw.__dataclass_fields__
+            return cls(finding.draws, replace(finding, draws=()))
+        names = TrustCheck.__dataclass_fields__
         try:
-            draw = Draw(**{name: finding[name] for name in names if name in finding})
+            draw = TrustCheck(**{name: finding[name] for name in names if name in finding})
         except TypeError as error:
             raise ValueError(
                 f"this is no finding of a trust check ({error}); pass what onefold.trust gave."
@@ -78,7 +78,7 @@ class TrustDisplay(Display):
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        return str(TrustCheck((self.typical,)))
+        return str(self.typical)
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         measures, own = self.measures, self.draws.index(self.typical)

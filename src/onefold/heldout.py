@@ -1,4 +1,8 @@
-"""Which rows are held out together, from anything scikit-learn calls a cross-validation."""
+"""Which rows are held out together, and what a model predicts for them without refitting.
+
+Splits come from anything scikit-learn calls a cross-validation; predictions come for every split and
+every μ, in blocks of rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator, KFold, LeaveOneOut, check_cv
 from sklearn.utils.validation import _num_samples
 
-from onefold.linalg import Index
+from onefold.approximations import Model
+from onefold.linalg import HostArray, Index, to_numpy
 from onefold.machine.warning import warn_user
 from onefold.typing import ArrayLike, MaybeArray
 
@@ -99,22 +104,12 @@ def make_splits(
     groups: Any = None,
     kept: Index | None = None,
 ) -> Splits:
-    """Resolve `cv` for `n` rows.
+    """Resolve `cv` for `n` rows; splitters see X, y and groups as the user gave them.
 
-    Parameters
-    ----------
-    cv : int, "loo", splitter or iterable of (train, test)
-        An integer is stratified for a classifier, as in scikit-learn. ``"loo"`` scores all
-        held-out predictions together; ``LeaveOneOut()`` scores row by row.
-    X, y : as the user gave them
-        For splitters that look at them.
-    labels : NumPy array, optional
-        For a classifier: the label of each row that is kept; training parts with one class are refused.
-    groups : array, optional
-        For grouped splitters.
-    kept : NumPy array, optional
-        Numbers of the rows that the problem keeps, of the `n` that the splitter sees: the splits are
-        those of all rows, with the others taken out.
+    An integer is stratified for a classifier, as in scikit-learn. ``"loo"`` scores all held-out
+    predictions together; ``LeaveOneOut()`` scores row by row. `labels` are those of a classifier's kept
+    rows: training parts with one class are refused. `kept` are the numbers of the rows that the problem
+    keeps, of the `n` that the splitter sees: the splits are those of all rows without the others.
     """
     check_folds(cv, n)
     size = n if kept is None else kept.size
@@ -150,7 +145,15 @@ def _gathered(
         place[kept] = np.arange(kept.size)
     tests, left_out, empty = [], [], []
     for number, (train, test) in enumerate(pairs):
-        train, test, inside = _check_split(train, test, n, number)
+        train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
+        inside = np.zeros(n, dtype=bool)
+        inside[train] = True
+        if np.count_nonzero(inside) != train.size:
+            raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
+        if inside[test].any():
+            raise ValueError(f"split {number} tests rows that it trains on; give it disjoint rows.")
+        if not train.size or not test.size:
+            raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
         if kept is not None:
             train, test, inside = place[train], place[test], inside[kept]
             train, test = train[train >= 0], test[test >= 0]
@@ -174,20 +177,6 @@ def _gathered(
     return Splits(n if kept is None else kept.size, tests, left_out)
 
 
-def _check_split(train: Any, test: Any, n: int, number: int) -> tuple[Index, Index, NDArray[np.bool_]]:
-    """The row numbers of a split, and a mask of those trained on; raise unless both can be used."""
-    train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
-    inside = np.zeros(n, dtype=bool)
-    inside[train] = True
-    if np.count_nonzero(inside) != train.size:
-        raise ValueError(f"split {number} trains on a row twice; give sample_weight instead.")
-    if inside[test].any():
-        raise ValueError(f"split {number} tests rows that it trains on; give it disjoint rows.")
-    if not train.size or not test.size:
-        raise ValueError(f"split {number} has no rows to {'test' if train.size else 'train on'}.")
-    return train, test, inside
-
-
 def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     rows = np.asarray(index).reshape(-1)
     if rows.dtype == bool:
@@ -195,7 +184,7 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
             raise ValueError(f"split {number}: the {what} mask has {rows.size} entries for {n} rows.")
         rows = np.flatnonzero(rows)
     if not rows.size:
-        return np.empty(0, dtype=np.intp)
+        return rows.astype(np.intp)
     if rows.dtype.kind not in "iu":
         raise ValueError(f"split {number}: the {what} rows must be whole numbers; got {rows.dtype}.")
     least = rows.min()
@@ -227,6 +216,66 @@ def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> No
         f"the training part of split {number} has one class only ({present[0].item()!r}); "
         "use a stratified splitter, fewer folds or more rows of the rare class."
     )
+
+
+HeldoutBlock = tuple[int, Any, Any]
+"""Number of an array of ``splits.predicted``, positions in it (slice or whole numbers), and the
+values (μ, rows, targets) there."""
+
+
+def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[HeldoutBlock]:
+    """f(x) for the rows of ``splits.predicted``, from models that were not trained on them.
+
+    In the problem's units, in the model's array library, in an order that is always the same.
+    """
+    if splits.leave_one_out:
+        return iter([(0, slice(None), model.leave_one_out(alphas))])
+    return model.heldout_blocks(splits.left_out, alphas)
+
+
+def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArray]:
+    """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
+    found: list[Any] = [None] * len(splits.predicted)
+    for part, positions, values in blocks:
+        values, size = to_numpy(values), len(splits.predicted[part])
+        if values.shape[1] == size and isinstance(positions, slice):
+            found[part] = values
+            continue
+        if found[part] is None:
+            found[part] = np.empty((values.shape[0], size, values.shape[2]))
+        found[part][:, positions] = values
+    return found
+
+
+def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> HostArray:
+    """One held-out prediction per row (rows, targets): the mean over splits, NaN where never tested.
+
+    `number` is that of the μ among those of the blocks.
+    """
+    of_blocks = []
+    for part, positions, values in blocks:
+        rows, times = splits.predicted[part][positions], splits.times_tested[part][positions]
+        found = to_numpy(values[number, ...])
+        of_blocks.append((np.repeat(rows, times), np.repeat(found, times, axis=0)))
+    every, predictions = (np.concatenate(one) for one in zip(*of_blocks))
+    return mean_by_row(every, predictions, splits.n)
+
+
+def mean_by_row(rows: HostArray, values: HostArray, n: int) -> HostArray:
+    """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
+    with np.errstate(invalid="ignore"):
+        sums = [np.bincount(rows, column, n) for column in values.T]
+        return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
+
+
+def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[HostArray]:
+    """The predictions (rows, targets) behind each split's score: not averaged, as `gather`'s are."""
+    chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
+    parts = zip(whole_parts(chosen, splits), splits.left_out, splits.tests)
+    return [
+        values[0] if test is rows else values[0, np.searchsorted(rows, test)]
+        for values, rows, test in parts
+    ]
 
 
 class GapKFold(BaseCrossValidator):

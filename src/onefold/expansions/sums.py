@@ -1,0 +1,236 @@
+r"""Sums of expansions: several kernels as one function, and the models that lack a fold each.
+
+A blend is f(x) = b + Σ_i w_i f_i(x).
+
+Fold models are f_s(x) = b_s + Σ_terms Σ_j c_sj k(x, z_j): those that share their kernel and centres are
+the columns of one expansion, k folds for little more than the price of one. Models with kernels of their
+own are a term each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from onefold.expansions.grid import GridExpansion
+from onefold.expansions.kernel import Expansion, FittedFunction
+from onefold.linalg import Array, like, like_index, namespace, to_numpy
+
+Member: TypeAlias = Expansion | GridExpansion
+
+
+@dataclass(frozen=True)
+class Blend(FittedFunction):
+    """A weighted sum of kernel expansions of the same rows' features and the same targets."""
+
+    members: tuple[Member, ...]  # the f_i; none has a precomputed kernel, and some share their centres
+    weights: Any  # w_i > 0 (members,), kept as a NumPy array in float64
+    intercept: Any  # b (targets,), besides the intercepts of the members
+
+    def __post_init__(self) -> None:
+        members = tuple(self.members)
+        if not members or not all(isinstance(member, Member) for member in members):
+            raise ValueError("the members of a blend must be expansions, one at least.")
+        weights = np.asarray(to_numpy(self.weights)).astype(np.float64, casting="same_kind")
+        if weights.shape != (len(members),):
+            raise ValueError(f"{len(members)} members do not match weights of shape {weights.shape}.")
+        if not np.all((weights > 0) & (weights < np.inf)):
+            raise ValueError(f"the weights of a blend must be positive and finite; got {weights}.")
+        targets, own = tuple(self.intercept.shape), [member.n_targets for member in members]
+        if any((number,) != targets for number in own):
+            raise ValueError(
+                f"the members of a blend must have the {targets} targets of its intercept; got {own}."
+            )
+        features = [member.n_features for member in members]
+        if len(set(features)) > 1 or None in features:
+            raise ValueError(
+                "the members of a blend must take the same features, and not values of a precomputed "
+                f"kernel; got {features}."
+            )
+        object.__setattr__(self, "members", members)
+        object.__setattr__(self, "weights", weights)
+
+    def __repr__(self) -> str:
+        terms = " + ".join(f"{weight:.3g} × {member.kernel}" for weight, member in self.parts)
+        return f"Blend({terms}, {self.size})"
+
+    def predict(self, X: Array, n_jobs: int | None = None) -> Array:
+        """f at every row of X, shape (rows, targets), in X's array library.
+
+        The members one after another, each where its own rule for rows and devices has it computed.
+        """
+        values = self._sum(lambda member: member.predict(X, n_jobs))
+        values += like(to_numpy(self.intercept), values)[None, :]
+        return values
+
+    def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
+        """∇f = Σ_i w_i ∇f_i at every row of X, shape (rows, d, targets), in X's array library."""
+        return self._sum(lambda member: member.gradient(X, n_jobs))
+
+    def _sum(self, values: Callable[[Member], Array]) -> Array:
+        """Σ_i w_i values(f_i), with no more than two terms held at a time."""
+        total: Any = None
+        for weight, member in self.parts:
+            term = values(member)
+            term *= weight
+            if total is None:
+                total = term
+            else:
+                total += term
+        return total
+
+    @property
+    def parts(self) -> tuple[tuple[float, Member], ...]:
+        """The weight of every member, and the member."""
+        return tuple(zip(self.weights.tolist(), self.members))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.members[0].n_features or 0)
+
+    def on_host(self) -> Blend:
+        return Blend(all_on_host(self.members), self.weights, to_numpy(self.intercept))
+
+
+def all_on_host(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Every member with NumPy arrays; those that share their centres go on doing so."""
+    moved: dict[int, Any] = {}
+    found = []
+    for member in members:
+        there = member.on_host()
+        if isinstance(member, Expansion) and isinstance(there, Expansion):
+            there = replace(there, centres=moved.setdefault(id(member.centres), there.centres))
+        found.append(there)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class FoldModels:
+    """f_s for s = 0 … k − 1."""
+
+    terms: tuple[Member, ...]  # each with (its folds) · t targets, those of a fold side by side
+    folds: tuple[Any, ...]  # int arrays: for each term, the numbers of the folds that it is part of
+    intercept: Any  # NumPy array (k, t), besides the intercepts of the terms
+
+    def __post_init__(self) -> None:
+        terms, folds = tuple(self.terms), tuple(np.asarray(numbers) for numbers in self.folds)
+        intercept = np.asarray(to_numpy(self.intercept), dtype=np.float64)
+        if intercept.ndim != 2 or not intercept.size or not terms or len(terms) != len(folds):
+            raise ValueError("fold models need a term or more, and an intercept (folds, targets).")
+        k, t = intercept.shape
+        for term, numbers in zip(terms, folds):
+            known = isinstance(term, Member) and numbers.ndim == 1 and numbers.dtype.kind == "i"
+            if not known or not numbers.size or numbers.min() < 0 or numbers.max() >= k:
+                raise ValueError(f"a term of fold models must be an expansion with folds below {k}.")
+            columns = np.unique(numbers).size * t
+            if not numbers.size * t == columns == term.n_targets:
+                raise ValueError(
+                    f"a term of the different folds {numbers} and {t} targets must have {columns} "
+                    f"columns; got {term.n_targets}."
+                )
+        if len({term.n_features for term in terms}) > 1:
+            raise ValueError("the terms of fold models must take the same features.")
+        for name, value in (("terms", terms), ("folds", folds), ("intercept", intercept)):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        kernel = f"{self.terms[0].kernel}{', …' if len(self.terms) > 1 else ''}"
+        size = f"folds={self.count}, terms={len(self.terms)}, targets={self.n_targets}"
+        return f"FoldModels({kernel}, {size})"
+
+    @classmethod
+    def of(cls, expansion: Member, folds: int) -> FoldModels:
+        """From one expansion with the columns of all folds."""
+        t = expansion.n_targets // folds
+        return cls((expansion,), (np.arange(folds),), np.zeros((folds, t)))
+
+    @classmethod
+    def each(cls, expansions: Sequence[Member]) -> FoldModels:
+        """From an expansion for every fold."""
+        numbers = tuple(np.array([s]) for s in range(len(expansions)))
+        return cls(tuple(expansions), numbers, np.zeros((len(expansions), expansions[0].n_targets)))
+
+    @property
+    def count(self) -> int:
+        """Number of folds."""
+        return int(self.intercept.shape[0])
+
+    @property
+    def n_targets(self) -> int:
+        """Number of values at every row, for each fold."""
+        return int(self.intercept.shape[1])
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns of the rows it takes; None where these are values of a precomputed kernel."""
+        return self.terms[0].n_features
+
+    @property
+    def finite(self) -> bool:
+        """Whether no coefficient and no intercept is infinite or undefined."""
+        return bool(np.isfinite(self.intercept).all()) and all(term.finite for term in self.terms)
+
+    def predict(self, X: Array, n_jobs: int | None = None) -> Any:
+        """f_s at every row of X, a NumPy array (rows, k, t)."""
+        total = np.repeat(self.intercept[None], X.shape[0], axis=0)
+        for term, numbers in zip(self.terms, self.folds):
+            values = to_numpy(term.predict(X, n_jobs))
+            total[:, numbers] += values.reshape(-1, numbers.size, self.n_targets)
+        return total
+
+    def plus(self, offset: Any) -> FoldModels:
+        """The same with `offset` (targets,) added to every model."""
+        return replace(self, intercept=self.intercept + offset)
+
+    def with_columns(self, n: int, kept: Any) -> FoldModels:
+        """Of a precomputed kernel of `n` rows, where the models know the rows `kept` alone."""
+        widened = []
+        for term in self.terms:
+            coef = np.zeros((n, term.n_targets))
+            coef[kept] = to_numpy(term.coef)
+            widened.append(replace(term, coef=like(coef, term.coef)))
+        return replace(self, terms=tuple(widened))
+
+    def on_host(self) -> FoldModels:
+        """The same with NumPy arrays; terms that share their centres go on doing so."""
+        return replace(self, terms=all_on_host(self.terms))
+
+
+def mixed(models: Sequence[FoldModels], weights: Any, intercept: Any, source: Any) -> FoldModels:
+    """Σ_g w_fg f_g for every new fold f, plus its intercept.
+
+    There is a model for each member g, weights are (new folds, members), and `source` says for each new
+    fold which of the members' it is made from.
+    """
+    weights, t = np.asarray(weights), models[0].n_targets
+    sources = np.asarray(source, dtype=np.intp)
+    terms: list[Member] = []
+    folds: list[Any] = []
+    total = np.array(intercept, dtype=np.float64)
+    for g, model in enumerate(models):
+        total += weights[:, g, None] * model.intercept[sources]
+        for term, numbers in zip(model.terms, model.folds):
+            own = np.flatnonzero(np.isin(sources, numbers) & (weights[:, g] != 0))
+            if own.size:
+                places = np.array([int(np.flatnonzero(numbers == sources[f])[0]) for f in own])
+                terms.append(_columns(term, places, weights[own, g], t))
+                folds.append(own)
+    if not terms:  # every weight is 0: the intercepts alone
+        first = np.zeros(1, dtype=np.intp)
+        terms, folds = [_columns(models[0].terms[0], first, np.zeros(1), t)], [first]
+    return FoldModels(tuple(terms), tuple(folds), total)
+
+
+def _columns(term: Member, places: Any, factors: Any, t: int) -> Member:
+    """The columns of some of a term's folds, each times a factor."""
+    index = (places[:, None] * t + np.arange(t)).reshape(-1)
+    taken = {}
+    for name in term.arrays:
+        columns = getattr(term, name)
+        xp, axis = namespace(columns), columns.ndim - 1
+        scale = like(np.repeat(factors, t), columns)
+        taken[name] = xp.take(columns, like_index(index, columns), axis=axis) * scale
+    return replace(term, **taken)
