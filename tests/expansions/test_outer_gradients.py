@@ -132,7 +132,7 @@ class _Blend:
     """Something else with a gradient; it records what it was asked for."""
 
     def __init__(self, *parts) -> None:
-        self.parts, self.budgets = parts, []
+        self.parts, self.budgets, self.n_targets = parts, [], parts[0].n_targets
 
     def gradient(self, rows):
         self.budgets.append(thread_budget())

@@ -185,16 +185,11 @@ def outer_gradients(
             "sparse rows have a diagonal metric alone, as a full one would mix all their columns into "
             'dense ones; use metric="diagonal", or dense rows.'
         )
-
-    def gradients_of(part: slice) -> Array:
-        return expansion.gradient(X[part] if is_sparse(X) else X[part, :])
-
     root = None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64))
     moment: Any = 0.0
-    targets = gradients_of(slice(0, 0)).shape[2]
-    for part in even_spans(n, block_rows(d * targets)):
+    for part in even_spans(n, block_rows(d * expansion.n_targets)):
         check_stop()
-        gradients = gradients_of(part)
+        gradients = expansion.gradient(X[part] if is_sparse(X) else X[part, :])
         if root is not None:
             gradients = gradients * like(root[part], gradients)[:, None, None]
         xp = namespace(gradients)
