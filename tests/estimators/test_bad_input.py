@@ -158,7 +158,9 @@ def test_weights(kind, weights, words) -> None:
 @pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
 def test_more_rows_than_memory(kind, monkeypatch) -> None:
     monkeypatch.setattr(memory, "available_memory", lambda: 5000)
-    with pytest.raises(MemoryError, match=r"on 20 rows needs 0\.0 GiB but .* use fewer (rows|landmarks)"):
+    with pytest.raises(
+        MemoryError, match=r"on 20 rows needs 0\.0 GiB but .* use fewer (rows|landmarks)"
+    ):
         kind().fit(X, target(kind))
 
 

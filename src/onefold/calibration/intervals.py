@@ -61,9 +61,8 @@ class ConformalIntervals:
             raise ValueError(f"fold must hold a whole number for each of {len(residuals)} residuals.")
         if type(self.count) is not int or fold.min() < 0 or fold.max() >= self.count:
             raise ValueError(f"the folds of residuals must lie below their number, {self.count!r:.40}.")
-        if spread is not None and not (
-            _is_table(spread) and spread.shape == residuals.shape and np.all(spread > 0)
-        ):
+        alike = spread is None or (_is_table(spread) and spread.shape == residuals.shape)
+        if not alike or (spread is not None and not np.all(spread > 0)):
             raise ValueError(
                 "spread must hold a finite float64 number greater than 0 for every residual."
             )

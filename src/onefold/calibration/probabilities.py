@@ -111,11 +111,8 @@ def _is_class(index: Any, columns: int) -> Any:
 def _alike(*arrays: Any) -> bool:
     """Whether all are arrays (t,) of finite float64 numbers, with t at least 1 and the same for all."""
     known = all(isinstance(a, np.ndarray) and a.dtype == float and a.ndim == 1 for a in arrays)
-    return (
-        known
-        and len({a.size for a in arrays}) == 1
-        and all(a.size and np.isfinite(a).all() for a in arrays)
-    )
+    same = known and arrays[0].size > 0 and len({a.size for a in arrays}) == 1
+    return same and bool(np.isfinite(arrays).all())
 
 
 def _typical_size(values: Any) -> Any:

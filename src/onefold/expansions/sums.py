@@ -88,8 +88,8 @@ class Blend(FittedFunction):
         return tuple(zip(self.weights.tolist(), self.members))
 
     @property
-    def n_features(self) -> int:
-        return int(self.members[0].n_features or 0)
+    def n_features(self) -> int | None:
+        return self.members[0].n_features
 
     def on_host(self) -> Blend:
         return Blend(all_on_host(self.members), self.weights, to_numpy(self.intercept))

@@ -14,10 +14,10 @@ import json
 import math
 import os
 import zlib
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ except ImportError:  # no such locks on this system
 _FIRST_LINE = b"onefold journal 1\n"
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """An open journal: a file at `path`, made if there is none."""
 
     records: list[dict[str, Any]]  # all that are in the file, in order
@@ -55,15 +55,14 @@ class Journal:
                     os.fsync(folder)
                 finally:
                     os.close(folder)
-        except BlockingIOError:
+        except BaseException as error:
             os.close(self._file)
+            if not isinstance(error, BlockingIOError):
+                raise
             raise BlockingIOError(
                 f"{self.path} is in use by another search; wait until that has ended, or use another "
                 "name."
             ) from None
-        except BaseException:
-            os.close(self._file)
-            raise
 
     def _read(self) -> tuple[list[dict[str, Any]], int]:
         """The records, and where the next one goes; a torn end is not counted."""
@@ -123,9 +122,6 @@ class Journal:
         if fcntl is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
