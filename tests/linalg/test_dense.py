@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold import LSSVR
-from onefold.linalg import free_memory_of, invert_lower, solve_positive, solve_positive_batch, to_numpy
+from onefold.linalg import free_memory_of, invert_lower, solve_positive, to_numpy
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -26,7 +26,6 @@ def test_positive_definite_systems_alone_and_in_stacks(library) -> None:
     assert_allclose(
         to_numpy(solve_positive(xp.asarray(A[0]), xp.asarray(B[0]))), expected[0], rtol=1e-10
     )
-    assert_allclose(to_numpy(solve_positive_batch(xp.asarray(A), xp.asarray(B))), expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -38,7 +37,6 @@ def test_an_indefinite_matrix_gives_nan_and_leaves_the_others_alone(library) -> 
     assert np.isnan(found[1]).all()
     assert_allclose(found[[0, 2]], np.linalg.solve(A, B)[[0, 2]], rtol=1e-10)
     assert np.isnan(to_numpy(solve_positive(xp.asarray(A[1]), xp.asarray(B[1])))).all()
-    assert solve_positive_batch(xp.asarray(A), xp.asarray(B)) is None
 
 
 def test_a_triangle_with_a_zero_on_its_diagonal_is_refused() -> None:

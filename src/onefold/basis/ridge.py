@@ -26,11 +26,12 @@ import numpy as np
 from onefold.basis.statistics import Statistics
 from onefold.linalg import (
     Array,
+    all_finite,
     is_foreign,
     like,
     namespace,
     outer,
-    solve_positive_batch,
+    solve_positive,
     symmetric_eigh,
     to_numpy,
     zeros,
@@ -230,11 +231,9 @@ def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool
             shifted = grams[None, ...] + some[:, None, None, None] * identity
             columns = xp.broadcast_to(crosses[None, ...], (some.shape[0], count, r, t))
             pieces.append(
-                solve_positive_batch(
-                    xp.reshape(shifted, (shape, r, r)), xp.reshape(columns, (shape, r, t))
-                )
+                solve_positive(xp.reshape(shifted, (shape, r, r)), xp.reshape(columns, (shape, r, t)))
             )
-            if pieces[-1] is None:
+            if not all_finite(pieces[-1]):
                 break
         else:
             solved = xp.permute_dims(xp.reshape(xp.concat(pieces), (mu.size, count, r, t)), (1, 2, 0, 3))

@@ -16,7 +16,7 @@ from onefold.kernels.metric import WidthKernel, outer_sum, shares, usable_mean
 from onefold.linalg import (
     Array,
     HostArray,
-    exp_in_place,
+    in_place,
     l1_exponentials,
     namespace,
     ones,
@@ -57,13 +57,13 @@ class Laplacian(WidthKernel):
         return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
-        return exp_in_place(-outer_sum([abs(axis * self.gamma) for axis in axes]))
+        return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
 
     def diagonal(self, A: Array) -> Any:
         return ones(A.shape[0], A)
 
     def pairs(self, A: Array, B: Array) -> Any:
-        return exp_in_place(-namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
+        return in_place("exp", -namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order

@@ -41,13 +41,12 @@ from onefold.linalg import (
     HostArray,
     clip_in_place,
     double,
-    exp_in_place,
+    in_place,
     is_numpy,
     is_sparse,
     like,
     namespace,
     ones,
-    root_in_place,
     zero_diagonal,
 )
 from onefold.machine.threads import spans
@@ -113,7 +112,7 @@ class Radial(WidthKernel):
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
         squares = zero_diagonal(clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
-        distances = double(squares if self.exponent_order == 1.0 else root_in_place(squares))
+        distances = double(squares if self.exponent_order == 1.0 else in_place("sqrt", squares))
         share = like(shares(weight, rows.shape[0]), distances)
         return usable_mean(float(share @ (distances @ share)))
 
@@ -183,10 +182,10 @@ class RBF(Radial):
     slope_unit = -2.0
 
     def profile(self, distances: Array) -> Any:
-        return exp_in_place(distances)
+        return in_place("exp", distances)
 
     def slope(self, distances: Array, rounding: Array) -> Any:
-        return exp_in_place(distances)
+        return in_place("exp", distances)
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,15 +216,15 @@ class Matern(Radial):
         return exponent**2 / self.unit
 
     def profile(self, distances: Array) -> Any:
-        s = root_in_place(distances)
+        s = in_place("sqrt", distances)
         if self.nu == 0.5:
             s *= -1.0
-            return exp_in_place(s)
+            return in_place("exp", s)
         factor = 1.0 + s
         if self.nu == 2.5:
             factor += s * s / 3.0
         s *= -1.0
-        values = exp_in_place(s)
+        values = in_place("exp", s)
         values *= factor
         return values
 
@@ -233,8 +232,8 @@ class Matern(Radial):
         xp = namespace(distances)
         if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
             distances = xp.where(distances > rounding, distances, xp.inf)
-        s = root_in_place(distances)
-        values = exp_in_place(-s)
+        s = in_place("sqrt", distances)
+        values = in_place("exp", -s)
         if self.nu == 0.5:
             values /= s
         elif self.nu == 2.5:

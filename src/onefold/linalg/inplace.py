@@ -30,22 +30,10 @@ def difference_into(left: Array, right: Array, out: Array) -> Any:
     return namespace(left).subtract(left, right, out=out) if _takes_out(left) else left - right
 
 
-def abs_in_place(x: Array) -> Any:
-    """|x|."""
-    xp = namespace(x)
-    return xp.abs(x, out=x) if _takes_out(x) else xp.abs(x)
-
-
-def exp_in_place(x: Array) -> Any:
-    """exp(x)."""
-    xp = namespace(x)
-    return xp.exp(x, out=x) if _takes_out(x) else xp.exp(x)
-
-
-def root_in_place(x: Array) -> Any:
-    """√x."""
-    xp = namespace(x)
-    return xp.sqrt(x, out=x) if _takes_out(x) else xp.sqrt(x)
+def in_place(name: str, x: Array) -> Any:
+    """The function "exp", "sqrt" or "abs" of every entry."""
+    function = getattr(namespace(x), name)
+    return function(x, out=x) if _takes_out(x) else function(x)
 
 
 def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:

@@ -61,23 +61,12 @@ def conjugate_gradients(
     start: Array | None = None,
     deadline: tuple[int, Array] | None = None,
 ) -> Solution:
-    """Solve A x = b for every column until norm(residual) ≤ `goal` in all of them.
+    """Solve A x = b for every column until norm(residual) ≤ `goal` (…, columns) in all of them.
 
-    Parameters
-    ----------
-    product, precondition : functions of arrays (…, n, columns)
-        V ↦ A V, whose result is overwritten, and V ↦ M V, which may return V itself.
-    residual : array (…, n, columns)
-        The right-hand sides, or what `start` leaves of them. Overwritten.
-    norm : function
-        Of the residuals, one number (…, columns) each.
-    goal : array (…, columns)
-    limit : int
-        Most iterations.
-    start : array like `residual`, or None for zeros
-        Overwritten.
-    deadline : (int, array like `goal`) or None
-        Give up if after so many iterations a column's norm is above this.
+    `product` is V ↦ A V, whose result is overwritten, `precondition` V ↦ M V, which may return V itself.
+    `residual` (…, n, columns) holds the right-hand sides, or what `start` leaves of them; both are
+    overwritten. After `limit` iterations it is over, and after those of a `deadline` if a column's norm
+    is above what comes with it.
     """
     xp = namespace(residual)
     X = xp.zeros_like(residual) if start is None else start
@@ -139,21 +128,12 @@ def refined(
 ) -> Refined:
     r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
 
-    Parameters
-    ----------
-    residual : function of X and the numbers of its columns
-        b − A x of these columns, computed anew.
-    ladder : sequence of functions, see `Correct`
-        From the cheapest on. Where one no longer halves any residual, or returns None for what it cannot
-        solve, the next takes over; after the last it is over ("slow").
-    X, left : arrays (n, columns)
-        Where to start, and the residuals there.
-    size : function of residuals and the numbers of their columns
-        Their relative sizes; a step that makes one larger is not taken for that column.
-    enough : float, or a function of X to a NumPy array (columns,)
-        Relative sizes at which a column has converged; it is left alone then.
-    limit : int
-        Most iterations, over all corrections.
+    `residual` computes b − A x anew from X and the numbers of its columns. The corrections of `ladder`
+    come from the cheapest on: where one no longer halves any residual, or returns None for what it
+    cannot solve, the next takes over; after the last it is over ("slow"). X and `left` (n, columns) are
+    where to start and the residuals there; `size` are their relative sizes, and a step that makes one
+    larger is not taken for that column. A column at `enough` (a number, or found from X) has converged
+    and is left alone. `limit` counts the iterations of all corrections.
     """
     every = np.arange(X.shape[1])
     relative, spent, rung = to_numpy(size(left, every)), 0, 0

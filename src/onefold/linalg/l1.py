@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from onefold.linalg.arrays import Array, is_numpy, namespace, on_accelerator
-from onefold.linalg.inplace import abs_in_place, difference_into, exp_in_place
+from onefold.linalg.inplace import difference_into, in_place
 from onefold.machine.threads import spans
 
 _STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
@@ -77,9 +77,9 @@ def _by_columns(left: Array, columns: Array) -> Any:
     difference = first - second
     total = -abs(difference)
     for feature in range(1, left.shape[1]):  # no (n, m, d) array, and one of scratch
-        difference = abs_in_place(difference_into(*pair(feature), difference))
+        difference = in_place("abs", difference_into(*pair(feature), difference))
         total -= difference
-    return exp_in_place(total)
+    return in_place("exp", total)
 
 
 @cache
