@@ -97,7 +97,7 @@ def cross(width: float, alpha: float, alphas: Any, factors: Any = CROSS) -> list
 def rounds(data: Data, family: str, kind: str, widths: Any, alphas: Any, max_rounds: int) -> list[Cell]:
     """Every cell of a track: each fold's metric from the rows that the fold trains on.
 
-    Where some rows judge the others, round 0 has every other ridge.
+    Where validation rows score the others, round 0 has every other ridge.
     """
     spaces = Spaces.first(data, family)
     tried: list[Cell] = []

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
 from onefold.search import Evaluation, Halving, Ledger
-from onefold.search.halving import Climb, judge, next_widths, ridge_windows
+from onefold.search.halving import Climb, compare, next_widths, ridge_windows
 from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
@@ -81,7 +81,7 @@ def test_neighbours_are_of_the_same_family() -> None:
     assert next_widths(families) == [[], [], []]
 
 
-def test_a_classifier_is_judged_by_its_rows() -> None:
+def test_a_classifier_is_compared_by_its_rows() -> None:
     """0/1 losses of the best cells, literally; neighbours stay whatever they are like."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((240, 2))
@@ -122,7 +122,7 @@ def test_survivors_literally() -> None:
     ledger.append(Evaluation(5, np.array([0]), np.array([[np.nan]]), 0.0, "why", {}))
     leaders = [leader(i, h) for i, h in enumerate(heldout)]
     found: Any = SimpleNamespace(ledger=ledger, leaders=leaders, scoring=scoring)
-    verdicts = judge(found, next_widths(names))
+    verdicts = compare(found, next_widths(names))
     assert [one.number for one in verdicts] == [*sorted(range(5), key=lambda i: -ledger.score(i, 0)), 5]
     best = verdicts[0].number
     assert best in (2, 4)

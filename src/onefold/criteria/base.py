@@ -122,16 +122,16 @@ class Answers:
 
     finite: Any  # (μ,): where all of it is finite; elsewhere there is no score
     blocks: list[HeldoutBlock]  # held-out predictions, where they were made and held
-    values: Any = None  # scores (μ, splits); None where `judge` makes them
+    values: Any = None  # scores (μ, splits); None where `late` makes them
     ranking: Any = None  # (μ,): what ranks, where that is not the mean score
-    judge: Callable[[Answers], tuple[Any, str | None]] | None = None
+    late: Callable[[Answers], tuple[Any, str | None]] | None = None  # scores, and why some are NaN
 
     def scores(self) -> tuple[Any, str | None]:
         """Scores (finite μ, splits), and why some of them are NaN.
 
         Called in the thread of the search: scikit-learn's configuration is local to it.
         """
-        return (self.values[self.finite], None) if self.judge is None else self.judge(self)
+        return (self.values[self.finite], None) if self.late is None else self.late(self)
 
     def ranks(self) -> Any | None:
         """What the finite μ are ranked by, where that is not their mean score; greater is better."""

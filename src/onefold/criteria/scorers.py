@@ -60,14 +60,14 @@ class Scorer(HeldoutCriterion):
 
     def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
         alone = Splits(problem.n, [rows], [np.sort(rows)])
-        return self.judge([predictions], alone, problem, task)[0][:, 0]
+        return self.scores([predictions], alone, problem, task)[0][:, 0]
 
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        return self.judge(predictions, splits, problem, task)[0]
+        return self.scores(predictions, splits, problem, task)[0]
 
-    def judge(
+    def scores(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> tuple[Any, str | None]:
         """Scores (μ, splits), and why those that are refused have none."""
@@ -121,12 +121,12 @@ class RowScoring(Scoring):
         parts = collector.parts
         blocks = [(part, place, parts[part][:, place]) for part, place in self._places]
         finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
-        return Answers(finite, blocks, judge=self._judge)
+        return Answers(finite, blocks, late=self._scores)
 
-    def _judge(self, answers: Answers) -> tuple[Any, str | None]:
+    def _scores(self, answers: Answers) -> tuple[Any, str | None]:
         finite = answers.finite
         predictions = [values if finite.all() else values[finite] for _, _, values in answers.blocks]
-        return self.criterion.judge(predictions, self.splits, self.problem, self.task)
+        return self.criterion.scores(predictions, self.splits, self.problem, self.task)
 
 
 class _Rows:

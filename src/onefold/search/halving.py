@@ -150,7 +150,7 @@ class Halving:
                     f"on {size} rows: {error} If all rows have scores, use a greater min_resources or "
                     'search="grid".'
                 ) from error
-            verdicts = judge(found, near)
+            verdicts = compare(found, near)
             stages.append(_record(size, found, left, verdicts))
             ridges = {one.number: one.ridge for one in verdicts if one.dropped is None}
             left = list(ridges)
@@ -185,13 +185,13 @@ class Verdict(NamedTuple):
     dropped: str | None  # why it does not go on
 
 
-def judge(found: Found, near: Sequence[Sequence[int]]) -> list[Verdict]:
+def compare(found: Found, near: Sequence[Sequence[int]]) -> list[Verdict]:
     """Verdicts on all that were tried, the best first; `near` are the next widths of each."""
     ledger, (index, _) = found.ledger, found.ledger.best()
     best = next(leader for leader in found.leaders if leader.index == index)
     verdicts = []
     for one in sorted(found.leaders, key=lambda o: (o is not best, -ledger.rank(o.index, o.ridge))):
-        difference, error = (0.0, 0.0) if one is best else _compared(one, best, found.scoring, ledger)
+        difference, error = (0.0, 0.0) if one is best else _difference(one, best, found.scoring, ledger)
         worse = difference > 0 and difference > _ERRORS * error
         dropped = worse and one.index not in near[index]
         why = f"worse by more than {_ERRORS:g} standard errors" if dropped else None
@@ -200,7 +200,7 @@ def judge(found: Found, near: Sequence[Sequence[int]]) -> list[Verdict]:
     return verdicts + [Verdict(number, -1, None, None, "has no score") for number in sorted(rest)]
 
 
-def _compared(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
+def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
     """By how much one is worse than the best, and the standard error; infinite where nobody knows."""
     if scoring.criterion.mean_of_rows and scoring.task is not None:
         losses = [_losses(leader, scoring) for leader in (one, best)]
