@@ -217,13 +217,13 @@ class KernelOperator:
         self._bound = [kernel.bind(self._rows[part]) for part in self._parts]
         self._kept: list[list[Any]] | None = None
         if keep:
-            numbers = range(len(self._parts))
-            strips = dict(map_threads(lambda i: (i, self._strip(i)), numbers, self._threads))
-            self._kept = [strips[i] for i in numbers]
 
-    def _strip(self, i: int) -> list[Any]:
-        left = self._rows[self._parts[i]]
-        return [tile(left) for tile in self._bound[: i + 1]]
+            def strip(i: int) -> list[Any]:
+                left = self._rows[self._parts[i]]
+                return [tile(left) for tile in self._bound[: i + 1]]
+
+            numbers = range(len(self._parts))
+            self._kept = list(map_in_order(strip, numbers, self._threads))
 
     def product(self, V: Any, *, rough: bool = False) -> Any:
         """K V for V of shape (n, columns), float64.
@@ -282,17 +282,15 @@ class LowRankPreconditioner:
             self._features[rows] = values * root[rows, None]
         parts = list(spans(X.shape[0], _BLOCK))
         self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]
-        gram = np.zeros((self.rank, self.rank))
-        for piece in map_in_order(self._gram, self._runs):
-            gram += piece
-        values, self._vectors = np.linalg.eigh(finite_kernel(gram))
-        self._values = np.maximum(values, 0.0)
 
-    def _gram(self, parts: list[slice]) -> Any:
-        total = np.zeros((self.rank, self.rank))
-        for part in parts:
-            add_gram(total, self._features[part].astype(np.float64, copy=False))
-        return mirror(total)
+        def gram(parts: list[slice]) -> Any:
+            total = np.zeros((self.rank, self.rank))
+            for part in parts:
+                add_gram(total, self._features[part].astype(np.float64, copy=False))
+            return mirror(total)
+
+        values, self._vectors = np.linalg.eigh(finite_kernel(sum(map_in_order(gram, self._runs))))
+        self._values = np.maximum(values, 0.0)
 
     def solver(self, mu: float) -> Map:
         """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
@@ -376,8 +374,6 @@ def solve_refined(
         enough=tolerance,
         limit=max_iterations,
     )
-    return found.X[:-1], found.X[-1], {
-        "iterations": found.iterations,
-        "residual": float(found.residual.max(initial=0.0)),
-        "converged": found.state == "converged",
-    }  # fmt: skip
+    residual, converged = float(found.residual.max(initial=0.0)), found.state == "converged"
+    report = {"iterations": found.iterations, "residual": residual, "converged": converged}
+    return found.X[:-1], found.X[-1], report

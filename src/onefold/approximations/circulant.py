@@ -34,19 +34,19 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
-from onefold.approximations.footprint import circulant_bytes
+from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.run import Machine, Run, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, double, is_foreign, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, double, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import map_threads, spans
 from onefold.smoothers.base import Reordered, Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum, Negative
@@ -57,6 +57,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "validate": ("kernel", "matrix"),
     "negative": ("raise", "clip"),
 }
+_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
+_KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
 _FOLD_ROWS = 2000  # that fold models are of: they predict by n² values of the true kernel
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 _BALANCED = 4.0  # largest level over smallest
@@ -74,6 +76,7 @@ class Layout:
     shape: tuple[int, ...]  # the level order
     order: Any  # (n,): the row in each cell; None where row i is in cell i
     spacing: tuple[float, ...]  # of the cells along each level
+    without: dict[bytes, Layout] = field(default_factory=dict)  # of the rows without some of them
 
 
 @register
@@ -212,16 +215,17 @@ class Circulant(Approximation):
         return fits_unasked(problem.n)
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return circulant_bytes(n, targets, load, at_once)
+        kept = min(load.folds, _KEPT_LAYOUTS) if self.validate == "kernel" else 0
+        return structured_bytes(_VECTORS + kept, n, targets, load, at_once)
 
 
 class CirculantModel(SmoothingModel):
     """U, diagonalised once for every μ."""
 
     def __init__(self, kernel: Kernel, problem: Problem, settings: Circulant, layout: Layout) -> None:
-        self.problem, self._kernel, self._settings = problem, kernel, settings
+        self.problem, self._kernel, self._settings, self._layout = problem, kernel, settings, layout
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
-        self._cells, self._order = self._smoother(layout), layout.order
+        self._cells = self._smoother(layout)
         self.smoother: Smoother = self._cells
         if layout.order is not None:
             self.smoother = Reordered(self._cells, layout.order)
@@ -284,7 +288,10 @@ class CirculantModel(SmoothingModel):
     def _predict_part(self, part: Any, alphas: Any) -> Array:
         """The part predicted by all other rows, trained in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        layout = self._settings.layout(self.problem, rows)
+        known, which = self._layout.without, np.asarray(part).tobytes()
+        layout = known.get(which) or self._settings.layout(self.problem, rows)
+        if len(known) < _KEPT_LAYOUTS:
+            known[which] = layout
         training = self.problem.rows(rows if layout.order is None else rows[layout.order])
         smoother = self._smoother(layout)
         xp, targets = namespace(training.Y), int(training.Y.shape[1])
@@ -299,11 +306,12 @@ class CirculantModel(SmoothingModel):
         """Coefficients trained with U, for the true kernel."""
         Y = self.problem.Y
         ridges = target_ridges(alpha, Y.shape[1])
-        ordered = Y if self._order is None else take_rows(Y, self._order)
+        order = self._layout.order
+        ordered = Y if order is None else take_rows(Y, order)
         dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)
         coef = ridges.own(dual)
-        if self._order is not None:
-            coef = take_rows(coef, np.argsort(self._order))
+        if order is not None:
+            coef = take_rows(coef, np.argsort(order))
         return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
 
 
@@ -311,16 +319,7 @@ def first_row(
     kernel: Kernel, shape: tuple[int, ...], spacing: tuple[float, ...], reference: Array
 ) -> Array:
     """U's first row as an array of the given shape, beside `reference`."""
-    axes = [like(np.arange(levels) * h, reference) for levels, h in zip(shape, spacing)]
-    if is_foreign(reference):
-        values = kernel.on_grid(axes)
-        xp = namespace(values)
-        for axis, n in enumerate(shape):
-            mirrored = xp.roll(xp.flip(values, axis=axis), 1, axis=axis)
-            paired = like((np.arange(n) != 0) & (2 * np.arange(n) != n), values)
-            paired = xp.reshape(paired, (n,) + (1,) * (values.ndim - axis - 1))
-            values = values + mirrored * paired
-        return values
+    axes = [np.arange(levels) * h for levels, h in zip(shape, spacing)]
     values = np.empty(shape)
     step = max(1, _CHUNK // max(1, math.prod(shape[1:])))
 
@@ -334,7 +333,7 @@ def first_row(
         low, high = turned[1 : (n + 1) // 2], turned[: n // 2 : -1]
         low += high
         high[...] = low
-    return values
+    return like(values, reference)
 
 
 def choose_shape(n: int, levels: int) -> tuple[int, ...]:
@@ -350,27 +349,23 @@ def choose_shape(n: int, levels: int) -> tuple[int, ...]:
 def factorise(n: int, levels: int) -> tuple[int, ...]:
     """The most balanced factorisation of `n` into `levels` factors, in ascending order."""
     best = (1,) * (levels - 1) + (n,)
-    small = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-    divisors = small + [n // d for d in reversed(small) if d * d != n]
+    divisors = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]  # of all factors but the last
 
     def extend(head: tuple[int, ...], rest: int) -> None:
         nonlocal best
         left = levels - len(head)
         if left == 1:
-            if rest * best[0] < best[-1] * head[0]:
-                best = (*head, rest)
+            shape = (*head, rest)
+            if shape[-1] * best[0] < best[-1] * shape[0]:
+                best = shape
             return
         for factor in divisors:
             if factor**left > rest:
                 break
-            if rest % factor == 0 and factor >= head[-1]:
+            if rest % factor == 0 and factor >= max(head, default=1):
                 extend((*head, factor), rest // factor)
 
-    if levels > 1:
-        for first in divisors:
-            if first**levels > n:
-                break
-            extend((first,), n // first)
+    extend((), n)
     return best
 
 

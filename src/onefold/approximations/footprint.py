@@ -25,8 +25,6 @@ _FREED = 1.1  # what the allocator holds back of arrays that are freed and made 
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
 _PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
-_TOEPLITZ_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
-_CIRCULANT_VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
 # WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
 # each of some folds and their training parts. How many points there are, the kernel's width decides;
 # there is no forecast, but so much is reckoned with for models that run side by side.
@@ -126,17 +124,8 @@ def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> f
     return predictions + 8.0 * 2 * threads * min(n, TASK_ROWS) * width
 
 
-def toeplitz_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
-    """Of a fit or a search with a Toeplitz matrix: vectors to solve with, predictions of all ridges."""
-    return _structured(_TOEPLITZ_VECTORS, n, targets, load, at_once)
-
-
-def circulant_bytes(n: int, targets: int, load: Workload, at_once: int) -> int:
-    """Of a fit or a search with a circulant matrix, as for a Toeplitz one."""
-    return _structured(_CIRCULANT_VECTORS, n, targets, load, at_once)
-
-
-def _structured(vectors: int, n: int, targets: int, load: Workload, at_once: int) -> int:
+def structured_bytes(vectors: int, n: int, targets: int, load: Workload, at_once: int) -> int:
+    """Of a fit or a search with a matrix of O(n): vectors to solve with, predictions of all ridges."""
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     columns = load.alphas * targets * _PREDICTION_COPIES

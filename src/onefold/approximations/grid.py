@@ -127,7 +127,6 @@ class GridModel(Model):
         self._tolerance = tolerance
         self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
         self._Y = to_numpy(problem.Y)
-        self._weight = problem.weight
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -171,7 +170,7 @@ class GridModel(Model):
         )
 
     def _sums(self, rows: Any) -> GridSums:
-        weight = None if self._weight is None else self._weight[rows]
+        weight = None if self._problem.weight is None else self._problem.weight[rows]
         return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
     def _solve(self, sets: list[GridSums], whole: GridSums, alphas: Any) -> list[tuple[Any, Any]]:
@@ -208,15 +207,13 @@ class GridModel(Model):
         width = rhs[0].shape[0]
         own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
-        def side_by_side(V: Any) -> Any:
-            """[V_k A_k]: each matrix on its own rows of V."""
-            out = np.empty_like(V)
-            for A, rows in zip(matrices, own):
-                out[rows] = (A @ V[rows].T).T
-            return out
-
         C, iterations, residuals = solve_shifted(
-            side_by_side, K, np.concatenate(rhs), alphas, tolerance=self._tolerance, limit=_LIMIT
+            lambda V: np.vstack([(A @ V[rows].T).T for A, rows in zip(matrices, own)]),
+            K,
+            np.concatenate(rhs),
+            alphas,
+            tolerance=self._tolerance,
+            limit=_LIMIT,
         )
         residual = float(residuals.max())
         self.report["iterations"] = max(self.report.get("iterations", 0), iterations)
@@ -278,13 +275,10 @@ class GridSums:
     Y1: Any  # (targets,): Σ v y
 
     def __add__(self, other: GridSums) -> GridSums:
-        return GridSums(*map(operator.add, self._fields(), other._fields()))
+        return GridSums(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def __sub__(self, other: GridSums) -> GridSums:
-        return GridSums(*map(operator.sub, self._fields(), other._fields()))
-
-    def _fields(self) -> tuple[Any, ...]:
-        return self.A, self.WY, self.W1, self.total, self.Y1
+        return GridSums(*map(operator.sub, vars(self).values(), vars(other).values()))
 
 
 def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
@@ -330,10 +324,7 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
         for j in range(i, columns.shape[1]):
             offset = int(columns[0, j] - columns[0, i])
             sums = np.bincount(columns[:, i], left[:, i] * right[:, j], minlength=m)
-            if offset in diagonals:
-                diagonals[offset] += sums
-            else:
-                diagonals[offset] = sums
+            diagonals[offset] = diagonals.get(offset, 0.0) + sums
 
 
 def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:

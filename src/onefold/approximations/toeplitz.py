@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
-from onefold.approximations.footprint import toeplitz_bytes
+from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Problem, target_ridges
 from onefold.approximations.run import Workload
 from onefold.expansions import Expansion
@@ -35,6 +35,7 @@ from onefold.smoothers.toeplitz import ToeplitzSmoother
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
 _STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
+_VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
 
 
@@ -94,7 +95,7 @@ class Toeplitz(Approximation):
         return ToeplitzModel(self, kernel, problem, shared)
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return toeplitz_bytes(n, targets, load, at_once)
+        return structured_bytes(_VECTORS, n, targets, load, at_once)
 
 
 class ToeplitzModel(SmoothingModel):
@@ -107,7 +108,8 @@ class ToeplitzModel(SmoothingModel):
         self.report: dict[str, Any] = {"name": "toeplitz"}
         if series is not None:
             self.report.update(diagonals="exact", why_exact=f"uniform series of step {series.step:.6g}")
-            column = series.column(kernel)
+            lags = series.step * np.arange(problem.n, dtype=np.float64)
+            column = kernel(np.zeros((1, 1)), lags[:, None])[0]
         else:
             column, distance = diagonal_means(kernel, to_numpy(problem.X))
             self.report.update(diagonals="averaged", distance=distance)
@@ -132,10 +134,11 @@ class ToeplitzModel(SmoothingModel):
         return self._sorted.solvable(alphas)
 
     def leave_one_out(self, alphas: Any) -> Array:
-        return self._beside(self.smoother.leave_one_out(self._Y, alphas))
+        return like(self.smoother.leave_one_out(self._Y, alphas), self.problem.Y)
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        return [self._beside(f) for f in self.smoother.heldout(self._Y, parts, alphas)]
+        found = self.smoother.heldout(self._Y, parts, alphas)
+        return [like(values, self.problem.Y) for values in found]
 
     def expansion(self, alpha: Any) -> Expansion:
         r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
@@ -149,10 +152,8 @@ class ToeplitzModel(SmoothingModel):
             fitted = self._sorted.toeplitz.product(np.ascontiguousarray(ordered.T))
             intercept = Y.mean(axis=0) - fitted.mean(axis=1) - ridges.each * dual.mean(axis=0)
         centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
-        return Expansion(self._kernel, centres, self._beside(dual), self._beside(intercept))
-
-    def _beside(self, values: Any) -> Array:
-        return like(values, self.problem.Y)
+        dual, intercept = (like(values, self.problem.Y) for values in (dual, intercept))
+        return Expansion(self._kernel, centres, dual, intercept)
 
 
 @dataclass(frozen=True)
@@ -161,11 +162,6 @@ class UniformSeries:
 
     order: Any
     step: float
-
-    def column(self, kernel: Kernel) -> Any:
-        """t_j = k(0, j·step)."""
-        lags = self.step * np.arange(self.order.size, dtype=np.float64)
-        return kernel(np.zeros((1, 1)), lags[:, None])[0]
 
 
 def uniform_series(X: Any) -> UniformSeries | None:
@@ -245,7 +241,15 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
                 tile = kernel(left, left if columns is rows else rows_in(columns))
             weight = 1.0 if columns is rows else 2.0
             squares += weight * float(np.einsum("ij,ij->", tile, tile))
-            _add_diagonals(sums, tile, columns.start - rows.start)
+            # Rows upside down in a frame one column too wide for the next reshape: entry (r, c) moves
+            # to column r + c, so that diagonals become columns.
+            p, q = tile.shape
+            frame = np.zeros((p, q + p))
+            frame[:, :q] = tile[::-1]
+            skewed = frame.ravel()[: p * (q + p - 1)].reshape(p, q + p - 1).sum(axis=0)
+            first = columns.start - rows.start - (p - 1)  # the diagonal of skewed[0]
+            skip = max(0, -first)  # what lies left of K's main diagonal was counted on the right
+            sums[first + skip : first + q + p - 1] += skewed[skip:]
         return sums, squares
 
     total, squares = np.zeros(n), 0.0
@@ -259,16 +263,3 @@ def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
     kept = float(np.sum(np.where(np.arange(n) > 0, 2, 1) * length * column**2))
     distance = np.sqrt(max(squares - kept, 0.0) / squares) if squares > 0 else 0.0
     return column, float(distance)
-
-
-def _add_diagonals(sums: Any, tile: Any, offset: int) -> None:
-    """Add the sums of a tile's diagonals; its first entry lies on diagonal `offset` ≥ 0 of K."""
-    p, q = tile.shape
-    # Rows upside down in a frame one column too wide for the next reshape: entry (r, c) moves to
-    # column r + c, so that diagonals become columns.
-    frame = np.zeros((p, q + p))
-    frame[:, :q] = tile[::-1]
-    skewed = frame.ravel()[: p * (q + p - 1)].reshape(p, q + p - 1).sum(axis=0)
-    first = offset - (p - 1)  # the diagonal of skewed[0]
-    skip = max(0, -first)  # what lies left of K's main diagonal was counted on the right
-    sums[first + skip : first + q + p - 1] += skewed[skip:]
