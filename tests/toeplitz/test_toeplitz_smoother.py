@@ -13,15 +13,15 @@ from scipy.linalg import toeplitz
 
 from onefold.smoothers.base import UnsolvableError
 from onefold.smoothers.toeplitz import (
-    DeflatedEmbedding,
     GohbergSemencul,
-    Strang,
     SymmetricToeplitz,
     ToeplitzSmoother,
-    choose_preconditioner,
+    deflated_embedding,
+    dies_out,
     log_determinant,
     orthonormal_polynomials,
     refined_gradients,
+    strang_circulant,
 )
 
 ALPHAS = np.array([1e-3, 3.0, 0.1])
@@ -180,7 +180,7 @@ class TestParts:
         V = np.random.default_rng(n).normal(size=(3, n))
         T = SymmetricToeplitz(column)
         assert_allclose(T.product(V, 0.5), V @ (toeplitz(column) + 0.5 * np.eye(n)), atol=1e-13)
-        assert_allclose(T.dense(0.5), toeplitz(column) + 0.5 * np.eye(n))
+        assert_allclose(toeplitz(T.shifted(0.5)), toeplitz(column) + 0.5 * np.eye(n))
         assert T.norm >= np.linalg.norm(toeplitz(column), 2) - 1e-12
 
     @pytest.mark.parametrize("n", [1, 2, 3, 8, 33])
@@ -198,10 +198,10 @@ class TestParts:
         with pytest.raises(UnsolvableError, match="leading block that is singular"):
             GohbergSemencul(np.array([0.0, 1.0]), SymmetricToeplitz(np.array([0.0, 1.0])))
 
-    @pytest.mark.parametrize("kind", [Strang, DeflatedEmbedding])
+    @pytest.mark.parametrize("kind", [strang_circulant, deflated_embedding])
     @pytest.mark.parametrize("n", [1, 2, 5, 40])
     def test_preconditioners_are_symmetric_and_positive(self, kind: Any, n: int) -> None:
-        apply = kind(SymmetricToeplitz(rbf_column(n, 2.0))).at(0.01)
+        apply = kind(SymmetricToeplitz(rbf_column(n, 2.0)))(0.01)
         matrix = apply(np.eye(n))
         assert_allclose(matrix, matrix.T, atol=1e-9)
         assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0
@@ -218,12 +218,12 @@ class TestParts:
         smoother = ToeplitzSmoother(column, intercept=True, semidefinite=True, report=report)
         smoother.residuals(np.ones((3000, 1)), [3e-5])
         assert (report["solver"], report["iterations"] <= 40) == ("pcg", True)
-        assert report["preconditioner"] == (Strang if gamma >= 100 else DeflatedEmbedding).name
+        assert report["preconditioner"].startswith("Strang" if gamma >= 100 else "polynomials")
 
     def test_a_kernel_that_passes_through_zero_has_not_died_out(self) -> None:
         column = rbf_column(100, 1.0)
         column[70] = 0.0
-        assert isinstance(choose_preconditioner(SymmetricToeplitz(column)), DeflatedEmbedding)
+        assert not dies_out(SymmetricToeplitz(column))
 
     def test_what_does_not_converge_is_reported(self) -> None:
         A = np.diag(np.logspace(0, 6, 50))

@@ -38,7 +38,6 @@ from onefold.linalg import (
     cholesky,
     cholesky_solve,
     inverse_real_fft,
-    is_foreign,
     is_numpy,
     like,
     namespace,
@@ -112,11 +111,7 @@ class CirculantSpectrum:
                 f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
                 'or Circulant(negative="clip") to set negative eigenvalues to 0.'
             )
-        values = self.eigenvalues + alpha
-        if is_numpy(values):
-            np.divide(alpha, values, out=values)
-        else:
-            values = alpha / values
+        values = alpha / (self.eigenvalues + alpha)
         constant = (0,) * len(self.shape)
         first = float(values[constant])
         if fit_intercept:
@@ -390,19 +385,16 @@ class CirculantSmoother(Smoother):
 def _with(grid: Array, cells: Index, values: Array | None) -> Array:
     """A copy of the grid with `values` (|J|, t), or zeros, in the given cells."""
     xp = namespace(grid)
+    flat = xp.reshape(grid, (grid.shape[0], -1))
     if is_numpy(grid):
-        flat = grid.reshape(grid.shape[0], -1).copy()
+        flat = flat.copy()
         flat[:, cells] = 0.0 if values is None else values.T
         return flat.reshape(grid.shape)
-    flat = xp.reshape(grid, (grid.shape[0], -1))
-    keep = np.ones(flat.shape[1])
-    keep[cells] = 0.0
-    flat = flat * like(keep, grid)[None, :]
-    if values is not None:
-        where = np.zeros(flat.shape[1], dtype=np.intp)
-        where[cells] = np.arange(cells.size)
-        flat = flat + take_rows(values, where).T * like(1.0 - keep, grid)[None, :]
-    return xp.reshape(flat, grid.shape)
+    source = np.zeros(flat.shape[1], dtype=np.intp)
+    source[cells] = np.arange(cells.size)
+    inside = like(np.isin(np.arange(flat.shape[1]), cells), grid)[None, :] > 0
+    fresh = xp.zeros_like(flat) if values is None else take_rows(values, source).T
+    return xp.reshape(xp.where(inside, fresh, flat), grid.shape)
 
 
 def _pick(grid: Array, cells: Index) -> Array:
@@ -439,16 +431,12 @@ def _numbers(alphas: ArrayLike) -> list[float]:
 
 def _joined(pieces: Iterable[Array], count: int) -> Array:
     """Arrays (some of μ, …) along their first axis, without holding them all twice."""
-    iterator = iter(pieces)
-    first = next(iterator)
-    if first.shape[0] == count:
-        return first
-    if is_foreign(first):
-        return namespace(first).concat([first, *iterator])
-    out = np.empty((count, *first.shape[1:]))
-    filled = first.shape[0]
-    out[:filled] = first
-    for piece in iterator:
-        out[filled : filled + piece.shape[0]] = piece
+    out: Any = None
+    filled = 0
+    for piece in pieces:
+        if piece.shape[0] == count:
+            return piece
+        out = zeros((count, *piece.shape[1:]), piece) if out is None else out
+        out[filled : filled + piece.shape[0], ...] = piece
         filled += piece.shape[0]
     return out

@@ -42,7 +42,7 @@ their neighbours and need none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,12 +94,11 @@ class SymmetricToeplitz:
             out = out + shift * V
         return out
 
-    def dense(self, shift: float = 0.0) -> HostArray:
-        """T + shift·I as an n × n array, for small n."""
-        index = np.arange(self.n)
-        matrix = self.column[np.abs(index[:, None] - index[None, :])]
-        matrix[index, index] += shift
-        return matrix
+    def shifted(self, shift: float) -> HostArray:
+        """The first column of T + shift·I."""
+        column = self.column.copy()
+        column[0] += shift
+        return column
 
 
 def _filtered(V: HostArray, weights: HostArray, length: int) -> HostArray:
@@ -179,42 +178,29 @@ def _unit(n: int, place: int = 0) -> HostArray:
 # -- preconditioners: approximations of (T + μI)⁻¹ for every μ, symmetric and positive definite --------
 
 
-class Strang:
-    """The circulant matrix of order n with t_j for j ≤ n/2; negative eigenvalues count as 0."""
+def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
+    """μ → (V → M(μ)⁻¹ V): the circulant matrix of order n with t_j for j ≤ n/2."""
+    n, half = toeplitz.n, toeplitz.n // 2 + 1
+    column = toeplitz.column.copy()
+    column[half:] = toeplitz.column[1 : n - half + 1][::-1]
+    eigenvalues = np.maximum(rfft(column).real, 0.0)
 
-    name = "Strang's circulant"
+    def at(mu: float) -> Map:
+        weights = 1.0 / (eigenvalues + mu)
+        return lambda V: _filtered(V, weights, n)
 
-    def __init__(self, toeplitz: SymmetricToeplitz) -> None:
-        t, n = toeplitz.column, toeplitz.n
-        half = n // 2 + 1
-        column = t.copy()
-        column[half:] = t[1 : n - half + 1][::-1]
-        self._eigenvalues = rfft(column).real.copy()
-        self._n = n
-
-    def at(self, mu: float) -> Map:
-        """V → M(μ)⁻¹ V on rows."""
-        weights = 1.0 / (np.maximum(self._eigenvalues, 0.0) + mu)
-        return lambda V: _filtered(V, weights, self._n)
+    return at
 
 
-class DeflatedEmbedding:
+def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
     """Low polynomials exactly, the rest by the embedding of length 2n; `_DEGREES` arrays of n."""
+    Q = orthonormal_polynomials(toeplitz.n, min(_DEGREES, toeplitz.n))
+    # A row at a time: the transforms of all at once would double the memory.
+    small = np.stack([Q @ toeplitz.product(q) for q in Q])
+    values, vectors = np.linalg.eigh((small + small.T) / 2)
 
-    name = "polynomials and embedded circulant"
-
-    def __init__(self, toeplitz: SymmetricToeplitz) -> None:
-        self._toeplitz = toeplitz
-        self._Q = orthonormal_polynomials(toeplitz.n, min(_DEGREES, toeplitz.n))
-        # A row at a time: the transforms of all at once would double the memory.
-        small = np.stack([self._Q @ toeplitz.product(q) for q in self._Q])
-        self._small = (small + small.T) / 2
-
-    def at(self, mu: float) -> Map:
-        """V → M(μ)⁻¹ V on rows."""
-        toeplitz, Q = self._toeplitz, self._Q
+    def at(mu: float) -> Map:
         weights = 1.0 / (np.maximum(toeplitz.spectrum, 0.0) + mu)
-        values, vectors = np.linalg.eigh(self._small)
         inner = (vectors / (np.maximum(values, 0.0) + mu)) @ vectors.T
 
         def apply(V: HostArray) -> HostArray:
@@ -224,13 +210,13 @@ class DeflatedEmbedding:
 
         return apply
 
+    return at
 
-def choose_preconditioner(toeplitz: SymmetricToeplitz) -> Strang | DeflatedEmbedding:
-    """Strang's where the kernel has died out at half the length, else the deflated embedding."""
+
+def dies_out(toeplitz: SymmetricToeplitz) -> bool:
+    """Whether the kernel has died out at half the length."""
     tail = toeplitz.column[toeplitz.n // 2 :]
-    if float(np.abs(tail).max()) <= _DIED_OUT * abs(float(toeplitz.column[0])):
-        return Strang(toeplitz)
-    return DeflatedEmbedding(toeplitz)
+    return float(np.abs(tail).max()) <= _DIED_OUT * abs(float(toeplitz.column[0]))
 
 
 def orthonormal_polynomials(n: int, count: int) -> HostArray:
@@ -374,7 +360,7 @@ class ToeplitzSmoother(Smoother):
         self._iterates = n > SHORT
         self._refused = -np.inf  # the largest μ that could not be solved with
         self._definite_from = 0.0 if semidefinite else np.inf
-        self._preconditioner: Strang | DeflatedEmbedding | None = None
+        self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
         self.report: dict[str, Any] = {} if report is None else report
         if self._iterates:
@@ -455,10 +441,8 @@ class ToeplitzSmoother(Smoother):
             )
         out = np.empty(np.size(alphas))
         for solved in self._each(np.zeros((self.n, 0)), alphas):
-            column = self.toeplitz.column.copy()
-            column[0] += solved.mu
             try:
-                out[solved.index] = log_determinant(column)
+                out[solved.index] = log_determinant(self.toeplitz.shifted(solved.mu))
             except np.linalg.LinAlgError:  # too long for `_levinson` to have found out
                 out[solved.index] = np.nan
                 continue
@@ -469,10 +453,14 @@ class ToeplitzSmoother(Smoother):
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
     def _levinson(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
-        if self.n <= DENSE and not self._is_definite(mu):
-            raise _unsolvable(mu, "it is not positive definite")
-        column = self.toeplitz.column.copy()
-        column[0] += mu
+        column = self.toeplitz.shifted(mu)
+        if self.n <= DENSE and mu < self._definite_from:  # known for larger μ from smaller ones
+            dense = scipy.linalg.toeplitz(column)
+            try:
+                scipy.linalg.cholesky(dense, check_finite=False, overwrite_a=True)
+            except np.linalg.LinAlgError:
+                raise _unsolvable(mu, "it is not positive definite") from None
+            self._definite_from = mu
         B = np.vstack([B, _unit(self.n)])
         try:
             X = np.atleast_2d(scipy.linalg.solve_toeplitz(column, B.T).T)
@@ -487,21 +475,13 @@ class ToeplitzSmoother(Smoother):
         self._note("residual", residual)
         return X[:-1], GohbergSemencul(X[-1], self.toeplitz)
 
-    def _is_definite(self, mu: float) -> bool:
-        """By a Cholesky factorisation, where n is small; known for larger μ from smaller ones."""
-        if mu < self._definite_from:
-            try:
-                scipy.linalg.cholesky(self.toeplitz.dense(mu), check_finite=False, overwrite_a=True)
-            except np.linalg.LinAlgError:
-                return False
-            self._definite_from = mu
-        return True
-
     def _pcg(self, mu: float, B: HostArray) -> tuple[HostArray, GohbergSemencul]:
         if self._preconditioner is None:
-            self._preconditioner = choose_preconditioner(self.toeplitz)
-            self.report["preconditioner"] = self._preconditioner.name
-        precondition = self._preconditioner.at(mu)
+            short = dies_out(self.toeplitz)
+            self._preconditioner = (strang_circulant if short else deflated_embedding)(self.toeplitz)
+            name = "Strang's circulant" if short else "polynomials and embedded circulant"
+            self.report["preconditioner"] = name
+        precondition = self._preconditioner(mu)
 
         def iterate(rows: HostArray, start: HostArray | None) -> Refined:
             found = refined_gradients(
