@@ -42,6 +42,12 @@ def test_errors_beyond_the_noise_of_the_comparison(criterion) -> None:
     assert not worse(EVEN, others, few, criterion=criterion)
 
 
+def test_the_noise_of_four_splits_is_that_of_a_sample() -> None:
+    """Falls of 0.4, 0, 0 and −0.02: 0.095 ± 0.088, and ± 0.102 with one degree of freedom less."""
+    assert not worse(EVEN, ROWS[:20], ROWS[150:151], criterion="balanced_accuracy")
+    assert worse(EVEN, [*ROWS[:20], 50, 100, 150], [], criterion="balanced_accuracy")
+
+
 def test_errors_count_by_the_weights_of_their_classes() -> None:
     """Half of the rare class right, at the price of some of the common one, is what weights ask for."""
     common, rare = ROWS[1::20], ROWS[RARE == 1][::2]
