@@ -21,6 +21,7 @@ from onefold import LSSVR, LSSVRCV
 from onefold.kernels import (
     RBF,
     CallableKernel,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
@@ -314,6 +315,17 @@ def test_names_are_those_that_make_such_a_kernel(kernel, name):
     assert kernel_name(kernel) == name
     if name is not None:
         assert type(resolve_kernel(name, 1.0, 3, 1.0)) is type(kernel)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.3), Laplacian(0.3), Matern(0.3, nu=1.5), RBF(0.3) * Laplacian(0.2)], ids=str
+)
+def test_on_a_grid_the_values_are_those_at_its_nodes(kernel):
+    axes = [0.3 * np.arange(4), 0.7 * np.arange(3)]
+    nodes = np.array([(a, b) for a in axes[0] for b in axes[1]])
+    expected = kernel(nodes, np.zeros((1, 2))).reshape(4, 3)
+    for values in (kernel.on_grid(axes), Kernel.on_grid(kernel, axes)):  # and a kernel's without its own
+        assert_allclose(values, expected, rtol=1e-14)
 
 
 def test_messages_list_the_kernels_that_are_able():

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from onefold import LSSVR
 from onefold.linalg import free_memory_of, invert_lower, solve_positive, to_numpy
+from onefold.linalg.dense import add_gram, mirror
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -55,3 +56,13 @@ def test_rows_of_other_libraries_on_the_host_need_the_memory_of_the_host(library
     assert free_memory_of(X) == 10**4
     with pytest.raises(MemoryError, match=r"a fit with Exact\(\) on 300 rows"):
         LSSVR(approximation="exact").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
+    xp = pytest.importorskip(library)
+    start, tile = matrices(1)[0], np.random.default_rng(2).standard_normal((9, 20))
+    total = xp.asarray(start.copy())
+    add_gram(total, xp.asarray(tile), fresh=fresh)
+    assert_allclose(to_numpy(mirror(total)), tile.T @ tile + (0 if fresh else start), atol=1e-13)

@@ -13,6 +13,7 @@ from onefold.basis.ridge import RidgePath, by_cholesky, squared_error
 from onefold.kernels import RBF
 from onefold.linalg import like, to_numpy
 from onefold.rows import Groups, group_rows, rows_of, to_device
+from onefold.rows.base import take_part
 
 RNG = np.random.default_rng(3)
 N = 401
@@ -207,3 +208,11 @@ def test_cholesky_factors_of_all_folds_agree_with_eigenvalues(library, fit_inter
     # A ridge below the rounding of the sums is left to the eigenvalues, which cut what is noise.
     tiny = solved([1e-18])
     assert np.all(np.isfinite(to_numpy(tiny[0][0])))
+
+
+@pytest.mark.parametrize("rows", [[0, 2, 5], [0, 1, 5], [2, 3, 4], [4], [], slice(1, 4)], ids=str)
+def test_a_part_by_numbers_is_those_rows(rows):
+    part = rows if isinstance(rows, slice) else np.array(rows, dtype=int)
+    assert take_part(X, part).tolist() == X[part].tolist()
+    assert to_numpy(take_part(torch(X), part)).tolist() == X[part].tolist()
+    assert np.shares_memory(take_part(X, part), X) == (rows in ([2, 3, 4], [4], slice(1, 4)))
