@@ -5,21 +5,3 @@ from onefold.basis.landmarks import BASES, KERNEL_FREE, Basis, given_rows, metri
 from onefold.basis.ridge import FoldPaths, RidgePath
 from onefold.basis.statistics import Statistics, collect, features_of, holds_groups, predict_groups
 from onefold.basis.whitening import Whitening
-
-__all__ = [
-    "BASES",
-    "KERNEL_FREE",
-    "Basis",
-    "Design",
-    "FoldPaths",
-    "RidgePath",
-    "Statistics",
-    "Whitening",
-    "collect",
-    "features_of",
-    "finite_kernel",
-    "given_rows",
-    "holds_groups",
-    "metric_of",
-    "predict_groups",
-]

@@ -3,13 +3,3 @@
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction, outer_gradients
 from onefold.expansions.sums import Blend, FoldModels, mixed
-
-__all__ = [
-    "Blend",
-    "Expansion",
-    "FittedFunction",
-    "FoldModels",
-    "GridExpansion",
-    "mixed",
-    "outer_gradients",
-]

@@ -22,8 +22,8 @@ Width = float | tuple[float, ...]
 _PAIR_TILE = 16
 _OF_BOTH = ("stationary", "always_psd", "thread_safe", "accepts_sparse", "one_width")
 
+# The class behind each name that users give, and the parameters that the name stands for.
 NAMED: dict[str, tuple[type[Kernel], dict[str, Any]]] = {}
-"""The class behind each name that users give, and the parameters that the name says."""
 
 
 def listed(able: Callable[[type[Kernel]], object]) -> str:
@@ -59,22 +59,18 @@ def check_width(gamma: Any, name: str = "gamma") -> Width:
 class Kernel(ABC):
     """A kernel k(x, x'): call it on two row blocks for the matrix of its values."""
 
-    stationary: ClassVar[bool] = False
-    """Depends on x − x' alone, so that rows may be shifted together."""
-    always_psd: ClassVar[bool] = True
-    """Positive semi-definite by construction; other kernels are checked when they are used."""
-    thread_safe: ClassVar[bool] = True
-    """Whether several threads may evaluate it; a user's function may not be."""
-    accepts_sparse: ClassVar[bool] = False
-    """Whether CSR rows may be given."""
-    has_width: ClassVar[bool] = False
-    """Whether `scaled` changes anything."""
-    one_width: ClassVar[bool] = True
-    """Whether every feature has the same width, so that the kernel is one in any dimension."""
-    learns: ClassVar[tuple[str, ...]] = ()
-    """The kinds of metric that it can have: of "diagonal" and "full"."""
-    exponent_order: ClassVar[float] = 1.0
-    """The width grows with this power of the exponent."""
+    stationary: ClassVar[bool] = False  # depends on x − x' alone, so that rows may be shifted together
+    always_psd: ClassVar[bool] = (
+        True  # positive semi-definite by construction; others are checked when used
+    )
+    thread_safe: ClassVar[bool] = True  # several threads may evaluate it; a user's function may not be
+    accepts_sparse: ClassVar[bool] = False  # CSR rows may be given
+    has_width: ClassVar[bool] = False  # `scaled` changes anything
+    one_width: ClassVar[bool] = True  # the same for every feature: a kernel in any dimension
+    learns: ClassVar[
+        tuple[str, ...]
+    ] = ()  # the kinds of metric that it can have: of "diagonal" and "full"
+    exponent_order: ClassVar[float] = 1.0  # the width grows with this power of the exponent
 
     @abstractmethod
     def __call__(self, A: Array, B: Array) -> Any:
@@ -101,12 +97,7 @@ class Kernel(ABC):
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         r"""Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) of shape (rows, d, targets), for a tile of dense rows.
 
-        Parameters
-        ----------
-        rows, landmarks : arrays (rows, d) and (m, d)
-        coef : array (m, targets)
-        factor : array (rows, m), optional
-            What the derivative is multiplied by inside the sum, as in a product of kernels; 1 if None.
+        `factor` (rows, m) is that of a product of kernels; 1 if None.
         """
         raise ValueError(
             f"{self!r:.80} has no derivative here; use a kernel of onefold.kernels other than a "

@@ -19,7 +19,6 @@ from onefold.linalg import (
     in_place,
     l1_exponentials,
     namespace,
-    ones,
     signed_sums,
     to_numpy,
 )
@@ -58,9 +57,6 @@ class Laplacian(WidthKernel):
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
         return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
-
-    def diagonal(self, A: Array) -> Any:
-        return ones(A.shape[0], A)
 
     def pairs(self, A: Array, B: Array) -> Any:
         return in_place("exp", -namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))

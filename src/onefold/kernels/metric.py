@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.kernels.base import Kernel, check_width
-from onefold.linalg import Array, HostArray, is_sparse, like, namespace, product_into, to_numpy
+from onefold.linalg import Array, HostArray, is_sparse, like, namespace, ones, product_into, to_numpy
 from onefold.machine.threads import spans
 
 _SUM_NUMBERS = 2**22  # points times coefficients formed at a time
@@ -62,11 +62,6 @@ class Metric:
     def is_matrix(self) -> bool:
         """Whether features are mixed."""
         return bool(self.values.ndim == 2)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows it takes."""
-        return int(self.values.shape[0])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Metric) and np.array_equal(self.values, other.values)
@@ -124,19 +119,13 @@ class Transform:
 class WidthKernel(Kernel):
     r"""A kernel with a width `gamma` in a metric space: rows are compared as S x.
 
-    Parameters
-    ----------
-    gamma : float or one per feature
-        A tuple of widths γ_j is the metric diag(γ_j^p) and the width 1, p being `width_power`.
-    metric : array (d,) or (d, d), optional
-        Weights per feature, or S itself.
+    A tuple of widths γ_j is the metric diag(γ_j^p) and the width 1, p being `width_power`.
     """
 
-    gamma: Any = 1.0
-    metric: Any = field(default=None, kw_only=True)
+    gamma: Any = 1.0  # or one per feature
+    metric: Any = field(default=None, kw_only=True)  # weights per feature (d,), S itself (d, d) or None
 
-    width_power: ClassVar[float] = 0.5
-    """γ^p dist(x, x') is the distance in units of the width."""
+    width_power: ClassVar[float] = 0.5  # γ^p dist(x, x') is the distance in units of the width
 
     def __post_init__(self) -> None:
         width = check_width(self.gamma)
@@ -172,11 +161,14 @@ class WidthKernel(Kernel):
         return replace(self, metric=Metric(values))
 
     def check_features(self, n_features: int) -> None:
-        if self.metric is not None and self.metric.n_features != n_features:
+        if self.metric is not None and len(self.metric.values) != n_features:
             raise ValueError(
-                f"{type(self).__name__} has {self.metric.n_features} widths but X has {n_features} "
+                f"{type(self).__name__} has {len(self.metric.values)} widths but X has {n_features} "
                 "features; give one width, or a metric of X's features."
             )
+
+    def diagonal(self, A: Array) -> Any:
+        return ones(A.shape[0], A)  # of a stationary kernel
 
     def transform(self, reference: Array) -> Transform:
         """The map x → γ^p S x for rows like `reference`."""

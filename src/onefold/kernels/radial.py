@@ -24,7 +24,6 @@ from onefold.kernels.distances import (
     HARMLESS_NORM,
     DeviceDistances,
     HostDistances,
-    Pairs,
     pair_blocks,
 )
 from onefold.kernels.metric import (
@@ -46,7 +45,6 @@ from onefold.linalg import (
     is_sparse,
     like,
     namespace,
-    ones,
     zero_diagonal,
 )
 from onefold.machine.threads import spans
@@ -59,12 +57,9 @@ class Radial(WidthKernel):
 
     stationary = True
     accepts_sparse = True
-    unit: float = 1.0
-    """`profile` and `slope` take squared distances q times this."""
-    slope_unit: float = 1.0
-    """A factor that `slope` leaves out."""
-    harmless_norm: ClassVar[float] = HARMLESS_NORM
-    """See :class:`onefold.kernels.distances.HostDistances`."""
+    unit: float = 1.0  # `profile` and `slope` take squared distances q times this
+    slope_unit: float = 1.0  # a factor that `slope` leaves out
+    harmless_norm: ClassVar[float] = HARMLESS_NORM  # of squared rows that need no better distances
 
     @abstractmethod
     def profile(self, distances: Array) -> Any:
@@ -97,9 +92,6 @@ class Radial(WidthKernel):
     def on_grid(self, axes: Sequence[Array]) -> Any:
         scale = self.gamma**self.width_power
         return self.profile(self.unit * outer_sum([(axis * scale) ** 2 for axis in axes]))
-
-    def diagonal(self, A: Array) -> Any:
-        return ones(A.shape[0], A)
 
     def pairs(self, A: Array, B: Array) -> Any:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
@@ -138,22 +130,8 @@ class Radial(WidthKernel):
         sums = weighted_sums(slopes, coef, ones_too)
         gradients = transform.pull_back(U)[:, :, None] * sums[:, -1:, :]
         gradients -= sums[:, :-1, :]
-        if close is not None:
-            self._add_pairs(gradients, close, rows, landmarks, coef, factor)
-        return gradients
-
-    def _add_pairs(
-        self,
-        gradients: Any,
-        close: Pairs,
-        rows: Any,
-        landmarks: Any,
-        coef: Any,
-        factor: Any | None,
-    ) -> None:
-        """Add slope · coef · (u − u_z) of some pairs, from the differences of the rows themselves."""
-        transform = self.transform(rows)
-        for i, j in pair_blocks(close, rows.shape[1]):
+        # Of close pairs slope · coef · (u − u_z), from the differences of the rows themselves.
+        for i, j in [] if close is None else pair_blocks(close, rows.shape[1]):
             difference = rows[i] - landmarks[j]
             apart = transform(difference)
             # A matrix may take rows that differ to the same point, up to its rounding.
@@ -165,6 +143,7 @@ class Radial(WidthKernel):
             first = np.flatnonzero(np.diff(i, prepend=-1))
             for t in range(coef.shape[1]):
                 gradients[i[first], :, t] += np.add.reduceat(pulled * coef[j, t][:, None], first)
+        return gradients
 
 
 @dataclass(frozen=True, repr=False)

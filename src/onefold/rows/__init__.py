@@ -12,24 +12,6 @@ from onefold.rows.host import HostRows
 from onefold.rows.parquet import standardised
 from onefold.rows.runner import connected, is_dask
 
-__all__ = [
-    "Block",
-    "Groups",
-    "Predicted",
-    "Rows",
-    "connected",
-    "example_of",
-    "gathered",
-    "group_rows",
-    "is_dask",
-    "is_remote",
-    "lazily",
-    "opened",
-    "rows_of",
-    "standardised",
-    "to_device",
-]
-
 _MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
 _SHARE = 0.25  # of the device's free memory that rows may take
 

@@ -4,13 +4,3 @@ from onefold.smoothers.base import Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
 from onefold.smoothers.dense import DenseSmoother
 from onefold.smoothers.factorisations import CholeskySmoother, LowRankSmoother, SpectralSmoother
-
-__all__ = [
-    "CholeskySmoother",
-    "CirculantSmoother",
-    "CirculantSpectrum",
-    "DenseSmoother",
-    "LowRankSmoother",
-    "Smoother",
-    "SpectralSmoother",
-]
