@@ -119,17 +119,17 @@ class Conformance:
         load = self.searching() if selects else Workload()
         run = self.run(load)
         assert run.refits_exactly == run.exact
-        expansion, report = run.final(RBF(GAMMA), 0.3)
+        expansion, report = run.finished(run.final_model(RBF(GAMMA), 0.3), 0.3)
         assert report["name"]
         model = run.model(RBF(GAMMA))
-        again, _ = run.final(RBF(GAMMA), 0.3, model)
+        again, _ = run.finished(run.final_model(RBF(GAMMA), 0.3, model), 0.3)
         np.testing.assert_allclose(
             expansion.predict(self.rows()), again.predict(self.rows()), atol=self.tolerance
         )
         exactly = self.run(Workload(load.kernels, load.alphas, load.folds, refit="exact"))
         assert exactly.refits_exactly
         truth = LSSVR(gamma=GAMMA, alpha=0.3).fit(self.rows(), self.targets()).predict(self.rows())
-        found = exactly.final(RBF(GAMMA), 0.3)[0].predict(self.rows())
+        found = exactly.finished(exactly.final_model(RBF(GAMMA), 0.3), 0.3)[0].predict(self.rows())
         np.testing.assert_allclose(found, truth, atol=max(1e-8, self.tolerance))
 
     def test_a_search_saves_and_loads(self, tmp_path: Any) -> None:

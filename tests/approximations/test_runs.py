@@ -68,9 +68,9 @@ def _quiet() -> Any:
 def test_the_final_model_is_the_one_that_selected_where_it_may_be():
     run = started(Nystroem(9))
     model = run.model(RBF(0.5))
-    assert run.final(RBF(0.5), 0.1, model)[1] is model.report
+    assert run.finished(run.final_model(RBF(0.5), 0.1, model), 0.1)[1] is model.report
     exactly = started(Nystroem(9), refit="exact")
-    assert exactly.final(RBF(0.5), 0.1, model)[1]["name"] == "exact"
+    assert exactly.finished(exactly.final_model(RBF(0.5), 0.1, model), 0.1)[1]["name"] == "exact"
 
 
 def test_alpha_and_targets_of_the_final_model_are_the_users():
@@ -78,7 +78,7 @@ def test_alpha_and_targets_of_the_final_model_are_the_users():
     fitted = LSSVR(gamma=0.5, alpha=3.0).fit(X, Y + 100, sample_weight=weight)
     problem, _ = problem_of(LSSVR(), X, Y + 100, weight, sparse=True)
     run = Exact().start(problem, [RBF(0.5)], Workload())
-    expansion, _ = run.final(RBF(0.5), 3.0)
+    expansion, _ = run.finished(run.final_model(RBF(0.5), 3.0), 3.0)
     np.testing.assert_allclose(expansion.predict(X)[:, 0], fitted.predict(X), rtol=1e-12)
 
 

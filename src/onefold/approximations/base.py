@@ -41,10 +41,8 @@ LARGEST_UNASKED = 20_000
 class Model(ABC):
     """A problem solved with one kernel, for every μ asked of it."""
 
-    report: dict[str, Any]
-    """What ran and why; becomes ``approximation_``."""
-    keep: ClassVar[bool] = False
-    """Small enough for a search to hold on to the best one, which then serves the final fit."""
+    report: dict[str, Any]  # what ran and why; becomes ``approximation_``
+    keep: ClassVar[bool] = False  # the best one of a search is held on to, and serves the final fit
 
     @property
     def one_by_one(self) -> bool:
@@ -91,17 +89,11 @@ class Model(ABC):
     def heldout_sums(
         self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any, terms: Any, carrier: Rows
     ) -> list[Array] | None:
-        """Sums over the held-out rows of each split, made where rows are; None where that is not here.
+        """Sums over each split's held-out rows, made where the rows are; None to predict here instead.
 
-        Parameters
-        ----------
-        left_out, tests : sequences of int arrays
-            The rows that each part is trained without, and those of them that its sum is over.
-        alphas : array
-        terms : function
-            Of predictions (μ, rows, targets) and of what `carrier` has beside these rows.
-        carrier : Rows
-            The rows with what predictions are compared with as targets.
+        Each part is trained without `left_out`, and its sum is over `tests` among them. `terms` is a
+        function of predictions (μ, rows, targets) and of what they are compared with: the targets of
+        `carrier`.
         """
         return None
 
@@ -116,17 +108,11 @@ class Model(ABC):
         """The model at one μ, or at one μ per target."""
 
     def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
-        """The report with what is worth knowing of the model that is kept, and too dear for all others.
-
-        `expansion` is its own at the μ `alpha`.
-        """
+        """The report with what is too costly for any but the final model; `expansion` is its own."""
         return self.report
 
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
-        """The models trained without each set of rows, to predict new ones with.
-
-        None where they are not to be had but by fitting again.
-        """
+        """The models trained without each set of rows, for new rows; None where they need refits."""
         return None
 
 
@@ -141,20 +127,15 @@ class Approximation(ABC):
     """How the kernel matrix is represented. Subclasses are frozen dataclasses of plain settings."""
 
     name: ClassVar[str]
-    exact: ClassVar[bool] = False
-    """Whether its models have the true kernel."""
-    selects: ClassVar[bool] = True
-    """Whether its models make held-out predictions."""
-    smooths: ClassVar[bool] = False
-    """Whether its models are `SmoothingModel`: criteria of the whole smoother need them."""
+    exact: ClassVar[bool] = False  # its models have the true kernel
+    selects: ClassVar[bool] = True  # its models make held-out predictions
+    smooths: ClassVar[bool] = False  # they are `SmoothingModel`, for criteria of the whole smoother
     supports_weights: ClassVar[bool] = True
-    learns_metrics: ClassVar[bool] = True
-    """Whether its models are of the rows themselves, in any metric: not of their order or of a grid."""
+    learns_metrics: ClassVar[bool] = True  # its models take any metric: they are of no order or grid
+    # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
+    # are cheap enough; None where there are none.
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
-    """Where the models without each fold, which predict new rows, come from: a closed form, or fits that
-    are cheap enough; None where there are none."""
-    remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"
-    """What helps where memory is short."""
+    remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"  # where memory is short
 
     @property
     def streams(self) -> bool:
@@ -170,8 +151,7 @@ class Approximation(ABC):
     ) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work.
 
-        What cannot be fitted at the end is refused now. `machine` is the one that the rows are on, if it
-        has been looked at already.
+        `machine` is the one that the rows are on, if it has been looked at already.
         """
         machine = Machine.of(problem) if machine is None else machine
         if problem.streamed and not self.streams:
@@ -196,7 +176,7 @@ class Approximation(ABC):
         refit = None
         if (auto or load.refit == "exact") and not self.exact:
             final = true_kernel(kernels[0], problem)
-            refit = final.start(problem, kernels[:1], load.of_final_fit(), machine)
+            refit = final.start(problem, kernels[:1], Workload(), machine)
         shared = self.share(problem, kernels)
         return Run(self, problem, load, machine, shared=shared, refit=refit)
 
@@ -228,7 +208,7 @@ class Approximation(ABC):
         return False
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
-        """What is worth knowing of the chosen approximation, and too dear for every candidate."""
+        """What is worth knowing of the chosen approximation, and too costly for every candidate."""
         return {}
 
     def seeded(self, seed: int) -> Approximation:
@@ -237,10 +217,7 @@ class Approximation(ABC):
         return replace(self, **dict.fromkeys(own, seed))  # type: ignore[type-var]
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
-        """Rows for the trust check to look at; None where any rows will do.
-
-        `generator` is a NumPy ``RandomState``; fewer rows than there are is promised.
-        """
+        """`size` rows for the trust check to look at, fewer than there are; None where any will do."""
         return None
 
     def for_subsample(self, share: float) -> Approximation:
@@ -248,10 +225,7 @@ class Approximation(ABC):
         return self
 
     def on_fewer_rows(self, n: int, shared: Any) -> tuple[Approximation, Any]:
-        """The approximation for `n` of the rows, and of what all kernels share what serves there.
-
-        What it has for fewer rows is part of what it has for more.
-        """
+        """The approximation for `n` of the rows, and what serves there of what all kernels share."""
         return self, shared
 
     def duration(self, n: int, d: int, targets: int, load: Workload, speed: Speed) -> float | None:
@@ -264,7 +238,7 @@ class Approximation(ABC):
 
     def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         """How many models run side by side in what is free."""
-        return models_at_once(self.peak_bytes(n, d, targets, load.of_one_kernel(), 1), free)
+        return models_at_once(self.peak_bytes(n, d, targets, replace(load, kernels=1), 1), free)
 
     def memory(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int | None:
         """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""

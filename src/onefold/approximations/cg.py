@@ -231,24 +231,20 @@ class KernelOperator:
         `rough` multiplies in the dtype of the tiles, which for float32 is several times faster and
         good to some five digits; sums over tiles are float64 either way.
         """
-        narrow = V.astype(self.dtype) if rough else V
+        dtype, height = (self.dtype, _SIDE) if rough else (np.dtype(np.float64), _STRIP)
+        narrow = V.astype(dtype, copy=False)
 
         def work(i: int) -> Any:
-            mine, out = self._parts[i], np.zeros_like(V)
+            start, out = self._parts[i].start, np.zeros_like(V)
             for j, tile in self._tiles(i):
                 check_stop()
                 part = self._parts[j]
-                if rough:
-                    out[mine] += tile @ narrow[part]
+                for strip in spans(tile.shape[0], height):
+                    piece = tile[strip].astype(dtype, copy=False)
+                    here = slice(start + strip.start, start + strip.stop)
+                    out[here] += piece @ narrow[part]
                     if j != i:
-                        out[part] += tile.T @ narrow[mine]
-                    continue
-                for strip in spans(tile.shape[0], _STRIP):
-                    piece = tile[strip].astype(np.float64, copy=False)
-                    here = slice(mine.start + strip.start, mine.start + strip.stop)
-                    out[here] += piece @ V[part]
-                    if j != i:
-                        out[part] += piece.T @ V[here]
+                        out[part] += piece.T @ narrow[here]
             return out
 
         total = np.zeros_like(V)

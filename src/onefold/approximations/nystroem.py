@@ -33,9 +33,9 @@ from onefold.approximations.nystroem_models import (
 from onefold.approximations.nystroem_rows import RowsModel
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Workload
-from onefold.basis import BASES, KERNEL_FREE, Basis, Design, Whitening, given_rows, metric_of
+from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
 from onefold.basis.factor import uses_factors
-from onefold.basis.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
+from onefold.basis.whitening import SMALLEST_RIDGE, spanning_landmarks
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import is_single, is_sparse, submatrix
 from onefold.machine.speed import Speed
@@ -127,11 +127,10 @@ class Nystroem(Approximation):
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Basis | None:
         """The landmarks, where their choice does not depend on the kernel."""
-        if self._counts and self._method(problem) not in KERNEL_FREE:
-            return None
+        method = self._method(problem) if self._counts else "given"
         # Clusters follow the metric: kernels of several metrics each find their own.
-        clustered = self._counts and self._method(problem) == "kmeans"
-        if clustered and len({metric_of(kernel) for kernel in kernels}) > 1:
+        metrics = {metric_of(kernel) for kernel in kernels} if method == "kmeans" else {None}
+        if method == "rpcholesky" or len(metrics) > 1:
             return None
         return self._basis(kernels[0], problem)
 
@@ -151,8 +150,8 @@ class Nystroem(Approximation):
         basis = self._basis(kernel, problem) if shared is None else shared
         with limit_blas(1):  # the same digits whatever the number of threads
             coordinates = self._coordinates(kernel, problem, basis)
-        kind = FactoredModel if coordinates.training == "factors" else SummedModel
-        model = kind(problem, coordinates)
+            kind = FactoredModel if coordinates.training == "factors" else SummedModel
+            model = kind(problem, coordinates)
         return model if self.predict == "landmarks" else RowsModel(model)
 
     def _coordinates(self, kernel: Kernel, problem: Problem, basis: Basis) -> Coordinates:
@@ -170,7 +169,10 @@ class Nystroem(Approximation):
             training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
             return _made(kernel, problem, basis, whitening, training)
         whitening = Whitening.of(W, rank, rows=n)
-        lossy = whitening.cut or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
+        lossy = (
+            whitening.report["cut_directions"]
+            or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
+        )
         if lossy and rank is not None:
             return _made(kernel, problem, basis, whitening, "whitened sums")
         if lossy and work <= _MEDIUM_WORK:
@@ -228,20 +230,13 @@ def _made(
     kernel: Kernel, problem: Problem, basis: Basis, whitening: Whitening, training: Training
 ) -> Coordinates:
     """The design and coordinates of a whitening that was decided on, and their report."""
-    precision: Precision = "double"
-    leading = mix = None
-    T = whitening.T
+    report = {"name": "nystroem", **basis.report, **whitening.report, "training": training}
     if training != "sums":
-        mix, T = T, None
-    if is_single(problem.X) and training == "sums":
-        precision, leading = whitening.precision_for(problem.n)
-    report = {
-        "name": "nystroem",
-        **basis.report,
-        **whitening.report,
-        "training": training,
-        "precision": precision,
-    }
-    if training == "sums":
-        report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
-    return Coordinates(basis, Design(kernel, basis.rows, precision, leading, mix), T, training, report)
+        design = Design(kernel, basis.rows, mix=whitening.T)
+        return Coordinates(basis, design, None, training, report | {"precision": "double"})
+    single = is_single(problem.X)
+    precision, leading = whitening.precision_for(problem.n) if single else ("double", None)
+    report["precision"] = precision
+    report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
+    design = Design(kernel, basis.rows, precision, leading)
+    return Coordinates(basis, design, whitening.T, training, report)

@@ -21,6 +21,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import is_
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +42,7 @@ from onefold.basis import (
     predict_groups,
 )
 from onefold.basis.error import decision_bound, kernel_error
-from onefold.basis.factor import Factor, FactorPath, orthonormal_columns
+from onefold.basis.factor import Factor, FactorPath
 from onefold.basis.ridge import flat, mapped, squared_error
 from onefold.expansions import Expansion, FoldModels
 from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, zeros
@@ -88,8 +90,7 @@ class _Folds:
     @property
     def tested(self) -> list[Any]:
         """For each part, the groups that it is tested on."""
-        start = len(self.left_out)
-        return self.groups.members[start : start + len(self.tests)]
+        return self.groups.members[len(self.left_out) :]
 
     def owners(self, members: Sequence[Any]) -> list[list[int]]:
         """For each group the parts whose `members` it is among."""
@@ -165,7 +166,8 @@ class BasisModel(Model):
         if not self.trains_without(parts):
             return None
         ridges = target_ridges(alpha, self.problem.Y.shape[1])
-        found = self.solve_without(parts, ridges.distinct)
+        with limit_blas(1):
+            found = self.solve_without(parts, ridges.distinct)
         xp = namespace(found[0][0])
         coef = [ridges.own(xp.permute_dims(beta, (1, 0, 2))) for beta, _ in found]
         intercept = [ridges.own(b) for _, b in found]
@@ -187,17 +189,13 @@ class BasisModel(Model):
 
     def folds(self, left_out: Sequence[Any], tests: Sequence[Any] = ()) -> _Folds:
         """The groups of rows behind these sets; of the same sets, those that are known."""
-        known = self._folds
-
-        def same(mine: Sequence[Any], theirs: Sequence[Any]) -> bool:
-            return len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs))
-
-        if known is None or not same(known.left_out, left_out) or not (
-            len(tests) == 0 or same(known.tests, tests)
-        ):  # fmt: skip
-            groups = self.source.grouped_by([*left_out, *tests])
-            known = self._folds = _Folds(list(left_out), list(tests), groups)
-        return known
+        if self._folds is not None:
+            pairs = (self._folds.left_out, left_out), (self._folds.tests, tests or self._folds.tests)
+            if all(len(mine) == len(theirs) and all(map(is_, mine, theirs)) for mine, theirs in pairs):
+                return self._folds
+        groups = self.source.grouped_by([*left_out, *tests])
+        self._folds = _Folds(list(left_out), list(tests), groups)
+        return self._folds
 
     @property
     @abstractmethod
@@ -223,29 +221,22 @@ class BasisModel(Model):
 
 
 class FactoredModel(BasisModel):
-    """Trained from factors of rows, in host memory. Features are computed when first needed."""
+    """Trained from factors of rows, in host memory."""
 
     def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
         super().__init__(problem, coordinates)
         self._root = None if problem.root_weight is None else to_numpy(problem.root_weight)
-        self._V, self._Y = None, to_numpy(problem.Y)
+        self._V, self._Y = finite_kernel(features_of(self.design, self.source)), to_numpy(problem.Y)
         self._known: tuple[_Folds, list[Factor]] | None = None
-
-    @property
-    def _features(self) -> Any:
-        """V of all rows, (n, r). O(n m r) time, once."""
-        if self._V is None:
-            self._V = finite_kernel(features_of(self.design, self.source))
-        return self._V
 
     def _factor(self, rows: Any) -> Factor:
         root = None if self._root is None else self._root[rows]
         intercept = self.problem.fit_intercept
-        return Factor.of(self._features[rows], self._Y[rows], root, fit_intercept=intercept)
+        return Factor.of(self._V[rows], self._Y[rows], root, fit_intercept=intercept)
 
     @property
     def _path(self) -> FactorPath:
-        n, r = self._features.shape
+        n, r = self._V.shape
         pieces = map_all(self._factor, spans(n, max(-(-n // _CHUNKS), 2 * (r + 1))))
         return FactorPath(Factor.union(pieces))
 
@@ -254,7 +245,6 @@ class FactoredModel(BasisModel):
         if self._known is None or self._known[0] is not folds:
             label = folds.groups.label
             members = [np.flatnonzero(label == group) for group in range(folds.groups.count)]
-            assert self._features is not None  # made here once, not in every thread
             self._known = folds, map_all(self._factor, members)
         return self._known[1]
 
@@ -278,7 +268,7 @@ class FactoredModel(BasisModel):
 
     def _leave_one_out(self, mu: Any) -> Any:
         """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
-        n, width = self._features.shape
+        n, width = self._V.shape
         diagonals, Y = self._smoother().diagonals(mu), self._Y
         residuals = Y[None] - self._predict(self._path, slice(None), mu)
         small = np.flatnonzero(diagonals.min(axis=0) < _SMALL_RESIDUAL)
@@ -307,14 +297,17 @@ class FactoredModel(BasisModel):
 
     def _predict(self, path: FactorPath, rows: Any, mu: Any) -> Any:
         theta, intercept = path.coefficients(mu)
-        return mapped(self._features[rows], theta).transpose(1, 0, 2) + intercept[:, None, :]
+        return mapped(self._V[rows], theta).transpose(1, 0, 2) + intercept[:, None, :]
 
     def _smoother(self) -> ThinSmoother:
-        intercept, root, border = self.problem.fit_intercept, self._root, None
-        columns, values = orthonormal_columns(self._features, root, fit_intercept=intercept)
-        if intercept:
-            border = np.ones(self.problem.n) if root is None else root
-        return ThinSmoother(columns, values, border)
+        """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for some three arrays like V."""
+        root = np.ones(self.problem.n) if self._root is None else self._root
+        start, columns = int(self.problem.fit_intercept), root[:, None] * self._V
+        if start:
+            columns = np.hstack([root[:, None], columns])
+        Q, R = np.linalg.qr(columns)
+        P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
+        return ThinSmoother(Q[:, start:] @ P, values**2, root if start else None)
 
     def _squared_error(self, folds: _Folds, alphas: Any) -> Any:
         factors, scores = self._factors(folds), np.empty((np.size(alphas), len(folds.tests)))
@@ -326,9 +319,8 @@ class FactoredModel(BasisModel):
         return scores
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
-        with limit_blas(1):
-            paths = self._paths(self.folds(parts))
-            return [self._of_landmarks(path.coefficients(alphas), None) for path in paths]
+        paths = self._paths(self.folds(parts))
+        return [self._of_landmarks(path.coefficients(alphas), None) for path in paths]
 
 
 class SummedModel(BasisModel):
@@ -336,21 +328,16 @@ class SummedModel(BasisModel):
 
     def __init__(self, problem: Problem, coordinates: Coordinates) -> None:
         super().__init__(problem, coordinates)
-        self._total: Statistics | None = None
-        self._whole: RidgePath | None = None
         self._known: tuple[_Folds, FoldPaths] | None = None
 
+    @cached_property
     def total(self) -> Statistics:
         """The statistics of all rows, in the design's features."""
-        if self._total is None:
-            self._total = collect(self.design, self.source)[0]
-        return self._total
+        return collect(self.design, self.source)[0]
 
-    @property
+    @cached_property
     def _path(self) -> RidgePath:
-        if self._whole is None:
-            self._whole = self._ridge_path(self.total())
-        return self._whole
+        return self._ridge_path(self.total)
 
     def _ridge_path(self, statistics: Statistics) -> RidgePath:
         return RidgePath(
@@ -361,8 +348,8 @@ class SummedModel(BasisModel):
         """The models without each part."""
         if self._known is None or self._known[0] is not folds:
             statistics = collect(self.design, self.source, folds.groups)
-            if self._total is None:
-                self._total = Statistics.total(statistics)
+            if "total" not in vars(self):
+                self.total = Statistics.total(statistics)
             paths = FoldPaths(
                 statistics,
                 folds.without,
@@ -483,7 +470,7 @@ class SummedModel(BasisModel):
     def _heldout_by_block(self, rows: Any, mu: Any) -> Array:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
         path = self._path
-        features = self.design.features(self.source.sample(rows))
+        features = self.design.times(self.source.sample(rows))
         features = features if self.coordinates.T is None else features @ self.coordinates.T
         xp, root = namespace(features), self.problem.root_weight
         root = like(np.ones(len(rows)) if root is None else take_rows(root, rows), features)
@@ -503,7 +490,7 @@ class SummedModel(BasisModel):
 
     def _path_without(self, rows: Any) -> RidgePath:
         """Of all rows but these: their own statistics, subtracted from the total. O(|J| m²)."""
-        return self._ridge_path(self.total().less(collect(self.design, self.source.part(rows))))
+        return self._ridge_path(self.total.less(collect(self.design, self.source.part(rows))))
 
     def _heldout_by_itself(self, rows: Any, mu: Any) -> Array:
         theta, intercept = self._path_without(rows).coefficients(mu)
@@ -528,12 +515,11 @@ class SummedModel(BasisModel):
         return errors.mean(axis=2).T / weights[None, :]
 
     def solve_without(self, parts: Sequence[Any], alphas: Any) -> list[Solution]:
-        with limit_blas(1):
-            if self._route(parts) == "subtraction":
-                paths = self._fold_paths(self.folds(parts))
-                return [self._of_landmarks(found, paths.T) for found in paths.coefficients(alphas)]
-            each = (self._path_without(rows).coefficients(alphas) for rows in parts)
-            return [self._of_landmarks(found, self.coordinates.T) for found in each]
+        if self._route(parts) == "subtraction":
+            paths = self._fold_paths(self.folds(parts))
+            return [self._of_landmarks(found, paths.T) for found in paths.coefficients(alphas)]
+        each = (self._path_without(rows).coefficients(alphas) for rows in parts)
+        return [self._of_landmarks(found, self.coordinates.T) for found in each]
 
 
 def _places(part: Any, numbers: Any) -> Any:

@@ -43,20 +43,16 @@ class RowsModel(Model):
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        mu, X = np.asarray(alphas, dtype=np.float64).reshape(-1), self.problem.X
+        predictions = []
         with limit_blas(1):
-            found = self._landmarks.solve_without(parts, mu)
-            return [
-                self._from_rows(to_numpy(beta), to_numpy(intercept), rows, mu)
-                for (beta, intercept), rows in zip(found, parts)
-            ]
-
-    def _from_rows(self, beta: Any, intercept: Any, rows: Any, mu: Any) -> Any:
-        rest = np.delete(np.arange(self.problem.n), rows)
-        dual = self._dual(beta, intercept, mu[:, None], rest)
-        X = self.problem.X
-        values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
-        return values.transpose(1, 0, 2) + intercept[:, None, :]
+            for solution, rows in zip(self._landmarks.solve_without(parts, mu), parts):
+                beta, intercept = (to_numpy(array) for array in solution)
+                rest = np.delete(np.arange(self.problem.n), rows)
+                dual = self._dual(beta, intercept, mu[:, None], rest)
+                values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
+                predictions.append(values.transpose(1, 0, 2) + intercept[:, None, :])
+        return predictions
 
     def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
         """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""

@@ -19,34 +19,18 @@ class Problem:
 
     The problem is stated in units of its own, in which nothing depends on the scale of the weights or
     on where the targets lie; `ridge` and `restore` lead from the user's units and back.
-
-    Attributes
-    ----------
-    X : array or CSR matrix (n, d)
-        Rows, or the kernel matrix where the kernel is precomputed.
-    Y : array (n, targets)
-        float64, in X's library; about `offset`.
-    root_weight : array (n,) or None
-        √v_i, all positive; None for equal weights.
-    fit_intercept : bool
-    offset : NumPy array (targets,)
-        What was subtracted from the user's targets; None stands for nothing, and becomes zeros.
-    alpha_unit : float
-        What the user's weights, and with them the ridge, were divided by.
-    kept : NumPy array (n,) or None
-        Numbers of the rows among the user's, where some had weight 0 and left the problem.
-    device : optional
-        Where rows in host memory, too many for it, are streamed to.
     """
 
-    X: Any
-    Y: Any
-    root_weight: Any
+    X: Any  # rows (n, d), an array or CSR matrix, or the kernel matrix where the kernel is precomputed
+    Y: Any  # (n, targets), float64, in X's library; about `offset`
+    root_weight: Any  # √v_i (n,), all positive; None for equal weights
     fit_intercept: bool
-    offset: Any = None
-    alpha_unit: float = 1.0
-    kept: Any = None
-    device: Any = None
+    offset: Any = None  # (targets,), NumPy: subtracted from the user's targets; None becomes zeros
+    alpha_unit: float = 1.0  # what the user's weights, and with them the ridge, were divided by
+    kept: Any = (
+        None  # numbers (n,) of the rows among the user's, where some of weight 0 left the problem
+    )
+    device: Any = None  # where rows in host memory, too many for it, are streamed to
 
     def __post_init__(self) -> None:
         if self.offset is None:

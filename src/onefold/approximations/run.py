@@ -2,7 +2,8 @@ r"""A run: an approximation on one problem, with everything decided that does no
 
 run = approximation.start(problem, kernels, load)   # decided, checked, landmarks placed: once
 model = run.model(kernel)                           # one kernel, every μ
-expansion, report = run.final(kernel, alpha)        # the true kernel, or the same approximation
+model = run.final_model(kernel, alpha)              # of the true kernel, or the same approximation
+expansion, report = run.finished(model, alpha)
 """
 
 from __future__ import annotations
@@ -53,14 +54,6 @@ class Workload:
     def need(self) -> Need:
         """Whether solving is enough, or held-out predictions are wanted too."""
         return "heldout" if self.folds else "coefficients"
-
-    def of_one_kernel(self) -> Workload:
-        """The share of one kernel."""
-        return replace(self, kernels=1)
-
-    def of_final_fit(self, alphas: int = 1) -> Workload:
-        """What is left once kernel and ridge are known."""
-        return Workload(alphas=alphas)
 
 
 @dataclass(frozen=True)
@@ -144,7 +137,7 @@ class Run:
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
-        return replace(self, problem=part, load=load or self.load.of_final_fit(), refit=None)
+        return replace(self, problem=part, load=load or Workload(), refit=None)
 
     def on_fewer_rows(self, part: Problem, load: Workload) -> Run:
         """A run on some of the rows that treats them as this one treats all, to compare kernels."""
@@ -162,29 +155,24 @@ class Run:
         model.report |= self.report
         return model
 
-    def final(
-        self, kernel: Kernel, alpha: Any, model: Model | None = None
-    ) -> tuple[Expansion, dict[str, Any]]:
-        """The fitted expansion of the user's targets at the user's alpha, and what fitted it.
-
-        `model` is this run's own of the same kernel where a search has kept it; it is used where the
-        final model is of the same approximation.
-        """
-        return self.finished(self.final_model(kernel, alpha, model), alpha)
-
     def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
-        """The expansion of a final model in the user's units, and what fitted it."""
+        """The expansion of a final model in the user's units at the user's alpha, and what fitted it."""
         ridges = self.problem.ridge(alpha)
         expansion = model.expansion(ridges)
         return self.problem.restore(expansion), model.final_report(ridges, expansion)
 
     def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
-        """The model behind `final`."""
+        """The model to predict with: of the true kernel where the run refits exactly.
+
+        `model` is this run's own of the same kernel where a search has kept it; it is used where the
+        final model is of the same approximation.
+        """
         if self.refit is None and model is not None:
             return model
         run = self if self.refit is None else self.refit
-        load = self.load.of_final_fit(np.unique(self.problem.ridge(alpha)).size)
-        return replace(run, load=load).model(kernel)
+        return replace(run, load=Workload(alphas=np.unique(self.problem.ridge(alpha)).size)).model(
+            kernel
+        )
 
     def fold_models(
         self, model: Model, kernel: Kernel, alpha: Any, parts: Sequence[Any]

@@ -129,11 +129,7 @@ class Design:
                 tile = cast[:count]
             yield part, tile
 
-    def features(self, rows: Array) -> Array:
-        """All features of a few rows at once, float64 (rows, features)."""
-        return self.times(rows, None)
-
-    def times(self, rows: Array, matrix: Array | None) -> Array:
+    def times(self, rows: Array, matrix: Array | None = None) -> Array:
         """Φ·matrix for a float64 matrix (features, columns), or Φ itself, tile by tile."""
         columns = self.size if matrix is None else int(matrix.shape[1])
         out = zeros((rows.shape[0], columns), self.landmarks)

@@ -35,7 +35,7 @@ def kernel_error(design: Design, T: Array | None, source: Rows, *, seed: int) ->
     n, rng = source.n, np.random.default_rng(seed)
     size = min(n, SAMPLE)
     rows = source.sample(np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n))
-    K, features = gram(design.kernel, rows), design.features(rows)
+    K, features = gram(design.kernel, rows), design.times(rows)
 
     def difference(vector: Array) -> Array:
         inner = features.T @ vector

@@ -75,7 +75,7 @@ class FactorPath:
         full = np.zeros((stop, factor.matrix.shape[1]))
         full[: min(stop, len(factor.matrix))] = factor.matrix[:stop]
         self._first, self._stop = full[:start], stop
-        P, values, Zt = _decomposed(full[start:, start:stop])
+        P, values, Zt = np.linalg.svd(full[start:, start:stop], full_matrices=False)
         # What is rounding of the largest is nothing: divided by a tiny ridge it would not be.
         keep = values > values.size * np.finfo(float).eps * values.max(initial=0.0)
         self._values, self._vectors = values[keep], Zt[keep].T
@@ -90,26 +90,3 @@ class FactorPath:
             return theta, np.zeros((mu.size, theta.shape[2]))
         first, stop = self._first[0], self._stop
         return theta, (first[None, stop:] - mapped(first[None, 1:stop], theta)[0]) / first[0]
-
-
-def _decomposed(matrix: Any) -> tuple[Any, Any, Any]:
-    """The singular value decomposition; of nothing, nothing."""
-    if not matrix.size:
-        return np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0))
-    found = np.linalg.svd(matrix, full_matrices=False)
-    return found.U, found.S, found.Vh
-
-
-def orthonormal_columns(features: Any, root: Any | None, *, fit_intercept: bool) -> tuple[Any, Any]:
-    r"""U (n, r) and λ (r,) with U λ Uᵀ = S V Vᵀ S about its mean: see `ThinSmoother`.
-
-    O(n r²) time, memory for some three arrays of V's shape.
-    """
-    columns = features if root is None else features * root[:, None]
-    start = int(fit_intercept)
-    if fit_intercept:
-        first = np.ones(len(features)) if root is None else root
-        columns = np.hstack([first[:, None], columns])
-    Q, R = np.linalg.qr(columns)
-    P, values, _ = _decomposed(R[start:, start:])
-    return Q[:, start:] @ P, values**2

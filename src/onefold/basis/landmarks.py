@@ -67,16 +67,18 @@ def given_rows(rows: Any, X: Array) -> Basis:
             f"landmark rows must have shape (landmarks, {X.shape[1]}), as X has {X.shape[1]} "
             f"features; got {tuple(getattr(rows, 'shape', ()))}."
         )
-    if is_foreign(X):
-        rows = namespace(X).astype(like(to_numpy(rows), X), X.dtype)
-    elif is_sparse(rows):
-        rows = rows.astype(X.dtype)
-    else:
-        rows = np.asarray(to_numpy(rows), dtype=X.dtype)
-        rows = type(X)(rows) if is_sparse(X) else rows
+    rows = rows.astype(X.dtype) if is_sparse(rows) else _like_rows(rows, X)
     if not all_finite(rows):
         raise ValueError("the landmark rows hold NaN or infinite values; impute or drop those rows.")
     return Basis(rows, None, {"method": "given"})
+
+
+def _like_rows(rows: Any, X: Array) -> Any:
+    """Dense rows in X's library and dtype, sparse where X is."""
+    if is_foreign(X):
+        return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
+    rows = np.asarray(to_numpy(rows), dtype=X.dtype)
+    return type(X)(rows) if is_sparse(X) else rows
 
 
 def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
@@ -115,9 +117,8 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
     candidates = _candidates(X.shape[0], m, rng, per_landmark=20)
     rows = to_numpy(take_rows(X, candidates))
     metric, points = metric_of(kernel), rows
-    if (
-        metric is not None
-    ):  # S x, dense rows about their mean: a product would lose the digits of far ones
+    if metric is not None:
+        # S x, dense rows about their mean: a product would lose the digits of far ones.
         points = double(rows)
         points = points if is_sparse(rows) else points - points.mean(axis=0)
         points = Transform(1.0, metric, points)(points)
@@ -133,11 +134,8 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         centres = means.cluster_centers_.astype(np.float64) * unit + origin
     else:
         centres = _means_of_clusters(rows, means.labels_, m)
-    centres = centres.astype(rows.dtype)
     report = {"method": "kmeans", "candidates": int(candidates.size)}
-    if is_foreign(X):
-        return Basis(namespace(X).astype(like(centres, X), X.dtype), None, report)
-    return Basis(type(X)(centres) if is_sparse(X) else centres, None, report)
+    return Basis(_like_rows(centres, X), None, report)
 
 
 def metric_of(kernel: Kernel) -> Metric | None:
@@ -229,10 +227,9 @@ def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int
     return kept
 
 
+# "uniform" and "kmeans" depend on the kernel by its metric alone: one choice serves a whole search.
 BASES: dict[str, Callable[..., Basis]] = {
     "rpcholesky": _pivots,
     "uniform": _uniform,
     "kmeans": _clusters,
 }
-KERNEL_FREE = frozenset({"uniform", "kmeans"})
-"""Methods whose choice does not depend on the kernel, but for its metric: one serves a whole search."""

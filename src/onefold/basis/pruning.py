@@ -83,9 +83,8 @@ def prune(
     path = PruningPath([], [], np.empty((len(sizes), targets)))
     for step, size in enumerate(sizes):
         if size < index.size:
-            beta = (
-                _solve(gram, cross) if beta is None else beta
-            )  # also of the sizes that nobody asked for
+            if beta is None:  # also of the sizes that nobody asked for
+                beta = _solve(gram, cross)
             keep = _strongest(np.linalg.norm(beta, axis=1), size)
             # Slicing the slice keeps the cost of copying at that of the remaining matrix.
             index, gram, cross = index[keep], gram[np.ix_(keep, keep)], cross[keep]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import add, sub
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,6 @@ class Statistics:
     count: int  # number of rows
 
     @classmethod
-    def zero(cls, m: int, targets: int, reference: Array) -> Statistics:
-        """The statistics of no rows, beside `reference`."""
-        shapes = ((m, m), (m, targets), (m,), (targets,), (targets,))
-        gram, cross, border, sums, squares = (zeros(shape, reference) for shape in shapes)
-        return cls(gram, cross, border, 0.0, sums, squares, 0)
-
-    @classmethod
     def total(cls, parts: Sequence[Statistics]) -> Statistics:
         """The statistics of all rows of disjoint sets."""
         return sum(parts[1:], parts[0])
@@ -68,11 +62,11 @@ class Statistics:
         """The statistics of the rows that are in none of the disjoint `parts`."""
         rest = self
         for part in parts:
-            rest = Statistics(*(mine - theirs for mine, theirs in zip(rest._fields(), part._fields())))
+            rest = Statistics(*map(sub, vars(rest).values(), vars(part).values()))
         return rest
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(*(mine + theirs for mine, theirs in zip(self._fields(), other._fields())))
+        return Statistics(*map(add, vars(self).values(), vars(other).values()))
 
     def absorb(self, other: Statistics) -> Statistics:
         """``self + other``, over the arrays of `self`: for a running sum that nobody else holds."""
@@ -80,10 +74,6 @@ class Statistics:
             mine = getattr(self, name)
             mine += getattr(other, name)
         return replace(self, weight=self.weight + other.weight, count=self.count + other.count)
-
-    def _fields(self) -> tuple[Any, ...]:
-        sums = self.target_sum, self.target_square
-        return self.gram, self.cross, self.border, self.weight, *sums, self.count
 
     def select(self, index: Any) -> Statistics:
         """The statistics of the model with only the given basis functions: a slice, no new pass."""
@@ -135,7 +125,10 @@ class _BlockStatistics:
         )
 
     def zero(self, targets: int, reference: Array) -> Statistics:
-        return Statistics.zero(self.design.size, targets, reference)
+        m = self.design.size
+        shapes = ((m, m), (m, targets), (m,), (targets,), (targets,))
+        gram, cross, border, sums, squares = (zeros(shape, reference) for shape in shapes)
+        return Statistics(gram, cross, border, 0.0, sums, squares, 0)
 
     def placed(self, place: Callable[[Any], Any]) -> _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))

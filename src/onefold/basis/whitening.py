@@ -49,11 +49,6 @@ class Whitening:
     values: Any  # NumPy array (r,): eigenvalues of what was kept, ascending; ones for pivots
     report: dict[str, Any]
 
-    @property
-    def cut(self) -> int:
-        """How many directions were cut as rounding."""
-        return int(self.report["cut_directions"])
-
     @classmethod
     def of(cls, W: Any, rank: int | None = None, *, rows: int = 0) -> Whitening:
         """From the landmark kernel W (m, m), float64. O(m³) time.
