@@ -39,9 +39,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 
 from onefold.approximations import Exact
+from onefold.approximations.auto import html_table
 from onefold.criteria import Task
 from onefold.linalg import is_foreign, take_rows, to_numpy
-from onefold.machine.notebook import html_table
 from onefold.search import GridEdgeWarning, Setup, tie_tolerance
 from onefold.typing import ArrayLike, MaybeArray, RandomState
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
@@ -18,7 +19,6 @@ from onefold.approximations.nystroem import Nystroem
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Machine, Run, Workload
 from onefold.kernels import Kernel, Precomputed
-from onefold.machine.notebook import html_table
 from onefold.machine.speed import Speed, duration_words
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
@@ -27,6 +27,19 @@ _MEMORY_SHARE = 0.5
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
 _CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
 _SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
+_CELL = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0"
+_TITLE = "text-align:left;font-weight:bold"
+
+
+def html_table(rows: Sequence[tuple[str, str]], caption: str) -> str:
+    """Names and values, escaped; no colours, so that it suits light and dark pages."""
+    cells = "".join(
+        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
+        f'<td style="{_CELL};max-width:45em">{escape(value)}</td></tr>'
+        for name, value in rows
+    )
+    title = f'<caption style="{_TITLE}">{escape(caption)}</caption>'
+    return f'<table style="border:none">{title}<tbody>{cells}</tbody></table>'
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Solution:
     """
 
     X: Any  # (…, n, columns)
-    residual: Any  # the one carried along, like X
+    residual: Any  # the one carried along, like X; of `refined` the true relative ones (columns,)
     iterations: int
     state: State
 
@@ -102,16 +102,6 @@ def conjugate_gradients(
     return Solution(X, residual, limit, "slow")
 
 
-@dataclass(frozen=True)
-class Refined:
-    """X (n, columns), the true relative residuals (columns,), the iterations, and how it ended."""
-
-    X: Any
-    residual: HostArray
-    iterations: int
-    state: State
-
-
 Correct = Callable[[Any, Index, HostArray, int], "Solution | None"]
 """Residuals of some columns, their numbers, their relative sizes, most iterations → what to add to X."""
 
@@ -125,7 +115,7 @@ def refined(
     size: Callable[[Any, Index], Any],
     enough: float | Callable[[Any], HostArray],
     limit: int,
-) -> Refined:
+) -> Solution:
     r"""Add what solves A d = b − A x roughly to x, from the true residual each time, while that helps.
 
     `residual` computes b − A x anew from X and the numbers of its columns. The corrections of `ladder`
@@ -141,7 +131,7 @@ def refined(
         goal = enough(X) if callable(enough) else enough
         some = np.flatnonzero(~(relative <= goal))  # NaN too
         if not some.size or spent >= limit or rung == len(ladder):
-            return Refined(X, relative, spent, "slow" if some.size else "converged")
+            return Solution(X, relative, spent, "slow" if some.size else "converged")
         before = relative[some]
         found = ladder[rung](_columns(left, some), some, before, limit - spent)
         if found is None:
@@ -155,7 +145,7 @@ def refined(
         X, left = (_replaced(old, new, some, better) for old, new in ((X, tried), (left, fresh)))
         relative[some[better]] = after[better]
         if found.state == "indefinite":
-            return Refined(X, relative, spent, "indefinite")
+            return Solution(X, relative, spent, "indefinite")
         if not np.any(after <= 0.5 * before):
             rung += 1
 

@@ -204,23 +204,14 @@ class DaskTable:
     """Rows of a Dask collection, or some of them; indexing by numbers or a slice fetches rows."""
 
     ndim = 2
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]  # float32 or float64: that of all partitions on top of each other
-    names: list[Any] | None  # columns of a dataframe
-    largest: float  # absolute value of all partitions
-    parts: list[Any]  # lazy values
 
     def __init__(
-        self,
-        parts: Sequence[Any],
-        looks: Sequence[Look],
-        names: list[Any] | None,
-        features: int,
-        runner: Runner,
+        self, parts: list[Any], looks: list[Look], names: list[Any] | None, features: int, runner: Runner
     ) -> None:
-        self.parts, self.looks, self.names, self.runner = list(parts), list(looks), names, runner
+        self.parts, self.looks, self.runner = parts, looks, runner  # lazy values, and who makes them
+        self.names = names  # columns of a dataframe
         self.lengths = np.array([look.rows for look in looks], dtype=np.intp)
-        self.largest = max((look.largest for look in looks), default=0.0)
+        self.largest = max((look.largest for look in looks), default=0.0)  # absolute value
         self.dtype = common_dtype([np.dtype(look.dtype) for look in looks if look.rows])
         self.shape = (int(self.lengths.sum()), features)
         self._kept: Index | None = None

@@ -52,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from onefold.linalg import Array, HostArray, Index
-from onefold.linalg.iterate import Map, Refined, Solution, conjugate_gradients, refined
+from onefold.linalg.iterate import Map, Solution, conjugate_gradients, refined
 from onefold.machine.threads import check_stop, spans, thread_budget
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
@@ -252,7 +252,7 @@ def refined_gradients(
     tolerance: float,
     norm: float,
     limit: int,
-) -> Refined:
+) -> Solution:
     r"""Solve A x = b for every row b of B, A symmetric positive definite; X (rows, n) as B is.
 
     A row has converged when its true residual, recomputed from x, is at most `tolerance`·‖b‖, or
@@ -483,7 +483,7 @@ class ToeplitzSmoother(Smoother):
             self.report["preconditioner"] = name
         precondition = self._preconditioner(mu)
 
-        def iterate(rows: HostArray, start: HostArray | None) -> Refined:
+        def iterate(rows: HostArray, start: HostArray | None) -> Solution:
             found = refined_gradients(
                 lambda V: self.toeplitz.product(V, mu),
                 precondition,

@@ -6,7 +6,7 @@ import numpy as np
 
 from onefold import LSSVRCV, plan, trust
 from onefold.approximations import Exact, Nystroem, Plan
-from onefold.machine.notebook import html_table
+from onefold.approximations.auto import html_table
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 2))
