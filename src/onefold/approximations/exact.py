@@ -7,7 +7,7 @@ With an intercept the border s is folded in first: K and HKH + c·ssᵀ/sᵀs, H
 same R_b for every c, and the second has no large eigenvalue along s to lose digits to.
 
 Rows held out of training come from the closed forms of the smoother (:mod:`onefold.smoothers.dense`):
-from the coefficients of the models without them while these are few beside the factorisation, else from
+from the coefficients of the models without them while these cost less than the factorisation, else from
 the blocks of R alone. Two things only are fitted again without their rows, since rounding would decide
 the closed form: a μ below the rounding of K, and a part that carries nearly all the weight.
 """
@@ -67,7 +67,7 @@ _STRIP = 256
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
 _PROBE = 256  # rows of a kernel that the user brought, looked at before the rest
 _SINGLE = 1e-6  # of the largest eigenvalue: the rounding of a matrix computed in single precision
-_OUTWEIGHED = 1e-6  # of the weight: a rest with less loses too many digits beside what it is left out of
+_OUTWEIGHED = 1e-6  # of the weight: other rows with less lose too many digits
 _UNEVEN = 10.0  # largest √weight over the smallest: above, no decomposition
 
 
@@ -232,27 +232,24 @@ class ExactModel(SmoothingModel):
         return found
 
     def _outweighs(self, rows: Index) -> bool:
-        """Whether some rows carry nearly all the weight: nothing can be told of the rest beside them."""
+        """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
         weight = self.problem.weight
-        if weight is None:
-            return False
-        return bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
+        return weight is not None and bool(np.delete(weight, rows).sum() < _OUTWEIGHED * weight.sum())
 
     def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""
-        problem, values = self.problem, np.asarray(alphas, dtype=np.float64).reshape(-1)
-        rest, part, model = self._refitted_without(rows, values.size)
-        asked = take_rows(problem.X, rows)
+        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        asked = take_rows(self.problem.X, rows)
         if isinstance(self._kernel, Precomputed):
-            asked = take_rows(asked.T, rest).T
-        models = [part.restore(model.expansion(mu)) for mu in values]
-        return namespace(problem.Y).stack([f.predict(asked) for f in models])
+            asked = take_rows(asked.T, np.delete(np.arange(self.problem.n), rows)).T
+        models = self._refitted_without(rows, values, values.size)
+        return namespace(self.problem.Y).stack([f.predict(asked) for f in models])
 
-    def _refitted_without(self, rows: Index, n_alphas: int) -> tuple[Index, Problem, ExactModel]:
-        """The other rows' numbers, their problem about its own mean, and its model."""
-        rest = np.delete(np.arange(self.problem.n), rows)
+    def _refitted_without(self, rows: Index, alphas: Any, n_alphas: int) -> list[Expansion]:
+        """Models of the other rows, about their own mean: one for each of `alphas`."""
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
-        return rest, part, ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
+        model = ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
+        return [part.restore(model.expansion(alpha)) for alpha in alphas]
 
     # -- fitted functions ----------------------------------------------------------------------------
 
@@ -272,10 +269,9 @@ class ExactModel(SmoothingModel):
                 coef = problem.root_weight[:, None] * coef
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
-                rest, part, model = self._refitted_without(rows, ridges.distinct.size)
-                alone = part.restore(model.expansion(ridges.each))
+                [alone] = self._refitted_without(rows, [ridges.each], ridges.distinct.size)
                 own, columns = np.zeros((problem.n, t)), slice(number * t, (number + 1) * t)
-                own[rest] = to_numpy(alone.coef)
+                own[np.delete(np.arange(problem.n), rows)] = to_numpy(alone.coef)
                 coef[:, columns] = like(own, coef)
                 level[columns] = alone.intercept
         return FoldModels.of(self._expansion(coef, level), count)

@@ -116,7 +116,7 @@ class HostDistances:
 
 
 class DeviceDistances:
-    """unit · ‖a − z‖² beside an array of another library: one product and one pass, no host.
+    """unit · ‖a − z‖² of rows in another array library: one product and one pass, no host.
 
     Of close rows eps · ‖a‖² is lost: they must lie about 0 in units of the kernel's width.
     """

@@ -8,9 +8,10 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn import get_config
@@ -19,8 +20,6 @@ from onefold.kernels.base import Kernel, Tile
 from onefold.kernels.given import Precomputed
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
-
-_Item = TypeVar("_Item")
 
 CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
 _FEW_NUMBERS = 2**15  # of a tile of few rows: its memory is given out again at once
@@ -107,7 +106,10 @@ def gram(kernel: Kernel, X: Array) -> Any:
         for some in spans(tile.shape[0], _LINE):
             K[j, i][:, some] = tile[some].T
 
-    _each(kernel, [(i, j) for i in range(len(parts)) for j in range(i + 1)], fill)
+    pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
+    with _tiling(kernel, pairs) as threads:
+        for _ in map_threads(fill, pairs, threads):
+            pass
     return K
 
 
@@ -135,10 +137,13 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any
             values = tile(rows, buffer[: math.prod(shape)].reshape(shape))
             out[part] += values @ coef[column]
 
+    parts = list(spans(n, tile_side()))
     for columns in _batches(n, m, centres.shape[1]):
         bind = _QUIET(kernel.bind)
         bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
-        _each(kernel, list(spans(n, tile_side())), partial(fill, bound))
+        with _tiling(kernel, parts) as threads:
+            for _ in map_threads(partial(fill, bound), parts, threads):
+                pass
     return out
 
 
@@ -166,7 +171,10 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
-    _each(kernel, _halves(n), fill)
+    halves = _halves(n)
+    with _tiling(kernel, halves) as threads:
+        for _ in map_threads(fill, halves, threads):
+            pass
     return out
 
 
@@ -186,10 +194,8 @@ def _halves(n: int) -> list[slice]:
     return list(spans(n, max(1, n if n <= side // 4 else -(-n // (2 * pairs)))))
 
 
-def _each(kernel: Kernel, parts: Sequence[_Item], work: Callable[[_Item], None]) -> None:
-    """`work` for every part on as many threads as scratch memory allows."""
-    threads = tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
-    # With one worker too: the same digits for any number.
+@contextmanager
+def _tiling(kernel: Kernel, parts: Sequence[Any]) -> Iterator[int]:
+    """How many threads work on these parts; BLAS has one, also with one worker: the same digits."""
     with limit_blas(1 if len(parts) > 1 else None):
-        for _ in map_threads(work, parts, threads):
-            pass
+        yield tile_threads() if kernel.thread_safe and len(parts) > 1 else 1

@@ -115,7 +115,7 @@ class DenseSmoother(Smoother):
         return np.asarray(alphas, dtype=np.float64).reshape(-1) + self.smallest_eigenvalue > 0
 
     def below_rounding(self, alphas: ArrayLike) -> Flags:
-        r"""Whether each μ is so small beside K that the rounding of K would decide the solution.
+        r"""Whether each μ is so small next to K that the rounding of K would decide the solution.
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
         """

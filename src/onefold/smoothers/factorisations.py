@@ -229,7 +229,7 @@ class _Filtered(Operator):
 
 
 def isolated_rows(K: Array) -> Index | None:
-    """Rows whose entries beside the diagonal vanish to working precision, or None if there are few.
+    """Rows whose entries off the diagonal vanish to working precision, or None if there are few.
 
     An entry counts as 0 below eps/n times the smallest diagonal entry: dropping all of them moves
     the eigenvalues by less than the rounding of the decomposition itself.

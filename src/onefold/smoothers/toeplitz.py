@@ -528,8 +528,8 @@ class ToeplitzSmoother(Smoother):
         if not self._earlier:
             return None
         V = np.stack([x for _, x in self._earlier])
-        gaps = np.array([mu - other for other, _ in self._earlier])
-        gram = V[:, :1] + (V @ V.T) * gaps[None, :]
+        steps = np.array([mu - other for other, _ in self._earlier])
+        gram = V[:, :1] + (V @ V.T) * steps[None, :]
         weights = np.linalg.lstsq((gram + gram.T) / 2, V[:, 0], rcond=1e-14)[0]
         return (weights @ V)[None]
 
