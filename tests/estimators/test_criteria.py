@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Auto, Grid, Nystroem
-from onefold.criteria import closed
+from onefold.criteria import SquaredError, closed
 from onefold.criteria.closed import noise_variance
+from onefold.heldout import Splits, make_splits
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((35, 2))
@@ -202,3 +204,13 @@ def test_the_noise_of_the_targets_is_found_once(monkeypatch):
     monkeypatch.setattr(closed, "noise_variance", lambda p: asked.append(p.n) or noise_variance(p))
     LSSVRCV(gammas=[0.1, 1.0, 4.0], alphas=ALPHAS, criterion="cost").fit(X, Y)
     assert asked == [35]
+
+
+def test_the_model_is_not_asked_for_an_error_where_predictions_are_needed_or_cheaper() -> None:
+    rows = [np.arange(5), np.arange(5, 10)]
+    folds, single = Splits(10, rows, rows), make_splits("loo", None, None, n=10)
+    asked = SimpleNamespace(heldout_squared_error=lambda left_out, tests, alphas: np.ones(2))
+    criterion = SquaredError()
+    assert_allclose(criterion.from_model(asked, folds, [1.0, 2.0]), [-1.0, -1.0])
+    assert criterion.from_model(asked, single, [1.0, 2.0]) is None
+    assert criterion.from_predictions().from_model(asked, folds, [1.0, 2.0]) is None

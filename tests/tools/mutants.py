@@ -31,7 +31,7 @@ from tests.tools.mutation_sites import Mutation, mutations
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/onefold")
 
-AROUND = {"cli", "export", "jobs", "plots", "report", "saving", "tables", "typing.py"}  # not the core
+AROUND = {"cli", "export", "jobs", "plots", "report", "saving", "tables", "typing"}  # not the core
 
 # Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
 # relations are asked of every room.
@@ -42,15 +42,15 @@ TESTS = {
     "criteria": "estimators/test_criteria.py search calibration estimators/test_parity.py",
     "estimators": "estimators intervals calibration pruned search/test_objective.py",
     "expansions": "expansions grid intervals",
-    "heldout.py": "heldout corners estimators/test_parity.py",
+    "heldout": "heldout corners estimators/test_parity.py",
     "kernels": "kernels expansions corners",
     "linalg": "linalg kernels smoothers rows estimators/test_array_api.py",
     "machine": "machine basis/test_memory.py",
     "rows": "rows dask_rows basis",
     "search": "search learned",
     "smoothers": "smoothers heldout corners circulant toeplitz",
-    "trust_check.py": "trust",
-    "typing.py": "test_typing.py",
+    "trust_check": "trust",
+    "typing": "test_typing.py",
 }
 
 # Lines whose change no result can show, and why: (path, line, reason).
@@ -157,14 +157,14 @@ class Sandbox:
 
 
 def rooms() -> list[str]:
-    """The folders and files of the package."""
+    """The names of the folders and files of the package."""
     found = (ROOT / PACKAGE).iterdir()
-    return sorted(path.name for path in found if path.suffix in ("", ".py") and path.name[0] != "_")
+    return sorted(path.stem for path in found if path.suffix in ("", ".py") and path.name[0] != "_")
 
 
 def room_tests(path: Path) -> list[str]:
     """The folders and files of tests of a file's room, and the relations."""
-    room = path.relative_to(PACKAGE).parts[0]
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return [f"tests/{name}" for name in (*TESTS.get(room, room).split(), "metamorphic")]
 
 
@@ -173,7 +173,7 @@ def draw(names: list[str], count: int, generator: random.Random) -> list[Mutant]
     found = []
     for name in names:
         where = ROOT / PACKAGE / name
-        for file in sorted(where.rglob("*.py")) if where.is_dir() else [where]:
+        for file in sorted(where.rglob("*.py")) if where.is_dir() else [where.with_suffix(".py")]:
             source = file.read_bytes()
             lines, path = source.decode().splitlines(), file.relative_to(ROOT)
             found += [
