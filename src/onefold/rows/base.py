@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from operator import is_not
 from threading import Lock
 from typing import Any, Protocol, Self, TypeAlias
@@ -64,11 +65,15 @@ class Groups:
 
 def group_rows(n: int, sets: Sequence[Index]) -> Groups:
     """Group `n` rows by the sets that they belong to. O(n · number of different sets) time at worst."""
-    distinct, which = _distinct(sets)
+    # Sets without copies, and which of them each is: folds test what they leave out.
+    keys = [blake2b(np.ascontiguousarray(rows, dtype=np.intp).data).digest() for rows in sets]
+    number: dict[bytes, int] = {}
+    which = [number.setdefault(key, len(number)) for key in keys]
+    distinct = list(dict(zip(keys, sets)).values())
     named = sum(len(rows) for rows in distinct)
     label = np.full(n, len(distinct))
-    for number, rows in enumerate(distinct):
-        label[rows] = number
+    for group, rows in enumerate(distinct):
+        label[rows] = group
     sizes = np.bincount(label, minlength=len(distinct) + 1)
     if n - sizes[-1] == named:  # disjoint sets, the usual folds: nothing to refine
         members = [np.array([i]) for i in range(len(distinct))]
@@ -86,23 +91,6 @@ def group_rows(n: int, sets: Sequence[Index]) -> Groups:
         label, count = renumbered[label], there.size
     members = [np.flatnonzero(np.bincount(label[rows], minlength=count)) for rows in distinct]
     return Groups(label, [members[i] for i in which], count, repeats)
-
-
-def _distinct(sets: Sequence[Index]) -> tuple[list[Index], list[int]]:
-    """The sets without copies, and which of them each is: folds test what they leave out."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    distinct: list[Index] = []
-    which = []
-    for rows in sets:
-        alike = found.setdefault((len(rows), *(int(rows[i]) for i in (0, -1) if len(rows))), [])
-        same = next(
-            (i for i in alike if distinct[i] is rows or np.array_equal(distinct[i], rows)), len(distinct)
-        )
-        if same == len(distinct):
-            distinct.append(rows)
-            alike.append(same)
-        which.append(same)
-    return distinct, which
 
 
 @dataclass(frozen=True)
