@@ -75,7 +75,6 @@ class Conformance:
     def test_a_run_says_what_takes_place(self) -> None:
         run = self.run(Workload())
         assert run.at_once >= 1
-        assert run.reason
         assert run.exact == run.approximation.exact
         assert type(run.approximation).name in registered()
         assert run.model(RBF(GAMMA)).report["name"]

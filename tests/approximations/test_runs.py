@@ -193,7 +193,7 @@ def test_free_memory_is_read_once_per_fit(monkeypatch):
 def test_reprs_fit_on_a_line():
     run = started(Nystroem(9), refit="exact")
     assert repr(run.problem) == "Problem(rows=80, features=2, targets=1)"
-    size = f"Run({run.approximation}, {run.problem}, refit=Exact(), reason='as asked for')"
+    size = f"Run({run.approximation}, {run.problem}, refit=Exact(), reason='')"
     assert repr(run) == size
 
 

@@ -207,13 +207,15 @@ class GridModel(Model):
         width = rhs[0].shape[0]
         own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
+        def side_by_side(V: Any) -> Any:
+            """[V_k A_k]: each matrix on its own rows of V."""
+            out = np.empty_like(V)
+            for A, rows in zip(matrices, own):
+                out[rows] = (A @ V[rows].T).T
+            return out
+
         C, iterations, residuals = solve_shifted(
-            lambda V: np.vstack([(A @ V[rows].T).T for A, rows in zip(matrices, own)]),
-            K,
-            np.concatenate(rhs),
-            alphas,
-            tolerance=self._tolerance,
-            limit=_LIMIT,
+            side_by_side, K, np.concatenate(rhs), alphas, tolerance=self._tolerance, limit=_LIMIT
         )
         residual = float(residuals.max())
         self.report["iterations"] = max(self.report.get("iterations", 0), iterations)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from onefold.approximations.base import Approximation, Model
 
 Refit = Literal["auto", "exact", "same"]
-_ASKED = "as asked for"
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Run:
     problem: Problem
     load: Workload
     machine: Machine
-    reason: str = _ASKED  # why this approximation
+    reason: str = ""  # why this approximation was chosen; nothing where it was asked for
     shared: Any = None  # what the models of all kernels share: landmarks, say
     refit: Run | None = None  # makes the final model with the true kernel; None where this one makes it
 
@@ -122,14 +121,9 @@ class Run:
         return self if reason is None else replace(self, reason=reason)
 
     @property
-    def chosen_because(self) -> str:
-        """Why it was chosen; nothing where it was asked for."""
-        return "" if self.reason == _ASKED else self.reason
-
-    @property
     def report(self) -> dict[str, Any]:
         """What the reports of its models say of the choice."""
-        return {"chosen": self.reason} if self.chosen_because else {}
+        return {"chosen": self.reason} if self.reason else {}
 
     def with_ridges(self, count: int) -> Run:
         """The same where so many μ are asked of each model."""

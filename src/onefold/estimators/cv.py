@@ -74,7 +74,7 @@ class KernelMachineCV(KernelMachine):
         with open_checkpoint(self.checkpoint) as checkpoint:
             setup = set_up(self, X, y, sample_weight, groups, decided=checkpoint.decided)
             settings = decisive_settings(self, setup)
-            checkpoint.begin(lambda: fingerprint(setup, settings), setup.run.chosen_because)
+            checkpoint.begin(lambda: fingerprint(setup, settings), setup.run.reason)
             trust = self._trust(setup) if self.check else None
             progress = Progress(type(self).__name__, self.verbose, self.callback)
             search = Search(setup, progress, seconds=seconds, began=began, checkpoint=checkpoint)

@@ -59,7 +59,7 @@ class Objective:
         with open_checkpoint(own.checkpoint) as checkpoint:
             self._setup = setup = set_up(own, X, y, sample_weight, groups, decided=checkpoint.decided)
             self._whose = cache(lambda: fingerprint(setup, decisive_settings(own, setup)))
-            checkpoint.begin(self._whose, setup.run.chosen_because)
+            checkpoint.begin(self._whose, setup.run.reason)
         self._trust = own._trust(self._setup) if own.check else None
         self._search = Search(self._setup, Progress(type(own).__name__, own.verbose, own.callback))
         # A journal serves grids and drivers alike.
@@ -92,7 +92,7 @@ class Objective:
             if missing.size:
                 # The journal is open for one evaluation: others may use it in between.
                 with open_checkpoint(self._estimator.checkpoint) as checkpoint:
-                    checkpoint.begin(self._whose, setup.run.chosen_because)
+                    checkpoint.begin(self._whose, setup.run.reason)
                     self._search.checkpoint = checkpoint
                     self._stage.evaluate([Proposal(number, missing)])
                 if self._search.stopped:
