@@ -257,7 +257,7 @@ class Approximation(ABC):
 
 
 def fits_unasked(n: int) -> bool:
-    """Whether a final model of `n` rows is trained with the true kernel without being told to."""
+    """Whether a final model of `n` rows is trained with the true kernel without being asked to."""
     return n <= LARGEST_UNASKED
 
 

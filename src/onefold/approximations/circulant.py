@@ -318,7 +318,7 @@ class CirculantModel(SmoothingModel):
 def first_row(
     kernel: Kernel, shape: tuple[int, ...], spacing: tuple[float, ...], reference: Array
 ) -> Array:
-    """U's first row as an array of the given shape, beside `reference`."""
+    """U's first row as an array of the given shape, in the library of `reference`."""
     axes = [np.arange(levels) * h for levels, h in zip(shape, spacing)]
     values = np.empty(shape)
     step = max(1, _CHUNK // max(1, math.prod(shape[1:])))

@@ -23,7 +23,7 @@ HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather t
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
 _ITERATES = 10  # arrays of landmarks × ridges × targets in which the folds are solved
-_PRUNING = 8  # arrays of centres × centres beside the sums over groups of rows
+_PRUNING = 8  # arrays of centres × centres besides the sums over groups of rows
 _SIDE_BY_SIDE = 3 * 2**30  # that models running side by side may take together
 # WᵀVW has up to 7^d entries of 12 bytes at each point of the grid: at most 77 MB with two features, for
 # each of some folds and their training parts. How many points there are, the kernel's width decides;

@@ -8,7 +8,7 @@ and the rows enter through WᵀVW, WᵀVy and WᵀV1 alone. Leaving a fold out s
 low rank is solved directly for every μ; any other by conjugate gradients on all μ and folds together.
 
 *Low rank*, K_g ≈ L Lᵀ with few columns. A kernel that is smooth on the scale of the data's range has
-few eigenvalues that matter beside μ. Then the grid's system has that many unknowns, and one
+few eigenvalues that matter next to μ. Then the grid's system has that many unknowns, and one
 eigendecomposition of LᵀWᵀWL serves every μ without iterating: conjugate gradients would need thousands
 of steps at a small μ and many rows. A kernel that is a product over the axes (rbf, laplacian) has the
 eigenvectors of its axes, multiplied; for others the factor comes from a Cholesky factorisation that

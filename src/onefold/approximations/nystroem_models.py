@@ -550,13 +550,13 @@ class Numbers:
 class HeldoutSums:
     """Block → sums (models, μ, terms) of the models that its group is held out of and tested by.
 
-    The predictions of a block are compared with what lies beside its rows and forgotten at once, so that
+    The predictions of a block are compared with the targets of its rows and dropped at once, so that
     nothing that grows with the number of rows travels.
     """
 
     design: Design
     models: Sequence[Any]  # for each group a list of (features, μ · targets) and (μ, targets)
-    terms: Callable[[Any, Any], Any]  # predictions (μ, rows, targets), columns beside them → (μ, terms)
+    terms: Callable[[Any, Any], Any]  # predictions (μ, rows, targets), their targets → (μ, terms)
 
     def __call__(self, block: Block) -> Numbers:
         models = self.models[block.group]

@@ -171,7 +171,7 @@ class Run:
     def fold_models(
         self, model: Model, kernel: Kernel, alpha: Any, parts: Sequence[Any]
     ) -> FoldModels | None:
-        """The models of the user's targets without each set of rows; None where they are too dear.
+        """The models of the user's targets without each set of rows; None where they are too costly.
 
         `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is
         cheap.
@@ -201,5 +201,5 @@ class Run:
         return None if found is None else found.plus(self.problem.offset)
 
     def diagnose(self, kernel: Kernel) -> dict[str, Any]:
-        """What is worth knowing of the chosen kernel's model, and too dear for every candidate."""
+        """What is worth knowing of the chosen kernel's model, and too costly for every candidate."""
         return self.approximation.diagnose(kernel, self.problem)

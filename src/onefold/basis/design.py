@@ -85,7 +85,7 @@ class Design:
         return self.kernel.bind(landmarks - origin[None, :]), origin
 
     def inner(self) -> Array:
-        """The landmark kernel W, float64, beside the landmarks."""
+        """The landmark kernel W, float64, where the landmarks are."""
         rows = double(self.landmarks)
         origin = common_origin(self.kernel, rows)
         rows = rows if origin is None else rows - origin[None, :]

@@ -45,7 +45,7 @@ Precision = Literal["single", "mixed", "double"]
 class Whitening:
     """T and the spectrum it came from."""
 
-    T: Any  # (m, r), beside the landmarks
+    T: Any  # (m, r), where the landmarks are
     values: Any  # NumPy array (r,): eigenvalues of what was kept, ascending; ones for pivots
     report: dict[str, Any]
 
