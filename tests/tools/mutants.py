@@ -39,7 +39,7 @@ TESTS = {
     "approximations": "approximations basis circulant toeplitz grid",
     "basis": "basis pruned",
     "calibration": "calibration intervals",
-    "criteria": "estimators/test_criteria.py search calibration estimators/test_parity.py",
+    "criteria": "estimators/test_criteria.py heldout search calibration estimators/test_parity.py",
     "estimators": "estimators intervals calibration pruned search/test_objective.py",
     "expansions": "expansions grid intervals",
     "heldout": "heldout corners estimators/test_parity.py",
