@@ -289,3 +289,5 @@ class TestEdges:
         assert edges(results, 2) == []
         results["mean_test_score"] = np.array([0.1, 0.4, 0.5])
         assert edges(results, 2) == ["largest gamma"]
+        assert edges(results | {"param_round": np.array([0, 0, 0])}, 2) == ["largest gamma"]
+        assert edges(results | {"param_round": np.array([1, 1, 1])}, 2) == []  # widths move with rounds

@@ -328,6 +328,12 @@ def test_on_a_grid_the_values_are_those_at_its_nodes(kernel):
         assert_allclose(values, expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, nu=0.5)], ids=str)
+def test_the_distance_at_an_exponent(kernel):
+    row = np.sqrt(np.array([[abs(kernel.distance_at(3.0))]]))
+    assert_allclose(kernel(row, np.zeros((1, 1))), np.exp(-3.0), rtol=1e-14)
+
+
 def test_messages_list_the_kernels_that_are_able():
     assert listed(lambda kind: kind.learns) == "RBF, Laplacian, Matern or Polynomial"
     with pytest.raises(ValueError, match="use RBF, Laplacian, Matern or Polynomial, or metric=None"):
