@@ -18,7 +18,7 @@ from onefold.rows.host import TASK_ROWS
 from onefold.smoothers.base import choose_route
 
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use
-_DUAL_COPIES = 7.5  # of the coefficients of every fold and ridge
+_DUAL_COPIES = 5  # of the coefficients of every fold and ridge
 HELD_PREDICTIONS = 2**25  # bytes that a search holds for the chosen μ rather than predict again
 _PREDICTION_COPIES = 3  # of the held-out predictions of every ridge
 _FREED = 1.1  # what the allocator holds back of arrays that are freed and made again
