@@ -118,7 +118,7 @@ def test_shapes_come_from_arrays_tables_and_lists():
 
 def test_classes_and_threads_count():
     few, many = (plan(LSSVCCV(), (1500, 4), np.arange(classes)).bytes for classes in (2, 26))
-    assert many > 1.3 * few
+    assert many > 1.1 * few  # coefficients of every fold, ridge and class beside the factors
     one, two = (plan(LSSVRCV(n_jobs=n_jobs), (1500, 4)).bytes for n_jobs in (1, 2))
     assert two > 1.5 * one
     assert plan(LSSVRCV(cv="loo"), (1500, 4)).bytes <= plan(LSSVRCV(), (1500, 4)).bytes
