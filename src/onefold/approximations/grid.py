@@ -317,7 +317,7 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
     """Add the upper diagonals of WᵀVW: every row of W has its entries at the same relative places.
 
     In one and two dimensions the 10 and 136 pairs of places are few enough to be summed one by one,
-    three times as fast as a product of sparse matrices.
+    1.3 to 1.8 times as fast as a product of sparse matrices.
     """
     n, m = W.shape
     columns = W.indices.reshape(n, -1)
