@@ -1,4 +1,4 @@
-"""Small tables for the command line, in a directory of their own."""
+"""Small tables for the command line, in a directory of their own, and no pictures unless asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ import pytest
 from onefold.cli import main
 
 N = 60
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def pictures() -> None:
+    """Asks for real pictures."""
+
+
+@pytest.fixture(autouse=True)
+def _without_pictures(request, monkeypatch):
+    """Pictures take nine tenths of the time of a small `tune`: stubbed unless a test asks for them."""
+    if "pictures" not in request.fixturenames:
+        monkeypatch.setattr("onefold.report.report.pictures_of", lambda estimator, y: ([], None))
+        monkeypatch.setattr("onefold.cli.writing._draw", lambda model, path: path.write_bytes(PNG))
 
 
 def two_classes() -> pd.DataFrame:

@@ -22,7 +22,7 @@ def content(path: str | Path = "t.csv") -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_of_a_target_is_drawn(table, capsys, name):
+def test_any_name_of_a_target_is_drawn(table, pictures, capsys, name):
     table.rename(columns={"amount": name}).to_csv("t.csv", index=False)
     assert main(["tune", "t.csv", "--target", name, *AMOUNT, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
@@ -30,7 +30,7 @@ def test_any_name_of_a_target_is_drawn(table, capsys, name):
     assert content("t-onefold/search.png").startswith(b"\x89PNG")
 
 
-def test_dollars_stand_in_the_title_as_they_are(table, monkeypatch):
+def test_dollars_stand_in_the_title_as_they_are(table, pictures, monkeypatch):
     from matplotlib.axes import Axes
 
     titles = []
@@ -47,7 +47,7 @@ class Odd(Exception):
 @pytest.mark.parametrize(
     "error", [Odd("who\nknows"), RuntimeError("no display"), OSError(28, "No space")]
 )
-def test_a_picture_that_fails_only_warns(table, capsys, monkeypatch, error):
+def test_a_picture_that_fails_only_warns(table, pictures, capsys, monkeypatch, error):
     def fail(*args, **kwargs):
         # By then everything else is in its place.
         assert load_table_model("t-onefold/model.onefold").target_ == "kind"
@@ -66,7 +66,7 @@ def test_a_picture_that_fails_only_warns(table, capsys, monkeypatch, error):
     assert sorted(p.name for p in Path("t-onefold").iterdir()) == sorted(names)
 
 
-def test_an_interrupted_picture_leaves_the_model(table, capsys, monkeypatch):
+def test_an_interrupted_picture_leaves_the_model(table, pictures, capsys, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -76,7 +76,7 @@ def test_an_interrupted_picture_leaves_the_model(table, capsys, monkeypatch):
     assert load_table_model("t-onefold/model.onefold").target_ == "kind"
 
 
-def test_a_bad_backend(table, capsys, monkeypatch):
+def test_a_bad_backend(table, pictures, capsys, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setenv("MPLBACKEND", "nonsense")

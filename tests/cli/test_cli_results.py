@@ -42,7 +42,6 @@ def wave(frame, rng):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("onefold.cli.tune.draw_search", lambda model, directory: None)
 
 
 def tune(capsys, *argv: str) -> tuple[dict, str, str]:

@@ -240,7 +240,7 @@ def test_out_names_the_directory(table, capsys, refused):
     assert "is a file, not a directory" in refused(*TUNE, *SMALL, "--out", "t.csv")
 
 
-def test_without_matplotlib_everything_else_is_written(table, capsys, monkeypatch):
+def test_without_matplotlib_everything_else_is_written(table, pictures, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main([*TUNE, *SMALL, "--json"]) == 0
     out, err = capsys.readouterr()
@@ -252,7 +252,7 @@ def test_without_matplotlib_everything_else_is_written(table, capsys, monkeypatc
     assert "onefold[plot]" in found["picture_missing_because"]
 
 
-def test_a_picture_of_an_earlier_run_does_not_stay(table, capsys, monkeypatch):
+def test_a_picture_of_an_earlier_run_does_not_stay(table, pictures, capsys, monkeypatch):
     assert main([*TUNE, *SMALL]) == 0
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main([*TUNE, *SMALL, "--force"]) == 0
