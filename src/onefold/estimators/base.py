@@ -43,7 +43,10 @@ _OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
 
 
 class KernelMachine(BaseEstimator):
-    """Common to classifiers and regressors, with given or chosen hyper-parameters."""
+    """Common to classifiers and regressors, with given or chosen hyper-parameters.
+
+    The parameters of an estimator are the fields of a dataclass, which spells each of them once.
+    """
 
     _fit_intercept: ClassVar[bool] = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from onefold.approximations import Approximation
@@ -37,18 +38,36 @@ from onefold.typing import (
 )
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelMachineCV(KernelMachine):
     """Search kernels, ridges and metrics by held-out predictions, then fit with what was chosen."""
 
     _default_criterion: ClassVar[str]
 
-    metric: str | None
-    blend: bool
-    check: bool
-    time_budget: float | None
-    checkpoint: str | os.PathLike[str] | None
-    verbose: int
-    callback: Callback | None
+    kernel: Any = field(default="rbf", kw_only=False)
+    gammas: MaybeArray = None
+    alphas: MaybeArray = None
+    degree: float = 3
+    coef0: float = 1.0
+    approximation: str | Approximation = "auto"
+    cv: CrossValidation = 5
+    criterion: CriterionLike = None
+    select: str = "min"
+    search: Any = "grid"
+    refit: str = "auto"
+    metric: str | None = None
+    max_rounds: int = 5
+    metric_rows: int | None = None
+    blend: bool = False
+    check: bool = False
+    time_budget: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    device: Any = None
+    client: Any = None
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    callback: Callback | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
@@ -179,6 +198,7 @@ class KernelMachineCV(KernelMachine):
         return set_up(self, X, y, sample_weight, groups)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSSVCCV(KernelMachineCV, KernelClassifier):
     r"""Least-squares support vector classifier that chooses gamma and alpha itself.
 
@@ -328,64 +348,11 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
 
     _default_criterion = "error"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "auto",
-        cv: CrossValidation = 5,
-        criterion: CriterionLike = None,
-        select: str = "min",
-        search: Any = "grid",
-        refit: str = "auto",
-        metric: str | None = None,
-        max_rounds: int = 5,
-        metric_rows: int | None = None,
-        blend: bool = False,
-        check: bool = False,
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        class_weight: ClassWeight = None,
-        calibration: str | None = "temperature",
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gammas = gammas
-        self.alphas = alphas
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.cv = cv
-        self.criterion = criterion
-        self.select = select
-        self.search = search
-        self.refit = refit
-        self.metric = metric
-        self.max_rounds = max_rounds
-        self.metric_rows = metric_rows
-        self.blend = blend
-        self.check = check
-        self.time_budget = time_budget
-        self.checkpoint = checkpoint
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    class_weight: ClassWeight = None
+    calibration: str | None = "temperature"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSSVRCV(KernelMachineCV, KernelRegressor):
     r"""Least-squares support vector regression that chooses gamma and alpha itself.
 
@@ -425,60 +392,7 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
 
     _default_criterion = "mse"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "auto",
-        cv: CrossValidation = 5,
-        criterion: CriterionLike = None,
-        select: str = "min",
-        search: Any = "grid",
-        refit: str = "auto",
-        metric: str | None = None,
-        max_rounds: int = 5,
-        metric_rows: int | None = None,
-        blend: bool = False,
-        intervals: str | None = "cv+",
-        check: bool = False,
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gammas = gammas
-        self.alphas = alphas
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.cv = cv
-        self.criterion = criterion
-        self.select = select
-        self.search = search
-        self.refit = refit
-        self.metric = metric
-        self.max_rounds = max_rounds
-        self.metric_rows = metric_rows
-        self.blend = blend
-        self.intervals = intervals
-        self.check = check
-        self.time_budget = time_budget
-        self.checkpoint = checkpoint
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    intervals: str | None = "cv+"
 
 
 class KernelRidgeCV(LSSVRCV):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,19 +29,22 @@ from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Given(KernelMachine):
     """Fit with the kernel and ridge as they stand."""
 
     _chooser: ClassVar[type[KernelMachineCV]]  # what chooses from a grid what this one is given
-    gamma: Any
-    alpha: Any
-    degree: float
-    coef0: float
-    approximation: Any
-    client: Any
-    random_state: Any
-    metric_: Any
-    approximation_: dict[str, Any]
+
+    kernel: Any = field(default="rbf", kw_only=False)
+    gamma: MaybeArray = 1.0
+    alpha: ArrayLike = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+    approximation: str | Approximation = "exact"
+    device: Any = None
+    client: Any = None
+    random_state: RandomState = None
+    n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> Self:
         """Solve the least-squares problem.
@@ -84,7 +88,7 @@ class Given(KernelMachine):
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             self.expansion_, self.metric_ = finished(expansion, problem, n), metric_of(kernel)
-            self.approximation_ = report | run.diagnose(kernel)
+            self.approximation_: dict[str, Any] = report | run.diagnose(kernel)
             if isinstance(self, KernelClassifier):
                 self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
             if isinstance(self, KernelRegressor):
@@ -109,6 +113,7 @@ class Given(KernelMachine):
         return self._chooser(kernel, gammas=gammas, alphas=alphas, refit="same", **given)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSSVC(Given, KernelClassifier):
     r"""Least-squares support vector classifier.
 
@@ -174,36 +179,11 @@ class LSSVC(Given, KernelClassifier):
 
     _chooser = LSSVCCV
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: MaybeArray = 1.0,
-        alpha: ArrayLike = 1.0,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "exact",
-        class_weight: ClassWeight = None,
-        calibration: str | None = "temperature",
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.alpha = alpha
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.class_weight = class_weight
-        self.calibration = calibration
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    class_weight: ClassWeight = None
+    calibration: str | None = "temperature"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSSVR(Given, KernelRegressor):
     r"""Least-squares support vector regression: kernel ridge regression with an intercept.
 
@@ -229,32 +209,7 @@ class LSSVR(Given, KernelRegressor):
 
     _chooser = LSSVRCV
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: MaybeArray = 1.0,
-        alpha: ArrayLike = 1.0,
-        degree: float = 3,
-        coef0: float = 1.0,
-        approximation: str | Approximation = "exact",
-        intervals: str | None = None,
-        device: Any = None,
-        client: Any = None,
-        random_state: RandomState = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.alpha = alpha
-        self.degree = degree
-        self.coef0 = coef0
-        self.approximation = approximation
-        self.intervals = intervals
-        self.device = device
-        self.client = client
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    intervals: str | None = None
 
 
 class KernelRidge(LSSVR):

@@ -6,7 +6,7 @@ gamma and alpha are tuned for the full model, centres are pruned on statistics t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -51,45 +51,27 @@ _NEAR, _FAR, _LEAST = 2.5, 3.0, 1e-4  # of robust weights
 _ROUNDS, _SETTLED = 10, 0.01  # fits to settle them, and by how much they may still move
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Pruned(KernelMachine):
     """Choose gamma and alpha, prune, choose the size, keep the path."""
 
     _default_criterion: ClassVar[str]
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        n_centres: int | None = None,
-        tolerance: float | None = None,
-        weights: str | None = None,
-        max_centres: int = 1000,
-        drop: float = 0.05,
-        cv: CrossValidation = 5,
-        criterion: str | Scorer | None = None,
-        device: Any = None,
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gammas = gammas
-        self.alphas = alphas
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_centres = n_centres
-        self.tolerance = tolerance
-        self.weights = weights
-        self.max_centres = max_centres
-        self.drop = drop
-        self.cv = cv
-        self.criterion = criterion
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = field(default="rbf", kw_only=False)
+    gammas: MaybeArray = None
+    alphas: MaybeArray = None
+    degree: float = 3
+    coef0: float = 1.0
+    n_centres: int | None = None
+    tolerance: float | None = None
+    weights: str | None = None
+    max_centres: int = 1000
+    drop: float = 0.05
+    cv: CrossValidation = 5
+    criterion: str | Scorer | None = None
+    device: Any = None
+    random_state: RandomState = 0
+    n_jobs: int | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
@@ -293,6 +275,7 @@ class SparseLSSVR(KernelRegressor, Pruned):
     _default_criterion = "mse"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseLSSVC(KernelClassifier, Pruned):
     r"""Least-squares support vector classifier with few centres [cawley2002]_.
 
@@ -319,34 +302,8 @@ class SparseLSSVC(KernelClassifier, Pruned):
 
     _default_criterion = "error"
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        n_centres: int | None = None,
-        tolerance: float | None = None,
-        weights: str | None = None,
-        max_centres: int = 1000,
-        drop: float = 0.05,
-        cv: CrossValidation = 5,
-        criterion: str | Scorer | None = None,
-        class_weight: ClassWeight = None,
-        calibration: str | None = "temperature",
-        device: Any = None,
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            kernel, gammas=gammas, alphas=alphas, degree=degree, coef0=coef0, n_centres=n_centres,
-            tolerance=tolerance, weights=weights, max_centres=max_centres, drop=drop,
-            cv=cv, criterion=criterion, device=device, random_state=random_state, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.class_weight = class_weight
-        self.calibration = calibration
+    class_weight: ClassWeight = None
+    calibration: str | None = "temperature"
 
 
 def _weighted(problem: Problem, weights: Any) -> Problem:
