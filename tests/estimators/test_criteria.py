@@ -13,8 +13,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, LeaveOneOut
 
 from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Auto, Grid, Nystroem
-from onefold.criteria import SquaredError, closed
+from onefold.approximations import Auto, Grid, Nystroem, Problem
+from onefold.criteria import SquaredError, Task, closed
 from onefold.criteria.closed import noise_variance
 from onefold.heldout import Splits, make_splits
 
@@ -207,10 +207,13 @@ def test_the_noise_of_the_targets_is_found_once(monkeypatch):
 
 
 def test_the_model_is_not_asked_for_an_error_where_predictions_are_needed_or_cheaper() -> None:
-    rows = [np.arange(5), np.arange(5, 10)]
+    rows, Y = [np.arange(5), np.arange(5, 10)], np.zeros((10, 1))
     folds, single = Splits(10, rows, rows), make_splits("loo", None, None, n=10)
-    asked = SimpleNamespace(heldout_squared_error=lambda left_out, tests, alphas: np.ones(2))
-    criterion = SquaredError()
-    assert_allclose(criterion.from_model(asked, folds, [1.0, 2.0]), [-1.0, -1.0])
-    assert criterion.from_model(asked, single, [1.0, 2.0]) is None
-    assert criterion.from_predictions().from_model(asked, folds, [1.0, 2.0]) is None
+    asked = SimpleNamespace(heldout_squared_error=lambda left_out, tests, alphas: np.ones((2, 2)))
+    problem, task = Problem(Y, Y, None, True), Task(Y, Y, None)
+    scoring, alone = (SquaredError().start(problem, task, splits) for splits in (folds, single))
+    known = scoring.without_predictions(asked, [1.0, 2.0])
+    assert_allclose(known.scores()[0], -np.ones((2, 2)))
+    assert alone.without_predictions(asked, [1.0, 2.0]) is None
+    scoring.predicts = True
+    assert scoring.without_predictions(asked, [1.0, 2.0]) is None

@@ -136,8 +136,8 @@ def test_any_cut_gives_the_score_of_all_rows(
     assert answers.finite.all()
     assert_allclose(scores, np.array(expected).T, rtol=1e-12, atol=1e-13)
     shift = 0.0 if problem.offset is None else problem.offset
-    whole = [criterion.score(p - shift, r, problem, task) for p, r in zip(shown, splits.tests)]
-    assert_allclose(scores, np.array(whole).T, rtol=1e-12, atol=1e-13)
+    whole = criterion.score_splits([part - shift for part in shown], splits, problem, task)
+    assert_allclose(scores, whole, rtol=1e-12, atol=1e-13)
     total, count = np.zeros_like(problem.Y), np.zeros(N)
     for part, rows in zip(shown, splits.tests):
         np.add.at(total, rows, part[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sklearn.metrics import get_scorer
@@ -14,10 +13,11 @@ from onefold.criteria.base import (
     Scoring,
     Task,
     answers_of,
+    joined,
     label_index,
 )
-from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, Press
-from onefold.criteria.geometry import ClassifierSpan, RadiusMargin, RegressorSpan
+from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, LeaveOneOutMean
+from onefold.criteria.geometry import AbsoluteError, RadiusMargin, SmoothStep
 from onefold.criteria.heldout import (
     ErrorRate,
     PercentageError,
@@ -37,28 +37,30 @@ __all__ = [
     "SumCriterion",
     "Task",
     "answers_of",
+    "joined",
     "label_index",
     "resolve_criteria",
     "resolve_criterion",
 ]
 
-_FOR_CLASSIFIERS: dict[str, Callable[[], Criterion]] = {
-    "error": ErrorRate,
-    "accuracy": lambda: ErrorRate(offset=1.0),
-    "span": ClassifierSpan,
+_FOR_BOTH: dict[str, Criterion] = {
+    "press": LeaveOneOutMean(SquaredError()),
+    "gcv": GeneralisedCV(),
+    "cost": Cost(),
+    "evidence": Evidence(),
+    "radius_margin": RadiusMargin(),
 }
-_FOR_REGRESSORS: dict[str, Callable[[], Criterion]] = {
-    "neg_mean_squared_error": SquaredError,
-    "cov": VariationCoefficient,
-    "mape": PercentageError,
-    "span": RegressorSpan,
+_FOR_CLASSIFIERS = _FOR_BOTH | {
+    "error": ErrorRate(),
+    "accuracy": ErrorRate(offset=1.0),
+    "span": LeaveOneOutMean(SmoothStep()),
 }
-_FOR_BOTH: dict[str, Callable[[], Criterion]] = {
-    "press": Press,
-    "gcv": GeneralisedCV,
-    "cost": Cost,
-    "evidence": Evidence,
-    "radius_margin": RadiusMargin,
+_FOR_REGRESSORS = _FOR_BOTH | {
+    "neg_mean_squared_error": SquaredError(),
+    "cov": VariationCoefficient(),
+    "mape": PercentageError(),
+    "span": LeaveOneOutMean(AbsoluteError()),
+    "mse": SquaredError(),
 }
 
 
@@ -75,7 +77,9 @@ def resolve_criteria(
     found: dict[str, Criterion] = {}
     for one in given:
         resolved = resolve_criterion(one, classifier=classifier, calibration=calibration)
-        name = one if isinstance(one, str) else _name(one)
+        function = getattr(one, "_score_func", one)
+        name = str(getattr(function, "__name__", type(function).__name__))
+        name = one if isinstance(one, str) else name
         if name in found or (found and name == "score"):
             raise ValueError(
                 f"criterion holds {name!r} twice, or after the first, whose columns in cv_results_ "
@@ -85,12 +89,6 @@ def resolve_criteria(
     return found
 
 
-def _name(scorer: Any) -> str:
-    """The name of a scorer's function, or of its class where it has none."""
-    function = getattr(scorer, "_score_func", scorer)
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
 def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
     """The Criterion behind a name, a scikit-learn scorer's name, or a scorer; or itself.
 
@@ -98,12 +96,9 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
     """
     if isinstance(criterion, Criterion):
         return criterion
-    if callable(criterion):
-        return _scorer(criterion, criterion, classifier, calibration)
-    own = {**_FOR_BOTH, **(_FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS)}
-    own |= {} if classifier else {"mse": SquaredError}
+    own = _FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS
     if isinstance(criterion, str) and criterion in own:
-        return own[criterion]()
+        return own[criterion]
     if isinstance(criterion, str) and criterion == "error":
         raise ValueError('criterion="error" counts wrong labels; use "mse" for regression.')
     if isinstance(criterion, str) and criterion == "mse":
@@ -111,7 +106,7 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
             'criterion="mse" is for regression; use "error", or "press" for the squared error.'
         )
     try:
-        scorer = get_scorer(criterion)
+        scorer = criterion if callable(criterion) else get_scorer(criterion)
         if scorer is None:  # what scikit-learn has for None
             raise TypeError("None is no criterion")
     except (ValueError, TypeError) as error:
@@ -120,11 +115,6 @@ def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | No
             f"unknown criterion {criterion!r}; use one of {names}, "
             "the name of a scikit-learn scorer, or a scorer."
         ) from error
-    return _scorer(scorer, criterion, classifier, calibration)
-
-
-def _scorer(scorer: Any, name: Any, classifier: bool, calibration: str | None) -> Scorer:
-    """The criterion of a scorer; raise if it asks for what held-out predictions do not have."""
     asked = getattr(scorer, "_response_method", "predict")
     methods = {asked} if isinstance(asked, str) else set(asked)
     known = {"predict", "decision_function", "predict_proba"} if classifier else {"predict"}
@@ -132,7 +122,7 @@ def _scorer(scorer: Any, name: Any, classifier: bool, calibration: str | None) -
         needed = "probabilities" if methods == {"predict_proba"} else " or ".join(sorted(methods))
         instead = '"error" or "balanced_accuracy"' if classifier else '"mse" or "r2"'
         raise ValueError(
-            f"criterion={name!r} needs {needed}, which held-out predictions of a "
+            f"criterion={criterion!r} needs {needed}, which held-out predictions of a "
             f"{'classifier' if classifier else 'regression'} do not have here; use {instead}."
         )
     return Scorer(scorer, calibration)

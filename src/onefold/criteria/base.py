@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from onefold.approximations import Model, Problem
-from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks
+from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks, whole_parts
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 
 
@@ -58,23 +58,14 @@ class Criterion(ABC):
     """What it is made from: the model as a whole; its R(μ); squared held-out errors, which some models
     know without predictions; other sums over held-out rows; or all of these rows at once."""
 
-    mean_of_rows: ClassVar[bool] = False
-    """Whether the score is minus the mean of `row_losses`: then two models are compared by rows."""
+    mean_of_rows: ClassVar[bool] = False  # minus that of `row_losses`: rows compare two models
+    asks_probabilities: bool = False  # it may ask for calibrated ones
+    must_beat_constant: bool = False  # a choice counts only if its squared error beats a constant's
 
     @property
     def holds_out(self) -> bool:
         """Whether splits hold rows out for it."""
         return self.needs in ("squares", "sums", "rows")
-
-    @property
-    def asks_probabilities(self) -> bool:
-        """Whether it may ask for calibrated probabilities."""
-        return False
-
-    @property
-    def must_beat_constant(self) -> bool:
-        """Whether a choice counts only if its squared error is lower than that of a constant."""
-        return False
 
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
@@ -82,10 +73,6 @@ class Criterion(ABC):
 
     def for_several_kernels(self) -> Criterion:
         """The criterion that ranks the cells of several kernels."""
-        return self
-
-    def from_predictions(self) -> Criterion:
-        """The same criterion, made from predictions also where a model knows it without."""
         return self
 
     def row_losses(self, predictions: Any, Y: Any) -> Any:
@@ -102,18 +89,13 @@ class HeldoutCriterion(Criterion):
     """A score of held-out predictions, split by split."""
 
     @abstractmethod
-    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
-        """One score per μ from the predictions (μ, rows, targets) of the given rows.
-
-        Predictions are NumPy arrays in the problem's units.
-        """
-
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        """Scores (μ, splits) from the predictions (μ, rows, targets) of each split's test rows."""
-        pairs = zip(predictions, splits.tests)
-        return np.stack([self.score(values, rows, problem, task) for values, rows in pairs], axis=1)
+        """Scores (μ, splits) from the predictions (μ, rows, targets) of each split's test rows.
+
+        Predictions are NumPy arrays in the problem's units.
+        """
 
 
 @dataclass(frozen=True)
@@ -137,38 +119,30 @@ class Answers:
         """What the finite μ are ranked by, where that is not their mean score; greater is better."""
         return None if self.ranking is None else self.ranking[self.finite]
 
-    def joined(self, rest: Sequence[Answers]) -> Answers:
-        """These answers and those of the same model for the μ that follow, as one."""
-        every = [self, *rest]
-        blocks = []
-        for same in zip(*(one.blocks for one in every)):
-            part, positions, values = same[0]
-            blocks.append((part, positions, namespace(values).concat([one[2] for one in same], axis=0)))
 
-        def together(name: str) -> Any:
-            first = getattr(self, name)
-            return None if first is None else np.concatenate([getattr(one, name) for one in every])
-
-        joined = {name: together(name) for name in ("finite", "values", "ranking")}
-        return replace(self, blocks=blocks, **joined)
-
-
-class Collector(Protocol):
-    """What takes the held-out predictions of a model as they come."""
-
-    def add(self, block: HeldoutBlock) -> None:
-        """The next block."""
+def joined(every: Sequence[Answers]) -> Answers:
+    """The answers of one model for some μ after others, as one."""
+    blocks = []
+    for same in zip(*(one.blocks for one in every)):
+        part, positions, values = same[0]
+        blocks.append((part, positions, namespace(values).concat([one[2] for one in same], axis=0)))
+    found: dict[str, Any] = {}
+    for name in ("finite", "values", "ranking"):
+        values = [getattr(one, name) for one in every]
+        found[name] = None if values[0] is None else np.concatenate(values)
+    return replace(every[0], blocks=blocks, **found)
 
 
 class Scoring(ABC):
     """A criterion at work in one search: what it compares with is made once."""
 
-    criterion: Any
-    task: Task | None = None  # None for criteria of the model as a whole
-    splits: Splits | None  # likewise
-    n_scores: int  # per μ: one for each split, or one for the model
-    problem: Problem
     others: Mapping[str, Scoring] = MappingProxyType({})  # recorded of every model, deciding nothing
+    predicts = False  # also where a model knows the score without
+
+    def __init__(self, criterion: Any, problem: Problem, task: Task, splits: Splits | None) -> None:
+        self.criterion, self.problem, self.task = criterion, problem, task
+        self.splits = splits  # None for criteria of the model as a whole
+        self.n_scores = 1 if splits is None else len(splits)  # per μ
 
     @property
     def held_out(self) -> Splits:
@@ -204,11 +178,6 @@ class Scoring(ABC):
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
         return self.criterion.row_errors(predictions - self.problem.offset, to_numpy(self.problem.Y))
 
-    @property
-    def collects(self) -> Any:
-        """Equal for scorings that one collector serves."""
-        return id(self)
-
     def answers(self, model: Model, alphas: Any) -> Answers:
         """What a model gives this scoring alone; runs in any thread."""
         return answers_of([self], model, alphas)[0]
@@ -217,12 +186,16 @@ class Scoring(ABC):
     def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
         """What a model knows without predictions of the splits; None if they must be made."""
 
-    def collector(self, model: Model, n_alphas: int, *, hold: bool) -> Collector:
-        """What takes its predictions; `hold` lets it keep them for the chosen μ."""
-        raise TypeError(f"{type(self).__name__} takes no predictions")
+    def holds(self, model: Model, n_alphas: int) -> bool:
+        """Whether predictions that its scores do without are kept for the chosen μ."""
+        return False
 
-    def collected(self, collector: Any) -> Answers:
-        """The answers, once the collector has all predictions."""
+    def added(self, total: Any, block: HeldoutBlock) -> Any:
+        """The sums of a part, None at first, with those of one more block of predictions."""
+        return None
+
+    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Answers:
+        """The answers from the sums of every part, or from all predictions, put together by parts."""
         raise TypeError(f"{type(self).__name__} takes no predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
@@ -260,7 +233,7 @@ def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[A
     asked_again = len(scorings) > 1 or scorings[0].criterion.needs == "smoother"
     if model.one_by_one and values.size > 1 and asked_again:
         each = [answers_of(scorings, model, values[i : i + 1]) for i in range(values.size)]
-        return [first.joined(rest) for first, *rest in zip(*each)]
+        return [joined(same) for same in zip(*each)]
     # Where predictions are made for one criterion, squared errors come from them too.
     predicted = any(scoring.criterion.needs in ("sums", "rows") for scoring in scorings)
     predicted &= not scorings[0].problem.remote  # whose rows are better summed up where they are
@@ -268,16 +241,20 @@ def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[A
         None if predicted and scoring.criterion.holds_out else scoring.without_predictions(model, values)
         for scoring in scorings
     ]
-    collectors: dict[Any, Collector] = {}
-    for number, (scoring, answers) in enumerate(zip(scorings, found)):
-        if answers is None and scoring.collects not in collectors:
-            collectors[scoring.collects] = scoring.collector(model, values.size, hold=number == 0)
-    if collectors:
-        splits = next(s.held_out for s, answers in zip(scorings, found) if answers is None)
+    waiting = [scoring for scoring, answers in zip(scorings, found) if answers is None]
+    if waiting:
+        splits, first = waiting[0].held_out, waiting[0] is scorings[0]
+        hold = first and scorings[0].holds(model, values.size)
+        by_rows = any(scoring.criterion.needs == "rows" for scoring in waiting)
+        totals: list[list[Any]] = [[None] * len(splits.predicted) for _ in waiting]
+        blocks: list[HeldoutBlock] = []
         for block in heldout_blocks(model, splits, values):
-            for collector in collectors.values():
-                collector.add(block)
-    return [
-        scoring.collected(collectors[scoring.collects]) if answers is None else answers
-        for scoring, answers in zip(scorings, found)
-    ]
+            if hold or by_rows:
+                blocks.append(block)
+            for scoring, sums in zip(waiting, totals):
+                sums[block[0]] = scoring.added(sums[block[0]], block)
+        parts = whole_parts(blocks, splits) if by_rows else []
+        for number, (scoring, sums) in enumerate(zip(waiting, totals)):
+            held = blocks if hold and number == 0 else []
+            found[scorings.index(scoring)] = scoring.collected(sums, held, parts)
+    return [answers for answers in found if answers is not None]

@@ -27,7 +27,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem, SmoothingModel
 from onefold.criteria.base import Answers, Criterion, Scoring, Task
-from onefold.criteria.heldout import SquaredError, SumCriterion
+from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits
 from onefold.linalg import is_foreign, namespace, to_numpy
 from onefold.smoothers import Smoother
@@ -61,16 +61,10 @@ class ModelCriterion(Criterion):
         """One score per μ."""
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
-        return _ModelScoring(self, problem)
+        return _ModelScoring(self, problem, task, None)
 
 
 class _ModelScoring(Scoring):
-    splits = None
-    n_scores = 1
-
-    def __init__(self, criterion: ModelCriterion, problem: Problem) -> None:
-        self.problem, self.criterion = problem, criterion
-
     def without_predictions(self, model: Model, alphas: Any) -> Answers:
         scores = self.criterion.score(model, self.problem, alphas)[:, None]
         return Answers(np.isfinite(scores).all(axis=1), [], scores)
@@ -79,20 +73,15 @@ class _ModelScoring(Scoring):
 class LeaveOneOutMean(ModelCriterion):
     """A weighted mean over rows, each predicted from all others, in closed form."""
 
-    of_rows: ClassVar[SumCriterion]
+    def __init__(self, of_rows: SumCriterion) -> None:
+        self._of_rows = of_rows
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
-        answers = self.of_rows.start(problem, task, alone).answers(model, alphas)
+        answers = self._of_rows.start(problem, task, alone).answers(model, alphas)
         scores = np.full(len(alphas), np.nan)
         scores[answers.finite] = answers.scores()[0][:, 0]
         return scores
-
-
-class Press(LeaveOneOutMean):
-    """−weighted mean of the squared leave-one-out residuals."""
-
-    of_rows = SquaredError()
 
 
 class SmootherCriterion(ModelCriterion):
@@ -124,7 +113,7 @@ class Cost(SmootherCriterion):
         self._noise = noise
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
-        return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem)
+        return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem, task, None)
 
     def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
         fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)

@@ -47,7 +47,7 @@ import numpy as np
 from onefold.approximations import Model, Problem
 from onefold.approximations.exact import ExactModel
 from onefold.criteria.base import Task
-from onefold.criteria.closed import LeaveOneOutMean, ModelCriterion, known_quadratic
+from onefold.criteria.closed import ModelCriterion, known_quadratic
 from onefold.criteria.heldout import SumCriterion
 from onefold.linalg import Array, like, namespace, to_numpy
 from onefold.machine.threads import check_stop
@@ -72,33 +72,12 @@ class SmoothStep(SumCriterion):
         margins = truth[None, :, :t] * (predictions + truth[None, :, t:])
         return (1.0 - xp.tanh(margins * (_SLOPE / 2))) / 2  # Ψ without an exponential that overflows
 
-    def from_means(self, means: Any) -> Any:
-        return -np.mean(means, axis=-1)
-
 
 class AbsoluteError(SumCriterion):
     """−mean |y − f| over rows and targets."""
 
-    def truth(self, problem: Problem, task: Task) -> Array:
-        return problem.Y
-
     def terms(self, predictions: Array, truth: Array) -> Array:
         return namespace(predictions).abs(predictions - truth[None, ...])
-
-    def from_means(self, means: Any) -> Any:
-        return -np.mean(means, axis=-1)
-
-
-class ClassifierSpan(LeaveOneOutMean):
-    """−weighted mean of Ψ(y_i α_i S_i² − 1)."""
-
-    of_rows = SmoothStep()
-
-
-class RegressorSpan(LeaveOneOutMean):
-    """−weighted mean of |α_i| S_i²."""
-
-    of_rows = AbsoluteError()
 
 
 class RadiusMargin(ModelCriterion):

@@ -4,16 +4,16 @@ r"""Criteria that add up block by block: a function of weighted means over held-
 
 with t the terms of one row and φ a function of their means. A block of rows leaves its sums, μ × terms
 numbers, whatever its size; nothing else of its predictions is needed. A criterion of this kind is three
-methods: `truth`, `terms` and `from_means`.
+methods: `truth`, `terms` and `from_means`; the first and the last have a default.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,24 +33,20 @@ class SumCriterion(HeldoutCriterion):
 
     needs: ClassVar[Literal["squares", "sums"]] = "sums"
 
-    @abstractmethod
     def truth(self, problem: Problem, task: Task) -> Array:
-        """What predictions are compared with, row by row: (n, columns)."""
+        """What predictions are compared with, row by row: (n, columns); the targets, if nothing else."""
+        return problem.Y
 
     @abstractmethod
     def terms(self, predictions: Array, truth: Array) -> Array:
         """The terms (μ, rows, terms) of some rows from their predictions (μ, rows, targets)."""
 
-    @abstractmethod
     def from_means(self, means: Any) -> Any:
-        """Scores (...) from the terms' weighted means (..., terms)."""
+        """Scores (...) from the terms' weighted means (..., terms): minus the mean of all terms."""
+        return -np.mean(means, axis=-1)
 
     def ranks(self, means: Any) -> Any | None:
         """What ranks (μ,) the μ from their means (μ, splits, terms), where not the mean score."""
-        return None
-
-    def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        """Scores (μ, splits) that the model knows without making predictions, or None."""
         return None
 
     def sums(self, predictions: Array, truth: Array, weight: Array) -> Array:
@@ -60,10 +56,14 @@ class SumCriterion(HeldoutCriterion):
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return SumScoring(self, problem, task, splits)
 
-    def score(self, predictions: Any, rows: Any, problem: Problem, task: Task) -> Any:
-        weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
-        truth = to_numpy(take_rows(self.truth(problem, task), rows))
-        return self.from_means(self.sums(predictions, truth, weight) / weight.sum())
+    def score_splits(
+        self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
+    ) -> Any:
+        truth, found = to_numpy(self.truth(problem, task)), []
+        for values, rows in zip(predictions, splits.tests):
+            weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
+            found.append(self.from_means(self.sums(values, truth[rows], weight) / weight.sum()))
+        return np.stack(found, axis=1)
 
 
 class ErrorRate(SumCriterion):
@@ -81,10 +81,7 @@ class ErrorRate(SumCriterion):
 
     def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
         self._offset, self._smooth = offset, smooth
-
-    @property
-    def must_beat_constant(self) -> bool:
-        return self._smooth
+        self.must_beat_constant = smooth
 
     def for_several_kernels(self) -> ErrorRate:
         return ErrorRate(self._offset, smooth=True)
@@ -122,26 +119,8 @@ class SquaredError(SumCriterion):
     needs = "squares"
     mean_of_rows = True
 
-    def __init__(self, *, predict: bool = False) -> None:
-        self._predict = predict  # even where a model knows the error without
-
-    def from_predictions(self) -> SquaredError:
-        return SquaredError(predict=True)
-
-    def truth(self, problem: Problem, task: Task) -> Array:
-        return problem.Y
-
     def terms(self, predictions: Array, truth: Array) -> Array:
         return (predictions - truth[None, ...]) ** 2
-
-    def from_means(self, means: Any) -> Any:
-        return -np.mean(means, axis=-1)
-
-    def from_model(self, model: Model, splits: Splits, alphas: Any) -> Any | None:
-        if self._predict or splits.leave_one_out:
-            return None
-        error = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
-        return None if error is None else -error
 
 
 class VariationCoefficient(SumCriterion):
@@ -179,73 +158,67 @@ class PercentageError(SumCriterion):
         difference = predictions - truth[None, :, :t]
         return namespace(difference).abs(difference) / truth[None, :, t:]
 
-    def from_means(self, means: Any) -> Any:
-        return -np.mean(means, axis=-1)
+
+def _with_misses(found: Array, values: Array) -> Array:
+    """Sums (μ, terms) or terms (μ, rows, terms), and then 1 where a prediction behind is not finite."""
+    xp = namespace(values)
+    missing = ~xp.all(xp.isfinite(values), axis=(1, 2) if found.ndim == 2 else 2)
+    return xp.concat([found, xp.astype(missing, found.dtype)[..., None]], axis=-1)
 
 
 @dataclass(frozen=True)
 class TermSums:
-    """Predictions (μ, rows, targets) and (truth, weight) to sums, and a count of those not finite."""
+    """Predictions (μ, rows, targets) and (truth, weight) to sums and misses (μ, terms + 1)."""
 
     criterion: SumCriterion
 
     def __call__(self, predictions: Array, compared: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.of(predictions, compared[:, :-1], compared[:, -1])
-
-    def of(self, values: Array, truth: Array, weight: Array) -> Array:
-        """(μ, terms + 1)."""
-        xp, sums = namespace(values), self.criterion.sums(values, truth, weight)
-        missing = ~xp.all(xp.isfinite(values), axis=(1, 2))
-        return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
-
-
-class _Compared(NamedTuple):
-    """What the rows of one array of predictions are compared with."""
-
-    truth: Array
-    weight: Array
-    tested: Array | None  # None for all
+            sums = self.criterion.sums(predictions, compared[:, :-1], compared[:, -1])
+            return _with_misses(sums, predictions)
 
 
 class SumScoring(Scoring):
     """Adds up the terms of every part as its blocks come, where the blocks are."""
 
     splits: Splits
-    task: Task
 
     def __init__(self, criterion: SumCriterion, problem: Problem, task: Task, splits: Splits) -> None:
-        self.problem, self.splits, self.n_scores = problem, splits, len(splits)
-        self.criterion, self.task = criterion, task
+        super().__init__(criterion, problem, task, splits)
         weight = task.sample_weight
         self._weights = [
             times * 1.0 if weight is None else times * weight[rows]
             for rows, times in zip(splits.predicted, splits.times_tested)
         ]
         self._each_row = splits.leave_one_out and len(splits) > 1
-        self._compared: dict[bool, list[_Compared]] = {}
+        self._compared: dict[bool, list[tuple[Array, Array, Array | None]]] = {}
         self._carrier: Rows | None = None
 
     def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
-        scores = self.criterion.from_model(model, self.splits, alphas)
-        if scores is not None:
-            return Answers(np.isfinite(scores).all(axis=1), [], scores)
-        if not self.problem.remote or self._holds(model, len(alphas)):
+        splits, known = self.splits, None
+        if self.criterion.needs == "squares" and not (self.predicts or splits.leave_one_out):
+            known = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
+        if known is not None:
+            return Answers(np.isfinite(known).all(axis=1), [], -known)
+        if not self.problem.remote or self.holds(model, len(alphas)):
             return None
-        totals = self._remote_sums(model, alphas)
+        if self._carrier is None:
+            weight = self.task.sample_weight
+            given = np.ones(self.problem.n) if weight is None else weight
+            truth = to_numpy(self.criterion.truth(self.problem, self.task))
+            compared = np.concatenate([truth, given[:, None]], axis=1)
+            self._carrier = rows_of(self.problem.X, compared, None, self.problem.device)
+        terms = TermSums(self.criterion)
+        totals = model.heldout_sums(splits.left_out, splits.tests, alphas, terms, self._carrier)
         return None if totals is None else self._scored(np.stack(totals, axis=1), [])
 
-    def collector(self, model: Model, n_alphas: int, *, hold: bool) -> _Sums:
-        return _Sums(self, hold=hold and self._holds(model, n_alphas))
-
-    def collected(self, collector: _Sums) -> Answers:
-        totals = collector.totals
-        whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
-        return self._scored(to_numpy(whole), collector.held)
-
-    def _holds(self, model: Model, n_alphas: int) -> bool:
-        """Whether predictions are held: of a model that is let go they cannot be had again."""
+    def holds(self, model: Model, n_alphas: int) -> bool:
+        # Of a model that is let go they cannot be had again.
         return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= HELD_PREDICTIONS
+
+    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Answers:
+        whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
+        return self._scored(to_numpy(whole), held)
 
     def _scored(self, found: Any, held: list[HeldoutBlock]) -> Answers:
         """Scores from sums (μ, scores, terms + 1)."""
@@ -256,66 +229,41 @@ class SumScoring(Scoring):
             scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
         return Answers(np.all(misses == 0, axis=1), held, scores, ranks)
 
-    def _remote_sums(self, model: Model, alphas: Any) -> list[Any] | None:
-        """Sums that are made where the rows are; None where the model has none."""
-        if self._carrier is None:
-            weight = self.task.sample_weight
-            given = np.ones(self.problem.n) if weight is None else weight
-            truth = to_numpy(self.criterion.truth(self.problem, self.task))
-            compared = np.concatenate([truth, given[:, None]], axis=1)
-            self._carrier = rows_of(self.problem.X, compared, None, self.problem.device)
-        parts = self.splits.left_out, self.splits.tests
-        return model.heldout_sums(*parts, alphas, TermSums(self.criterion), self._carrier)
-
-    def added(self, total: Any | None, block: HeldoutBlock) -> Any:
-        """The sums of a part with those of one more block."""
+    def added(self, total: Any, block: HeldoutBlock) -> Any:
+        part, positions, values = block
+        compared: list[Any] = list(self._compared_in(values)[part])
+        if not isinstance(positions, slice):
+            compared = [None if one is None else take_rows(one, positions) for one in compared]
+            positions = slice(None)
+        compared = [None if one is None else one[positions, ...] for one in compared]
+        truth, weight, tested = compared
+        n, xp = values.shape[1], namespace(values)
+        step = max(1, n) if is_foreign(values) else _PIECE
         with np.errstate(over="ignore", invalid="ignore"):
-            for piece, truth, weight in self._pieces(block):
+            for start in range(0, n, step):
                 check_stop()
-                found = self._piece_sums(piece, truth, weight)
-                if total is None:
-                    total = found
-                else:  # every row has a mean of its own, or all rows add up
-                    xp = namespace(total)
-                    total = xp.concat([total, found], axis=1) if self._each_row else total + found
+                rows = slice(start, min(start + step, n))
+                piece = values[:, rows, :]
+                if tested is not None:  # other rows count 0 times
+                    piece = xp.where(tested[rows][None, :, None], piece, xp.zeros_like(piece))
+                if self._each_row:  # every row has a mean of its own
+                    found = _with_misses(self.criterion.terms(piece, truth[rows, ...]), piece)
+                    total = found if total is None else xp.concat([total, found], axis=1)
+                else:
+                    sums = self.criterion.sums(piece, truth[rows, ...], weight[rows])
+                    found = _with_misses(sums, piece)
+                    total = found if total is None else total + found
         return total
 
-    def _piece_sums(self, values: Array, truth: Array, weight: Array) -> Array:
-        """The sums and the count of μ without finite predictions: (μ, terms + 1), or (μ, rows, …)."""
-        if not self._each_row:
-            return TermSums(self.criterion).of(values, truth, weight)
-        xp, sums = namespace(values), self.criterion.terms(values, truth)  # of one row: its mean
-        missing = ~xp.all(xp.isfinite(values), axis=2)
-        return xp.concat([sums, xp.astype(missing, sums.dtype)[..., None]], axis=-1)
-
-    def _pieces(self, block: HeldoutBlock) -> Iterator[tuple[Array, Array, Array]]:
-        """Predictions, truth and weights of a block, some rows at a time; untested ones are 0."""
-        part, positions, values = block
-        truth, weight, tested = self._compared_in(values)[part]
-        if not isinstance(positions, slice):
-            truth, weight = take_rows(truth, positions), take_rows(weight, positions)
-            tested = None if tested is None else take_rows(tested, positions)
-            positions = slice(None)
-        truth, weight = truth[positions, ...], weight[positions]
-        n = values.shape[1]
-        step = max(1, n) if is_foreign(values) else _PIECE
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
-            piece = values[:, rows, :]
-            if tested is not None:
-                xp = namespace(piece)
-                piece = xp.where(tested[positions][rows][None, :, None], piece, xp.zeros_like(piece))
-            yield piece, truth[rows, ...], weight[rows]
-
-    def _compared_in(self, values: Array) -> list[_Compared]:
-        """What every part is compared with in the library of `values`, brought there once."""
+    def _compared_in(self, values: Array) -> list[tuple[Array, Array, Array | None]]:
+        """Truth, weights and which rows are tested, None for all, of every part; brought there once."""
         key = is_foreign(values)
         if key not in self._compared:
             truth = self.criterion.truth(self.problem, self.task)
             truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
             parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
             self._compared[key] = [
-                _Compared(
+                (
                     take_rows(truth, rows),
                     like(weight, values),
                     None if np.all(times) else like(times, values) > 0,
@@ -323,17 +271,3 @@ class SumScoring(Scoring):
                 for rows, times, weight in parts
             ]
         return self._compared[key]
-
-
-class _Sums:
-    """The sums of every part so far, and the blocks themselves where they are held."""
-
-    def __init__(self, scoring: SumScoring, *, hold: bool) -> None:
-        self._scoring, self._hold = scoring, hold
-        self.totals: list[Any] = [None] * len(scoring.splits.predicted)
-        self.held: list[HeldoutBlock] = []
-
-    def add(self, block: HeldoutBlock) -> None:
-        if self._hold:
-            self.held.append(block)
-        self.totals[block[0]] = self._scoring.added(self.totals[block[0]], block)

@@ -71,8 +71,7 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     best = next(leader for leader in leaders if leader.index == index)
     if len(leaders) == 1 or best.heldout is None:
         return best
-    weight = None if scoring.task is None else scoring.task.sample_weight
-    losses = scoring.row_losses(best.heldout)
+    weight, losses = scoring.task.sample_weight, scoring.row_losses(best.heldout)
     tied = [best]
     for leader in leaders:
         if leader is not best and leader.candidate.complexity < best.candidate.complexity:
@@ -106,9 +105,8 @@ def beats_constant(heldout: Any, scoring: Scoring) -> bool:
     """Whether held-out predictions tell classes apart; not asked of criteria other than errors."""
     if heldout is None or not scoring.criterion.must_beat_constant:
         return True
-    weight = None if scoring.task is None else scoring.task.sample_weight
     losses = scoring.row_losses(constant_predictions(scoring))
-    gain, error = paired_difference(losses, scoring.row_losses(heldout), weight)
+    gain, error = paired_difference(losses, scoring.row_losses(heldout), scoring.task.sample_weight)
     return gain > _ERRORS * error
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Run
-from onefold.criteria import Answers, Scoring, answers_of
+from onefold.criteria import Answers, Scoring, answers_of, joined
 from onefold.expansions import FoldModels
 from onefold.kernels import Kernel
 from onefold.search.metrics import CrossFitted
@@ -123,7 +123,7 @@ def solve(
         more["model"] = model if model.keep else None
         if finish and len(mu) == 1 == len(asked[""][0]):
             more["expansion"] = model.expansion(float(mu[0]))
-            if scoring.splits is not None and scoring.task is not None and scoring.task.classes is None:
+            if scoring.splits is not None and scoring.task.classes is None:
                 more["folds"] = model.fold_models(scoring.splits.left_out, float(mu[0]))
     except UnsolvableError as error:
         why = str(error)
@@ -169,7 +169,7 @@ def _ask_all(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[_Aske
         solved = [(number, one[name][1]) for number, one in each]
         answers = [one for _, one in solved if one is not None]
         places = np.array([number for number, one in solved if one is not None], dtype=np.intp)
-        found[name] = places, answers[0].joined(answers[1:]) if answers else None
+        found[name] = places, joined(answers) if answers else None
     return found, why
 
 

@@ -202,7 +202,7 @@ def compare(found: Found, near: Sequence[Sequence[int]]) -> list[Verdict]:
 
 def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
     """By how much one is worse than the best, and the standard error; infinite where nobody knows."""
-    if scoring.criterion.mean_of_rows and scoring.task is not None:
+    if scoring.criterion.mean_of_rows:
         losses = [_losses(leader, scoring) for leader in (one, best)]
         return paired_difference(losses[0], losses[1], scoring.task.sample_weight)
     entries = [(ledger.entry(leader.index, leader.ridge), leader.ridge) for leader in (best, one)]
@@ -348,7 +348,8 @@ def subsample(setup: Setup, rows: Any) -> tuple[Scoring, Run]:
     if problem.weight is not None:
         share = float(problem.weight[rows].sum() / problem.weight.sum())
     part = replace(part, alpha_unit=problem.alpha_unit / share)
-    criterion = setup.scoring.criterion.from_predictions()  # rows are compared
-    scoring = criterion.start(part, setup.task.rows(rows), setup.scoring.held_out.within(rows))
+    splits = setup.scoring.held_out.within(rows)
+    scoring = setup.scoring.criterion.start(part, setup.task.rows(rows), splits)
+    scoring.predicts = True  # rows are compared
     load = replace(setup.run.load, parts=scoring.parts, predictions=True)
     return scoring, setup.run.on_fewer_rows(part, load)
