@@ -19,8 +19,7 @@ from onefold.smoothers.toeplitz import (
     deflated_embedding,
     dies_out,
     log_determinant,
-    orthonormal_polynomials,
-    refined_gradients,
+    solve_rows,
     strang_circulant,
 )
 
@@ -206,11 +205,6 @@ class TestParts:
         assert_allclose(matrix, matrix.T, atol=1e-9)
         assert np.linalg.eigvalsh((matrix + matrix.T) / 2).min() > 0
 
-    @pytest.mark.parametrize(("n", "count"), [(1, 1), (5, 5), (30, 24), (5000, 24)])
-    def test_polynomials_are_orthonormal(self, n: int, count: int) -> None:
-        Q = orthonormal_polynomials(n, count)
-        assert_allclose(Q @ Q.T, np.eye(count), atol=1e-12)
-
     @pytest.mark.parametrize("gamma", [0.03, 1.0, 30.0, 60.0, 100.0, 150.0, 1e4])
     def test_few_iterations_for_kernels_of_any_width(self, gamma: float) -> None:
         report: dict[str, Any] = {}
@@ -229,17 +223,10 @@ class TestParts:
         A = np.diag(np.logspace(0, 6, 50))
         args = (lambda V: V @ A, lambda V: V.copy(), np.ones((2, 50)))
         settings_ = {"tolerance": 1e-10, "norm": 1e6, "limit": 3}
-        assert refined_gradients(*args, start=None, **settings_).state == "slow"
+        assert solve_rows(*args, **settings_).state == "slow"
 
     def test_conjugate_gradients_spot_an_indefinite_matrix(self) -> None:
         A = np.diag([1.0, -1.0])
-        found = refined_gradients(
-            lambda V: V @ A,
-            lambda V: V.copy(),
-            np.array([[1.0, 2.0]]),
-            start=None,
-            tolerance=1e-10,
-            norm=1.0,
-            limit=10,
-        )
+        settings_ = {"tolerance": 1e-10, "norm": 1.0, "limit": 10}
+        found = solve_rows(lambda V: V @ A, lambda V: V.copy(), np.array([[1.0, 2.0]]), **settings_)
         assert found.state == "indefinite"

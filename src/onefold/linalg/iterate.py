@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from onefold.machine.threads import check_stop
 
 Map = Callable[[Any], Any]
 State = Literal["converged", "slow", "late", "indefinite"]
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,41 @@ def refined(
             return Solution(X, relative, spent, "indefinite")
         if not np.any(after <= 0.5 * before):
             rung += 1
+
+
+def refined_gradients(
+    product: Map,
+    precondition: Map,
+    B: Any,
+    *,
+    tolerance: float,
+    limit: int,
+    norm: float = 0.0,
+    start: Any | None = None,
+) -> Solution:
+    r"""Solve A x = b for every column b of B, A symmetric positive definite, by conjugate gradients.
+
+    A column has converged when its true residual is at most `tolerance`·‖b‖, or what rounding leaves
+    of it, 8 eps·‖A‖·‖x‖, `norm` being an upper bound of ‖A‖₂. `start` is overwritten.
+    """
+    xp = namespace(B)
+    lengths = partial(xp.linalg.vector_norm, axis=0)
+    scale = lengths(B)
+    scale = xp.where(scale == 0, xp.ones_like(scale), scale)
+
+    def correct(left: Any, some: Index, relative: HostArray, most: int) -> Solution:
+        goal, left = tolerance * take_rows(scale, some), xp.asarray(left, copy=True)
+        return conjugate_gradients(product, precondition, left, lengths, goal, limit=most)
+
+    return refined(
+        lambda X, some: _columns(B, some) - product(X),
+        [correct],
+        xp.zeros_like(B) if start is None else start,
+        B if start is None else B - product(start),
+        size=lambda left, some: lengths(left) / take_rows(scale, some),
+        enough=lambda X: np.maximum(tolerance, _ROUNDING * norm * to_numpy(lengths(X) / scale)),
+        limit=limit,
+    )
 
 
 def _columns(matrix: Any, some: Index) -> Any:

@@ -22,7 +22,7 @@ the model trained on them alone, and its diagonal is that of R_OO − R_OP R_PP�
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -47,7 +47,7 @@ from onefold.linalg import (
     to_numpy,
     zeros,
 )
-from onefold.linalg.iterate import Solution, conjugate_gradients, refined
+from onefold.linalg.iterate import refined_gradients
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
@@ -111,8 +111,7 @@ class CirculantSpectrum:
                 f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
                 'or Circulant(negative="clip") to set negative eigenvalues to 0.'
             )
-        values = alpha / (self.eigenvalues + alpha)
-        constant = (0,) * len(self.shape)
+        values, constant = alpha / (self.eigenvalues + alpha), (0,) * len(self.shape)
         first = float(values[constant])
         if fit_intercept:
             values[constant] = 0.0
@@ -149,9 +148,8 @@ class CirculantFilter:
     def block(self, rows: Index, columns: Index) -> Array:
         """The entries of R_b between two sets of cells."""
         index = np.zeros((rows.size, columns.size), dtype=np.intp)
-        for size, left, right in zip(
-            self.shape, np.unravel_index(rows, self.shape), np.unravel_index(columns, self.shape)
-        ):
+        places = (np.unravel_index(cells, self.shape) for cells in (rows, columns))
+        for size, left, right in zip(self.shape, *places):
             index *= size
             index += (right[None, :] - left[:, None]) % size
         xp = namespace(self.first_row)
@@ -173,13 +171,13 @@ class CirculantFilter:
         trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
         return inverse_real_fft(trailing, shape[s:])
 
-    def pad_factor(self, pads: Index) -> Array:
-        """The Cholesky factor of R_PP for the cells P without data."""
-        return cholesky(self.block(pads, pads), overwrite=True)
+    def factor(self, cells: Index) -> Array:
+        """The Cholesky factor of R_JJ for the cells J."""
+        return cholesky(self.block(cells, cells), overwrite=True)
 
     def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
-        xp, factor, pieces = namespace(self.values), self.pad_factor(pads), []
+        xp, factor, pieces = namespace(self.values), self.factor(pads), []
         for part in spans(n, _CHUNK):
             columns = self.block(pads, np.arange(part.start, part.stop))
             pieces.append(self.mean() - xp.sum(solve_lower(factor, columns) ** 2, axis=0))
@@ -191,8 +189,7 @@ class CirculantSmoother(Smoother):
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
         one = like([1.0], spectrum.eigenvalues)
-        xp = namespace(one)
-        super().__init__(n, xp.broadcast_to(one, (n,)) if fit_intercept else None)
+        super().__init__(n, namespace(one).broadcast_to(one, (n,)) if fit_intercept else None)
         self.spectrum = spectrum
         self._cells = math.prod(spectrum.shape)
         self._pads = np.arange(n, self._cells)
@@ -202,12 +199,10 @@ class CirculantSmoother(Smoother):
 
     def _grid(self, Y: Array) -> Array:
         """Targets (n, t) as (t, n_0, …, n_{p−1}), zeros in cells without data."""
-        xp = namespace(Y)
+        xp, t = namespace(Y), Y.shape[1]
         columns = xp.permute_dims(Y, (1, 0))
-        t = columns.shape[0]
         if self._pads.size:
-            blank = like(np.zeros((t, self._pads.size)), columns)
-            columns = xp.concat([columns, blank], axis=1)
+            columns = xp.concat([columns, zeros((t, self._pads.size), Y)], axis=1)
         return xp.reshape(columns, (t, *self.spectrum.shape))
 
     def _rows(self, grid: Array) -> Array:
@@ -219,19 +214,19 @@ class CirculantSmoother(Smoother):
     def _filter(self, alpha: float) -> CirculantFilter:
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
-    def _in_turn(self, Y: Array, alphas: ArrayLike) -> Iterator[tuple[list[float], Array, Array, Array]]:
-        """Some μ at a time: μ, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
+    def _in_turn(self, Y: Array, values: list[float]) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Some μ at a time: which, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
 
         One transform serves all μ; as many of them go through the next as fit in cache.
         """
-        xp, values, grid = namespace(Y), _numbers(alphas), self._grid(Y)
+        xp, grid = namespace(Y), self._grid(Y)
         if self._pads.size:
-            for alpha in values:
-                filtered = self._filter(alpha)
+            for part in spans(len(values), 1):
+                filtered = self._filter(values[part.start])
                 predicted = self._predicted(filtered, grid, self._pads)
                 completed = _with(grid, self._pads, predicted)
                 diagonal = filtered.padded_diagonal(self._pads, self.n)[None, :]
-                yield [alpha], self._rows(filtered.apply(completed))[None, ...], diagonal, completed
+                yield part, self._rows(filtered.apply(completed))[None, ...], diagonal, completed
             return
         spectrum = real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
@@ -240,32 +235,39 @@ class CirculantSmoother(Smoother):
             diagonal = _half_mean(filters, self.spectrum.shape)[:, None]
             product = spectrum[None, ...] * filters[:, None, ...]
             residuals = inverse_real_fft(product, self.spectrum.shape)
-            yield values[part], self._rows(residuals), diagonal, grid
+            yield part, self._rows(residuals), diagonal, grid
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
-        return _joined((rows for _, rows, _, _ in self._in_turn(Y, alphas)), len(_numbers(alphas)))
+        values = _numbers(alphas)
+        out = zeros((len(values), *Y.shape), Y)
+        for part, rows, _, _ in self._in_turn(Y, values):
+            out[part, ...] = rows
+        return out
 
     def coefficients(self, Y: Array, alphas: ArrayLike) -> tuple[Array, Array]:
         """Dual coefficients R_b y / μ (μ, n, t) and intercepts (μ, t), zero without a border.
 
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
         """
-        xp, dual, intercepts = namespace(Y), [], []
-        for values, rows, _, grid in self._in_turn(Y, alphas):
-            dual.append(rows / like(values, Y)[:, None, None])
-            means = xp.mean(xp.reshape(grid, (grid.shape[0], self._cells)), axis=1)[None, :]
-            means = means if self.border is not None else xp.zeros_like(means)
-            intercepts.append(xp.broadcast_to(means, (len(values), Y.shape[1])))
-        return xp.concat(dual), xp.concat(intercepts)
+        xp, values = namespace(Y), _numbers(alphas)
+        dual = zeros((len(values), *Y.shape), Y)
+        intercepts = dual[:, 0, :] * 0.0
+        for part, rows, _, grid in self._in_turn(Y, values):
+            dual[part, ...] = rows / like(values[part], Y)[:, None, None]
+            if self.border is not None:
+                intercepts[part, :] = xp.mean(xp.reshape(grid, (-1, self._cells)), axis=1)[None, :]
+        return dual, intercepts
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        def pieces() -> Iterator[Array]:
-            for _, rows, diagonal, _ in self._in_turn(Y, alphas):
-                rows /= -diagonal[:, :, None]
-                rows += Y[None, ...]
-                yield rows
-
-        return _joined(pieces(), len(_numbers(alphas)))
+        values = _numbers(alphas)
+        out = zeros((len(values), *Y.shape), Y)
+        for part, rows, diagonal, _ in self._in_turn(Y, values):
+            rows /= -diagonal[:, :, None]
+            rows += Y[None, ...]
+            if rows.shape[0] == len(values):  # no copy of all of them at once
+                return rows
+            out[part, ...] = rows
+        return out
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         xp, grid = namespace(Y), self._grid(Y)
@@ -301,8 +303,7 @@ class CirculantSmoother(Smoother):
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
-            factor = cholesky(filtered.block(cells, cells), overwrite=True)
-            return -cholesky_solve(factor, rhs)
+            return -cholesky_solve(filtered.factor(cells), rhs)
         return -self._iterate(filtered, rhs, cells)
 
     def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
@@ -311,7 +312,6 @@ class CirculantSmoother(Smoother):
         Where J is made of long runs its rows see mostly each other, and (U + μI)_JJ/μ is close to
         the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
         """
-        xp = namespace(rhs)
         runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
         inverse = filtered.inverse() if runs <= _SCATTERED * cells.size else None
 
@@ -319,30 +319,14 @@ class CirculantSmoother(Smoother):
             blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
             return _pick(by.apply(_with(blank, cells, x)), cells)
 
-        def precondition(r: Array) -> Array:
-            return r if inverse is None else product(inverse, r)
-
-        scale = _column_norms(rhs)
-        scale = xp.where(scale > 0, scale, xp.ones_like(scale))
-
-        def correct(left: Array, some: Index, relative: HostArray, limit: int) -> Solution:
-            goal = 0.5 * _TOLERANCE * take_rows(scale, some)
-            start = xp.asarray(left, copy=True)
-            return conjugate_gradients(
-                lambda v: product(filtered, v), precondition, start, _column_norms, goal, limit=limit
-            )
-
-        found = refined(
-            lambda x, some: take_rows(rhs.T, some).T - product(filtered, x),
-            [correct],
-            xp.zeros_like(rhs),
+        found = refined_gradients(
+            lambda x: product(filtered, x),
+            lambda r: r if inverse is None else product(inverse, r),
             rhs,
-            size=lambda left, some: _column_norms(left) / take_rows(scale, some),
-            enough=_TOLERANCE,
+            tolerance=_TOLERANCE,
             limit=_MAX_ITERATIONS,
         )
-        worst = float(found.residual.max())
-        solves = self.solves
+        worst, solves = float(found.residual.max()), self.solves
         solves["iterative_solves"] = solves.get("iterative_solves", 0) + 1
         solves["most_iterations"] = max(solves.get("most_iterations", 0), found.iterations)
         solves["largest_residual"] = max(solves.get("largest_residual", 0.0), worst)
@@ -356,15 +340,12 @@ class CirculantSmoother(Smoother):
         return found.X
 
     def trace(self, alphas: ArrayLike) -> HostArray:
-        traces = []
-        for alpha in _numbers(alphas):
-            filtered = self._filter(alpha)
-            if self._pads.size:
-                diagonal = filtered.padded_diagonal(self._pads, self.n)
-                traces.append(float(namespace(diagonal).sum(diagonal)))
-            else:
-                traces.append(self.n * filtered.mean())
-        return np.array(traces)
+        def one(filtered: CirculantFilter) -> float:
+            if not self._pads.size:
+                return self.n * filtered.mean()
+            return float(namespace(filtered.values).sum(filtered.padded_diagonal(self._pads, self.n)))
+
+        return np.array([one(self._filter(alpha)) for alpha in _numbers(alphas)])
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
@@ -375,7 +356,7 @@ class CirculantSmoother(Smoother):
                 value -= math.log(float(values[(0,) * len(shape)]) + alpha)
             if self._pads.size:
                 # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                roots = np.diagonal(to_numpy(filtered.pad_factor(self._pads)))
+                roots = np.diagonal(to_numpy(filtered.factor(self._pads)))
                 value += 2 * float(np.sum(np.log(roots))) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
             found.append(value)
@@ -403,19 +384,12 @@ def _pick(grid: Array, cells: Index) -> Array:
     return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
 
 
-def _column_norms(x: Array) -> Array:
-    xp = namespace(x)
-    return xp.sqrt(xp.sum(x * x, axis=0))
-
-
 def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
     """The mean over a whole spectrum, for each of several halves along the first axis."""
     xp = namespace(half)
     columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
     weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
-    weights[0] = 1.0
-    if shape[-1] % 2 == 0:
-        weights[-1] = 1.0
+    weights[[0, -1] if shape[-1] % 2 == 0 else 0] = 1.0
     return columns @ like(weights / math.prod(shape), half)
 
 
@@ -427,16 +401,3 @@ def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
 def _numbers(alphas: ArrayLike) -> list[float]:
     """The ridge values one by one."""
     return [float(a) for a in np.asarray(to_numpy(alphas), dtype=np.float64).reshape(-1)]
-
-
-def _joined(pieces: Iterable[Array], count: int) -> Array:
-    """Arrays (some of μ, …) along their first axis, without holding them all twice."""
-    out: Any = None
-    filled = 0
-    for piece in pieces:
-        if piece.shape[0] == count:
-            return piece
-        out = zeros((count, *piece.shape[1:]), piece) if out is None else out
-        out[filled : filled + piece.shape[0], ...] = piece
-        filled += piece.shape[0]
-    return out

@@ -31,10 +31,12 @@ from onefold.linalg import (
     like,
     like_index,
     namespace,
+    ones,
     solve_positive,
     to_numpy,
+    zeros,
 )
-from onefold.machine.threads import check_stop
+from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import BELOW, Flags, Smoother, gather
 
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
@@ -76,7 +78,10 @@ class Operator(ABC):
 
 @dataclass(frozen=True)
 class BorderCorrection:
-    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,)."""
+    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,).
+
+    Without a border ρ = 0 and σ = 1.
+    """
 
     rho: Array
     sigma: Array
@@ -121,10 +126,12 @@ class DenseSmoother(Smoother):
         """
         return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self.noise
 
-    def _first(self, operator: Operator, Y: Array) -> tuple[Array, BorderCorrection | None]:
-        """R_b Y, and the border's correction, from one application of R."""
+    def _first(self, operator: Operator, Y: Array | None = None) -> tuple[Array, BorderCorrection]:
+        """R_b Y, and the border's correction, from one product with R; Y is a zero column if None."""
+        Y = zeros((self.n, 1), operator.alphas) if Y is None else Y
         if self.border is None:
-            return operator.apply(Y), None
+            none = zeros((operator.alphas.shape[0], self.n), Y), ones(operator.alphas.shape[0], Y)
+            return operator.apply(Y), BorderCorrection(*none)
         xp, t = namespace(Y), Y.shape[1]
         both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
         rho = xp.asarray(both[:, :, t], copy=True)
@@ -148,7 +155,7 @@ class DenseSmoother(Smoother):
             dual = residuals / operator.alphas[:, None, None]
             below = self.below_rounding(to_numpy(operator.alphas))
             if below.any():
-                if border is None or s is None:
+                if s is None:
                     signal = operator.solve_signal(Y)
                 else:
                     b = (border.rho @ Y) / border.sigma[:, None]
@@ -164,8 +171,7 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas, Y.shape[1]):
             operator.expect_blocks()
             found, border = self._first(operator, Y)
-            diagonal = operator.diagonal()
-            diagonals.append(diagonal if border is None else border.diagonal(diagonal))
+            diagonals.append(border.diagonal(operator.diagonal()))
             residuals.append(found)
         xp = namespace(Y)
         known = self._known(xp.concat(diagonals), alphas)
@@ -175,9 +181,7 @@ class DenseSmoother(Smoother):
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
         operator, here = next(iter(self.operators([alpha]))), like_index(rows, Y)
         residuals, border = self._first(operator, Y)
-        diagonal = operator.diagonal_at(rows)
-        if border is not None:
-            diagonal = diagonal - gather(border.rho[0, :], here) ** 2 / border.sigma[0]
+        diagonal = operator.diagonal_at(rows) - gather(border.rho[0, :], here) ** 2 / border.sigma[0]
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
         return gather(Y, here) - gather(residuals[0, :, :], here) / diagonal[:, None]
 
@@ -207,9 +211,8 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas, blanked.shape[1]):
             found, border = self._heldout(operator, blanked, sets)
             filled = xp.stack([sets.replaced(blanked, f) for f in found])
-            dual = operator.apply(filled)
-            if border is not None and self.border is not None:
-                dual = border.vectors(dual, filled)
+            dual = border.vectors(operator.apply(filled), filled)
+            if self.border is not None:
                 level = (self.border @ filled) / (self.border @ self.border)
                 levels.append(xp.reshape(level, (len(found), sets.count, Y.shape[1])))
             duals.append(sets.zeroed(dual / operator.alphas[:, None, None]))
@@ -217,26 +220,24 @@ class DenseSmoother(Smoother):
 
     def _heldout(
         self, operator: Operator, blanked: Array, sets: LeftOut
-    ) -> tuple[list[list[Array]], BorderCorrection | None]:
+    ) -> tuple[list[list[Array]], BorderCorrection]:
         """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J for every μ and set, and the border's correction."""
         operator.expect_blocks()
         RY, border = self._first(operator, blanked)
         xp, found = namespace(blanked), []
         for index in range(RY.shape[0]):
             solved: dict[int, Array] = {}
-            for group in sets.groups:
+            own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
+            for numbers, rows, places in sets.groups:
                 check_stop()
-                block = operator.block(group.rows, index)
-                if border is not None:
-                    block = border.block(block, group.rows, index)
-                own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
-                right = gather(own, group.places)
+                block = border.block(operator.block(rows, index), rows, index)
+                right = gather(own, places)
                 try:
                     values = -solve_positive(block, right)
                 except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
                     values = right * np.nan
-                stack = xp.reshape(values, (len(group.numbers), *values.shape[-2:]))
-                solved.update((number, stack[i, ...]) for i, number in enumerate(group.numbers))
+                stack = xp.reshape(values, (len(numbers), *values.shape[-2:]))
+                solved.update((number, stack[i, ...]) for i, number in enumerate(numbers))
             found.append([solved[k] for k in range(sets.count)])
         return found, border
 
@@ -244,26 +245,20 @@ class DenseSmoother(Smoother):
         traces = []
         for operator in self.operators(alphas):
             operator.expect_blocks()
-            border, diagonal = self._border_of(operator), operator.diagonal()
-            diagonal = diagonal if border is None else border.diagonal(diagonal)
+            diagonal = self._first(operator)[1].diagonal(operator.diagonal())
             traces.append(namespace(diagonal).sum(diagonal, axis=1))
         return to_numpy(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
         for operator in self.operators(alphas):
-            border, value = self._border_of(operator), operator.logdet()
-            if border is not None and self.border is not None:
+            value = operator.logdet()
+            if self.border is not None:
                 # That on the complement of s: + log(sᵀG⁻¹s) − log(sᵀs).
-                xp, s = namespace(value), self.border
+                xp, s, border = namespace(value), self.border, self._first(operator)[1]
                 value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
         return to_numpy(namespace(values[0]).concat(values))
-
-    def _border_of(self, operator: Operator) -> BorderCorrection | None:
-        if self.border is None:
-            return None
-        return self._first(operator, self.border[:, None][:, :0])[1]
 
 
 class LeftOut:
@@ -281,20 +276,20 @@ class LeftOut:
         self.keep = like(keep, Y)  # (n, k): 1 where a row takes part in training, else 0
         # Where each row of each set is found among all f_J, one after the other; else the end.
         self._source = like_index(source.reshape(-1), Y)
-        # Sets that are solved in one call: on a device those of one size, within n rows in all.
+        # Sets that are solved in one call, on a device those of one size, within n rows in all: their
+        # numbers, their rows (|J|,) or (sets, |J|), and the places of these in their own columns.
+        self.groups: list[tuple[list[int], Array, Array]] = []
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
             by_size.setdefault(k if is_numpy(Y) else rows.size, []).append(k)
-        self.groups: list[_Group] = []
         for numbers in by_size.values():
             step = max(1, Y.shape[0] // max(1, self.parts[numbers[0]].size))
-            together = [numbers[i : i + step] for i in range(0, len(numbers), step)]
-            for some in together:
+            for some in (numbers[span] for span in spans(len(numbers), step)):
                 rows = np.stack([self.parts[k] for k in some])
                 places = rows * self.count + np.array(some)[:, None]
                 if is_numpy(Y):
                     rows, places = rows[0], places[0]
-                self.groups.append(_Group(some, like_index(rows, Y), like_index(places, Y)))
+                self.groups.append((some, like_index(rows, Y), like_index(places, Y)))
 
     def blanked(self, Y: Array) -> Array:
         """Y⁰ for every set, shape (n, k · t)."""
@@ -312,12 +307,3 @@ class LeftOut:
         xp, (a, n, width) = namespace(columns), columns.shape
         split = xp.reshape(columns, (a, n, self.count, width // self.count))
         return xp.permute_dims(split * self.keep[:, :, None], (0, 2, 1, 3))
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Sets of one size that are solved in one call."""
-
-    numbers: list[int]
-    rows: Array  # (|J|,) of one, or (sets, |J|) of many
-    places: Array  # of these rows in their own columns, among the rows of (n · k, t)

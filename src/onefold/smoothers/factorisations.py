@@ -86,7 +86,30 @@ _THIN_ROUNDING = 32 * float(np.finfo(np.float64).eps)
 # -- eigenvalues ---------------------------------------------------------------------------------------
 
 
-class SpectralSmoother(DenseSmoother):
+class _Decomposed(DenseSmoother):
+    """R_b(μ) from columns U and their λ: U [μ/(λ+μ)] Uᵀ, or of a thin U, I − U [λ/(λ+μ)] Uᵀ."""
+
+    _spectrum: _Spectrum
+    _thin = False
+
+    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
+        """As many μ together as need no larger arrays than U."""
+        if not self.solvable(alphas).all():
+            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
+        values, xp = self._spectrum.values, namespace(self._spectrum.values)
+        mu = like(np.asarray(alphas, dtype=np.float64).reshape(-1), values)
+        weights = (values[None, :] if self._thin else mu[:, None]) / (values[None, :] + mu[:, None])
+        below = self.below_rounding(alphas)
+        if below.any() and not self._thin:  # where μ is below the rounding of K, noise counts as 0
+            noise = like(to_numpy(abs(values) <= self.noise), values)
+            lost = like(below, values)[:, None] * noise[None, :] > 0
+            weights = xp.where(lost, xp.ones_like(weights), weights)
+        for part in spans(mu.shape[0], max(1, values.shape[0] // max(1, columns))):
+            check_stop()
+            yield _Filtered(self._spectrum, weights[part, :], mu[part], self._thin)
+
+
+class SpectralSmoother(_Decomposed):
     """R_b(μ) from the eigenvalues and eigenvectors of K (n, n), which is overwritten.
 
     The rows `alone`, from :func:`isolated_rows`, are left out of the decomposition. `release_lock` takes
@@ -117,21 +140,6 @@ class SpectralSmoother(DenseSmoother):
         settled = rounding.settled(spectrum.values)
         self._spectrum = replace(spectrum, values=settled)
         self.smallest_eigenvalue = float(namespace(settled).min(settled))
-
-    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
-        """As many μ together as need no larger arrays than U."""
-        if not self.solvable(alphas).all():
-            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
-        values, xp = self._spectrum.values, namespace(self._spectrum.values)
-        mu = like(np.asarray(alphas, dtype=np.float64).reshape(-1), values)
-        weights, below = mu[:, None] / (values[None, :] + mu[:, None]), self.below_rounding(alphas)
-        if below.any():  # where μ is below the rounding of K, noise among the λ counts as 0
-            noise = like(to_numpy(abs(values) <= self.noise), values)
-            lost = like(below, values)[:, None] * noise[None, :] > 0
-            weights = xp.where(lost, xp.ones_like(weights), weights)
-        for part in spans(mu.shape[0], max(1, self.n // max(1, columns))):
-            check_stop()
-            yield _Filtered(self._spectrum, weights[part, :], mu[part])
 
 
 @dataclass(frozen=True)
@@ -193,12 +201,12 @@ class _Spectrum:
 
 @dataclass(frozen=True)
 class _Filtered(Operator):
-    """U [weights] Uᵀ; of a thin U, which has no directions of noise, I − U [weights] Uᵀ."""
+    """U [weights] Uᵀ, or of a thin U, which has no directions of noise, I − U [weights] Uᵀ."""
 
     spectrum: _Spectrum
     weights: Array  # (μ, λ): μ/(λ+μ), thin λ/(λ+μ)
     alphas: Array
-    thin: bool = False
+    thin: bool
 
     def apply(self, Y: Array) -> Array:
         mixed = self.spectrum.mix(Y, self.weights)
@@ -252,20 +260,14 @@ def isolated_rows(K: Array) -> Index | None:
 # -- thin factors --------------------------------------------------------------------------------------
 
 
-class ThinSmoother(DenseSmoother):
+class ThinSmoother(_Decomposed):
     """R_b(μ) from orthonormal columns U (n, r) and their λ (r,). NumPy only."""
+
+    _thin = True
 
     def __init__(self, columns: HostArray, values: HostArray, border: HostArray | None) -> None:
         super().__init__(columns.shape[0], border)
         self._spectrum = _Spectrum(values, columns)
-
-    def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
-        """As many μ together as need no larger arrays than U."""
-        mu, values = np.asarray(alphas, dtype=np.float64).reshape(-1), self._spectrum.values
-        for part in spans(mu.size, max(1, values.size // max(1, columns))):
-            check_stop()
-            weights = values / (values + mu[part, None])
-            yield _Filtered(self._spectrum, weights, mu[part], thin=True)
 
     def diagonals(self, alphas: ArrayLike) -> HostArray:
         """The diagonal of R_b, shape (μ, n), for columns that are orthogonal to the border."""

@@ -48,11 +48,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.polynomial.legendre import legvander
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from onefold.linalg import Array, HostArray, Index
-from onefold.linalg.iterate import Map, Solution, conjugate_gradients, refined
+from onefold.linalg.iterate import Map, Solution, refined_gradients
 from onefold.machine.threads import check_stop, spans, thread_budget
 from onefold.smoothers.base import Flags, Smoother, UnsolvableError
 
@@ -69,7 +70,6 @@ _LONG_RUN = 16  # rows in a run, on average, from which G_JJ pays as a precondit
 _SMALLEST_PIVOT = 1e-8  # of the largest entry of x: below it the formula has no digits left
 _DIED_OUT = 1e-10  # of t_0, beyond half the length
 _DEGREES = 24  # polynomials of degree 0 … 23
-_ROUNDING = 8 * np.finfo(np.float64).eps
 
 
 class SymmetricToeplitz:
@@ -194,7 +194,9 @@ def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
 
 def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
     """Low polynomials exactly, the rest by the embedding of length 2n; `_DEGREES` arrays of n."""
-    Q = orthonormal_polynomials(toeplitz.n, min(_DEGREES, toeplitz.n))
+    n = toeplitz.n
+    powers = legvander(np.linspace(-1.0, 1.0, n), min(_DEGREES, n) - 1)
+    Q = scipy.linalg.qr(powers, mode="economic", overwrite_a=True, check_finite=False)[0].T
     # A row at a time: the transforms of all at once would double the memory.
     small = np.stack([Q @ toeplitz.product(q) for q in Q])
     values, vectors = np.linalg.eigh((small + small.T) / 2)
@@ -205,7 +207,7 @@ def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
 
         def apply(V: HostArray) -> HostArray:
             parts = V @ Q.T
-            Z = _filtered(V - parts @ Q, weights, toeplitz.length)[..., : toeplitz.n]
+            Z = _filtered(V - parts @ Q, weights, toeplitz.length)[..., :n]
             return Z + (parts @ inner - Z @ Q.T) @ Q
 
         return apply
@@ -219,81 +221,21 @@ def dies_out(toeplitz: SymmetricToeplitz) -> bool:
     return float(np.abs(tail).max()) <= _DIED_OUT * abs(float(toeplitz.column[0]))
 
 
-def orthonormal_polynomials(n: int, count: int) -> HostArray:
-    """Polynomials of degree 0 … count − 1, orthonormal on n equally spaced points: (count, n).
-
-    The three-term recurrence, which stays orthonormal to rounding while count ≪ √n; for short
-    series QR orthogonalises once more.
-    """
-    points = np.linspace(-1.0, 1.0, n) if n > 1 else np.zeros(1)
-    Q = np.zeros((count, n))
-    Q[0] = 1.0 / np.sqrt(n)
-    length = 0.0
-    for k in range(1, count):
-        Q[k] = points * Q[k - 1]
-        if k > 1:
-            Q[k] -= length * Q[k - 2]
-        length = float(np.linalg.norm(Q[k]))
-        Q[k] /= length if length > 0 else 1.0
-    if count * count > n // 4:
-        Q = np.ascontiguousarray(np.linalg.qr(Q.T)[0].T)
-    return Q
-
-
 # -- solving -------------------------------------------------------------------------------------------
 
 
-def refined_gradients(
-    product: Map,
-    precondition: Map,
-    B: HostArray,
-    *,
-    start: HostArray | None,
-    tolerance: float,
-    norm: float,
-    limit: int,
+def solve_rows(
+    product: Map, precondition: Map, B: HostArray, start: HostArray | None = None, **settings: Any
 ) -> Solution:
-    r"""Solve A x = b for every row b of B, A symmetric positive definite; X (rows, n) as B is.
-
-    A row has converged when its true residual, recomputed from x, is at most `tolerance`·‖b‖, or
-    what rounding leaves of it, 8 eps·‖A‖·‖x‖. The recursion restarts from the true residual as long
-    as that helps. Rows that have converged leave the iteration. `product` and `precondition` are
-    functions of rows, `start` is overwritten, `norm` is an upper bound of ‖A‖₂, and `limit` counts the
-    iterations of all restarts.
-    """
-    X = np.zeros_like(B) if start is None else start
-    scale = _sizes(B)
-
-    def lengths(V: HostArray) -> HostArray:
-        return np.linalg.norm(V, axis=0)
-
-    def correct(left: HostArray, some: Index, relative: HostArray, most: int) -> Solution:
-        return conjugate_gradients(
-            lambda V: product(V.T).T,
-            lambda V: precondition(V.T).T,
-            left.copy(order="K"),
-            lengths,
-            tolerance * scale[some],
-            limit=most,
-        )
-
-    found = refined(
-        lambda V, some: B[some].T - product(V.T).T,
-        [correct],
-        X.T,
-        B.T if start is None else (B - product(X)).T,
-        size=lambda V, some: lengths(V) / scale[some],
-        enough=lambda V: np.maximum(tolerance, _ROUNDING * norm * lengths(V) / scale),
-        limit=limit,
+    """As :func:`refined_gradients`, for functions and right-hand sides by rows."""
+    found = refined_gradients(
+        lambda V: product(V.T).T,
+        lambda V: precondition(V.T).T,
+        B.T,
+        start=None if start is None else start.T,
+        **settings,
     )
     return replace(found, X=found.X.T)
-
-
-def _sizes(B: HostArray) -> HostArray:
-    """The lengths of the rows, 1 for zeros."""
-    size = np.linalg.norm(B, axis=1)
-    size[size == 0] = 1.0
-    return size
 
 
 def log_determinant(column: HostArray) -> float:
@@ -327,13 +269,12 @@ class _Solved:
     mu: float
     W: HostArray  # G_b⁻¹ Yᵀ by rows (targets, n)
     inverse: GohbergSemencul
-    g: HostArray | None  # None without a border
-    total: float  # 1ᵀg
+    g: HostArray  # zeros without a border
+    total: float  # 1ᵀg; 1 without a border
 
     def diagonal(self) -> HostArray:
         """The diagonal of G_b⁻¹."""
-        diagonal = self.inverse.diagonal()
-        return diagonal if self.g is None else diagonal - self.g**2 / self.total
+        return self.inverse.diagonal() - self.g**2 / self.total
 
 
 class ToeplitzSmoother(Smoother):
@@ -357,18 +298,16 @@ class ToeplitzSmoother(Smoother):
         n = self.toeplitz.n
         super().__init__(n, np.broadcast_to(np.ones(1), n) if intercept else None)
         self._tolerance = tolerance
-        self._iterates = n > SHORT
         self._refused = -np.inf  # the largest μ that could not be solved with
         self._definite_from = 0.0 if semidefinite else np.inf
         self._preconditioner: Callable[[float], Map] | None = None
         self._earlier: list[tuple[float, HostArray]] = []
         self.report: dict[str, Any] = {} if report is None else report
+        solver, reason = "levinson", f"n = {n} ≤ {SHORT}: O(n²) is quicker than iterating"
+        self._iterates = n > SHORT
         if self._iterates:
-            self.report.update(solver="pcg", reason=f"n = {n} > {SHORT}: O(n log n) per iteration")
-        else:
-            reason = f"n = {n} ≤ {SHORT}: O(n²) is quicker than iterating"
-            self.report.update(solver="levinson", reason=reason)
-        self.report.update(iterations=0, residual=0.0)
+            solver, reason = "pcg", f"n = {n} > {SHORT}: O(n log n) per iteration"
+        self.report.update(solver=solver, reason=reason, iterations=0, residual=0.0)
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether each μ may be solved with, as far as has turned out."""
@@ -389,7 +328,7 @@ class ToeplitzSmoother(Smoother):
             except UnsolvableError:
                 self._refused = max(self._refused, mu)
                 raise
-            g, total = None, 0.0
+            g, total = np.zeros(self.n), 1.0
             if self.border is not None:
                 g, X, total = X[-1], X[:-1], float(X[-1].sum())
                 X = X - (X.sum(axis=1) / total)[:, None] * g
@@ -446,7 +385,7 @@ class ToeplitzSmoother(Smoother):
             except np.linalg.LinAlgError:  # too long for `_levinson` to have found out
                 out[solved.index] = np.nan
                 continue
-            if solved.g is not None:
+            if self.border is not None:
                 out[solved.index] += np.log(solved.total) - np.log(self.n)
         return out
 
@@ -468,8 +407,8 @@ class ToeplitzSmoother(Smoother):
             raise _unsolvable(mu, "a leading block is singular") from None
         if not np.isfinite(X).all():
             raise _unsolvable(mu, "a leading block is nearly singular")
-        left = np.linalg.norm(B - self.toeplitz.product(X, mu), axis=1) / _sizes(B)
-        residual = float(left.max(initial=0.0))
+        left, size = (np.linalg.norm(V, axis=1) for V in (B - self.toeplitz.product(X, mu), B))
+        residual = float((left / np.where(size > 0, size, 1.0)).max(initial=0.0))
         if residual > _LOOSE:
             raise _unsolvable(mu, f"Levinson's recursion lost its digits (residual {residual:.1g})")
         self._note("residual", residual)
@@ -484,11 +423,11 @@ class ToeplitzSmoother(Smoother):
         precondition = self._preconditioner(mu)
 
         def iterate(rows: HostArray, start: HostArray | None) -> Solution:
-            found = refined_gradients(
+            found = solve_rows(
                 lambda V: self.toeplitz.product(V, mu),
                 precondition,
                 rows,
-                start=start,
+                start,
                 tolerance=self._tolerance,
                 norm=self.toeplitz.norm + mu,
                 limit=_LIMIT,
@@ -515,9 +454,9 @@ class ToeplitzSmoother(Smoother):
             raise _unsolvable(mu, "conjugate gradients met a direction of negative curvature")
         residual = float(found.residual.max(initial=0.0))
         if self.n <= _LEVINSON_LIMIT:
-            self._iterates = False
             why = f"conjugate gradients did not converge ({residual:.1g})"
             self.report.update(solver="levinson", reason=why)
+            self._iterates = False
             return self._levinson(mu, B)
         raise _unsolvable(
             mu, f"no convergence in {found.iterations} iterations (residual {residual:.2g})"
@@ -551,9 +490,8 @@ class ToeplitzSmoother(Smoother):
         else:
             return self._iterated_errors(solved, rows)
         self._note("heldout_residual", 0.0)
-        if solved.g is not None:
-            part = solved.g[rows]
-            block -= part[:, None] * (part / solved.total)[None, :]
+        part = solved.g[rows]
+        block -= part[:, None] * (part / solved.total)[None, :]
         try:
             return scipy.linalg.solve(block, solved.W[:, rows].T, assume_a="pos", check_finite=False).T
         except np.linalg.LinAlgError:
@@ -563,7 +501,7 @@ class ToeplitzSmoother(Smoother):
             ) from None
 
     def _iterated_errors(self, solved: _Solved, rows: Index) -> HostArray:
-        W, g = solved.W[:, rows], None if solved.g is None else solved.g[rows]
+        W, g = solved.W[:, rows], solved.g[rows]
         runs = 1 + int(np.count_nonzero(np.diff(rows) > 1))
 
         def scattered(V: HostArray) -> HostArray:
@@ -576,11 +514,10 @@ class ToeplitzSmoother(Smoother):
                 return V.copy()
             return self.toeplitz.product(scattered(V), solved.mu)[:, rows]
 
-        found = refined_gradients(
+        found = solve_rows(
             lambda V: solved.inverse.product(scattered(V))[:, rows],
             precondition,
-            W if g is None else np.vstack([W, g[None]]),
-            start=None,
+            np.vstack([W, g[None]]),
             tolerance=self._tolerance,
             norm=1.0 / solved.mu,
             limit=_HELDOUT_LIMIT,
@@ -592,8 +529,6 @@ class ToeplitzSmoother(Smoother):
                 'use cv="loo", more folds, or a larger alpha.'
             )
         self._note("heldout_residual", residual)
-        if g is None:
-            return found.X
         E, h = found.X[:-1], found.X[-1]
         return E + ((E @ g) / (solved.total - g @ h))[:, None] * h
 
