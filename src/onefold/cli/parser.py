@@ -16,9 +16,6 @@ _TABLES = (
     "table; 'DIR/*.parquet' "
     "or a folder of Parquet files is one table"
 )
-_SCHEDULER = (
-    "of a Dask cluster, as tcp://host:8786: its workers read the Parquet files and keep the rows"
-)
 _APPROXIMATION = "of the kernel matrix (default: auto)"
 _CATEGORICAL = "columns whose numbers are codes of categories"
 _SIMPLE = "plain search: one kernel (rbf) as it is, over gamma and alpha alone"
@@ -140,7 +137,6 @@ def _add_tune_search(group: argparse._ArgumentGroup) -> None:
     )
     add("--check", action="store_true", help="check the approximation against the exact method")
     add("--jobs", type=values.threads, metavar="N", help="worker threads (-1: all cores)")
-    add("--scheduler", metavar="ADDRESS", help=_SCHEDULER)
     add("--seed", type=values.seed, default=0, metavar="N", help="shuffles rows into folds (default: 0)")
 
 

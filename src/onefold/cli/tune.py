@@ -32,12 +32,10 @@ from onefold.jobs import Job, Settings, prepared, run_job
 from onefold.jobs.expected import expected_note
 from onefold.jobs.folds import few_rows_note
 from onefold.jobs.held_back import checked_test, split_rows
-from onefold.rows import connected
 from onefold.search.metric import FIRST_ROWS
 from onefold.tables import TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 
-_ON_CLUSTER = "rows stay with the workers of the scheduler"
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
 
 
@@ -54,14 +52,11 @@ def run(arguments: argparse.Namespace) -> None:
     given = [table for table in (arguments.table, arguments.test) if table is not None]
     refuse_existing(outputs, arguments.force, inputs=given)
     with useful_journal(journal), staged_directory(directory, RESULT_NAMES) as stage:
-        with (
-            connected(arguments.scheduler) as client,
-            prepared(source, settings, stage, client) as job,
-        ):
+        with prepared(source, settings, stage) as job:
             for note in [] if quiet else _notes(job, arguments.table.name):
                 print(f"onefold: {as_options(note)}", file=sys.stderr)
             model = _followed(job, None if quiet else sys.stderr)
-            elsewhere = isinstance(job.X, np.memmap) or client is not None
+            elsewhere = isinstance(job.X, np.memmap)
             as_fitted = {"sample_weight": job.weight, "groups": job.groups}
         model.report_["command"] = again = shlex.join(["onefold", *arguments.argv])
         write_results(model, stage)
@@ -124,7 +119,6 @@ def _notes(job: Job, table: str) -> list[str]:
     why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
     notes = [
         *([_ON_DISK] if isinstance(job.X, np.memmap) else []),
-        *([_ON_CLUSTER] if job.client is not None else []),
         *([job.search.note] if job.search.note else []),
         f"{table}: {counted(job.X.shape[0], 'row')}, {counted(job.X.shape[1], 'feature')}",
         f"{target.task} of '{target.name}', {why}",

@@ -13,10 +13,10 @@ from onefold.machine.speed import duration_words
 def expected_note(job: Job) -> str | None:
     """The approximation and the expected time, or None where no plan is made of such a search.
 
-    That is for rows on a cluster, and for ways through a grid that do not go through all of it.
+    That is for ways through a grid that do not go through all of it.
     """
     settings = job.settings
-    if job.client is not None or settings.search != "grid":
+    if settings.search != "grid":
         return None
     kind = LSSVCCV if job.target.task == "classification" else LSSVRCV
     estimator: Any = kind(

@@ -44,7 +44,6 @@ class Job:
     reading: Reading = field(default_factory=Reading)
     columns: tuple[str, ...] = ()
     held_back: Blocks | None = None
-    client: Any = None
 
     @property
     def criterion(self) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.jobs.cluster import prepare_on_cluster
 from onefold.jobs.criterion import shown
 from onefold.jobs.held_back import checked_test, measures_on, rows_to_test
 from onefold.jobs.job import Job, prepare_job
@@ -34,7 +33,6 @@ def tune_table(
     target: str,
     *,
     callback: Callback | None = None,
-    client: Any = None,
     **options: Any,
 ) -> TableModel:
     """Choose a model for a column of a table, and fit it.
@@ -51,8 +49,6 @@ def tune_table(
         The column to predict.
     callback : callable, optional
         That of the self-tuning estimators, for progress.
-    client : dask.distributed.Client, optional
-        Whose workers read Parquet files and keep their rows.
     **options
         The other fields of `Settings`.
 
@@ -72,22 +68,14 @@ def tune_table(
     settings.check_columns(source)
     with (
         tempfile.TemporaryDirectory() as scratch,
-        prepared(source, settings, Path(scratch), client) as job,
+        prepared(source, settings, Path(scratch)) as job,
     ):
         return run_job(job, callback)
 
 
 @contextmanager
-def prepared(
-    source: TableSource, settings: Settings, scratch: Path, client: Any = None
-) -> Iterator[Job]:
-    """The job on a table; rows that do not fit into memory are in `scratch` while the block runs.
-
-    With a `client` of Dask they stay with its workers.
-    """
-    if client is not None:
-        yield prepare_on_cluster(source, settings, client)
-        return
+def prepared(source: TableSource, settings: Settings, scratch: Path) -> Iterator[Job]:
+    """The job on a table; rows that do not fit into memory are in `scratch` while the block runs."""
     if not larger_than_memory(source):
         yield prepare_job(source.read(), settings, source.remarks)
         return
@@ -112,7 +100,6 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         "search": settings.search,
         "time_budget": settings.time_budget,
         "checkpoint": settings.checkpoint,
-        "client": job.client,
         "n_jobs": settings.jobs,
         "callback": callback,
     }
@@ -130,7 +117,7 @@ def run_job(job: Job, callback: Callback | None) -> TableModel:
         estimator.fit(job.X, job.target.values, sample_weight=job.weight, groups=job.groups)
         seconds = time.perf_counter() - begin
         # They have done their work, and a model file has no room for code.
-        estimator.set_params(callback=None, checkpoint=None, client=None)
+        estimator.set_params(callback=None, checkpoint=None)
         report = _report(job, estimator, suspicious, seconds)
     model = table_model(
         estimator,

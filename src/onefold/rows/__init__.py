@@ -9,8 +9,7 @@ from onefold.rows.base import Block, Groups, Rows, group_rows
 from onefold.rows.dask import DaskRows, Predicted, example_of, gathered, is_remote, lazily, opened
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.host import HostRows
-from onefold.rows.parquet import standardised
-from onefold.rows.runner import connected, is_dask
+from onefold.rows.runner import is_dask
 
 _MOVED_AT_ONCE = 4 * 2**30  # bytes: more rows are streamed while the device works, which costs no time
 _SHARE = 0.25  # of the device's free memory that rows may take

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from onefold.rows.runner import require_dask
 
-_PARTITION_BYTES = 2**27  # of row groups that are read together, as they are in memory
-
 
 class ParquetRows(NamedTuple):
     """What a fit takes, lazily: ``fit(rows.X, rows.y, rows.sample_weight, rows.groups)``."""
@@ -69,56 +67,3 @@ def open_parquet(
         None if sample_weight is None else table[sample_weight],
         None if groups is None else table[groups],
     )
-
-
-def open_files(paths: Sequence[str], others: Sequence[str], features: Sequence[str]) -> ParquetRows:
-    """Parquet files as they are, in the given order: y is a dataframe of the columns `others`.
-
-    Names are no patterns, and what pandas notes in a file about its index is left alone: an index that
-    was stored is a column as any other. A partition is a file, or some row groups of a large one.
-    """
-    require_dask()
-    import dask.dataframe
-    from pyarrow.parquet import read_schema
-
-    from_map: Any = dask.dataframe.from_map
-    pieces = [piece for path in paths for piece in _pieces(path)]
-    none = read_schema(paths[0]).empty_table()
-    frames = [
-        from_map(_read, pieces, names=list(names), meta=_frame(none.select(list(names))))
-        for names in (features, others)
-    ]
-    return ParquetRows(*frames)
-
-
-def _pieces(path: str) -> list[tuple[str, list[int]]]:
-    """A file and the row groups of each of its partitions."""
-    from pyarrow.parquet import read_metadata
-
-    known, pieces, held = read_metadata(path), [(path, list[int]())], 0
-    for group in range(known.num_row_groups):
-        size = known.row_group(group).total_byte_size
-        if pieces[-1][1] and held + size > _PARTITION_BYTES:
-            pieces.append((path, []))
-            held = 0
-        pieces[-1][1].append(group)
-        held += size
-    return pieces
-
-
-def _read(piece: tuple[str, list[int]], names: list[str]) -> Any:
-    from pyarrow.parquet import ParquetFile
-
-    path, groups = piece
-    with ParquetFile(path) as file:
-        return _frame(file.read_row_groups(groups, columns=names).select(names))
-
-
-def _frame(table: Any) -> Any:
-    """An Arrow table as a dataframe, without what pandas has noted in it."""
-    return table.to_pandas(ignore_metadata=True)
-
-
-def standardised(X: Any, mean: Any, scale: Any) -> Any:
-    """(X − mean) / scale of the columns of a Dask dataframe, lazily, as an array."""
-    return X.map_partitions(lambda rows: (rows.astype("float64") - mean) / scale).to_dask_array()

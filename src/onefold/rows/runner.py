@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from onefold.machine.threads import spans, thread_budget
 from onefold.machine.warning import warn_user
 
-_CONNECT = 15.0  # seconds to find a scheduler
 _BATCH = 16  # results on their way at a time
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
@@ -141,27 +140,6 @@ def _release(futures: Sequence[Any]) -> None:
 def _quiet() -> Any:
     """Targets travel inside the graph, so that they can be made again; Dask need not warn of it."""
     return require_dask().config.set({_LARGE_GRAPH: "1PiB"})
-
-
-@contextmanager
-def connected(address: str | None) -> Iterator[Any]:
-    """A client of the scheduler at an address while the block runs; None for no address."""
-    if address is None:
-        yield None
-        return
-    require_dask()
-    import distributed
-
-    open_client: Any = distributed.Client
-    try:
-        client = open_client(address, timeout=_CONNECT)
-    except (OSError, ValueError, TypeError) as error:
-        raise ConnectionError(
-            f"there is no Dask scheduler at {address} ({type(error).__name__}); start one with `dask "
-            "scheduler`, or check the address, as tcp://host:8786."
-        ) from error
-    with client:
-        yield client
 
 
 def runner_of(client: Any) -> Runner:

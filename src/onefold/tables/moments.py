@@ -62,12 +62,3 @@ class ColumnMoments:
             deviation * self.unit >= np.finfo(float).tiny
         )
         return self.mean * self.unit, np.where(varies, deviation * self.unit, 0.0)
-
-    def packed(self) -> Any:
-        """As one array (4, columns)."""
-        return np.stack([np.full_like(self.unit, self.n), self.unit, self.mean, self.squares])
-
-    @classmethod
-    def unpacked(cls, array: Any) -> ColumnMoments:
-        """From such an array."""
-        return cls(int(array[0, 0]), *array[1:])
