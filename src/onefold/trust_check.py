@@ -28,7 +28,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -90,12 +90,8 @@ def trust(
     -------
     TrustCheck
     """
-    last, X, y, params = last_step(estimator, X, y, sample_weight=sample_weight, groups=groups)
-    if not hasattr(last, "as_chooser"):
-        raise ValueError(
-            f"the trust check does not know {name_of(estimator)}; give it one of the six estimators "
-            "with an approximation, one of whole tables, or a Pipeline that ends in one."
-        )
+    params = {"sample_weight": sample_weight, "groups": groups}
+    last, X, y, params = last_step(estimator, X, y, what="the trust check", **params)
     chooser = last.as_chooser(X)
     setup = chooser.set_up(X, y, **params)
     return check_setup(chooser, setup, size=size, repeats=repeats, random_state=random_state)
@@ -311,28 +307,34 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     return list(splitter.split(take(setup.table, given), task.y[rows], groups))
 
 
-def last_step(estimator: Any, X: Any, y: Any = None, **params: Any) -> tuple[Any, Any, Any, Any]:
+def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tuple[Any, Any, Any, Any]:
     """The last step of a Pipeline, and the X, y and `params` that it would be fitted with.
 
     Copies of the steps before it are fitted to X; with metadata routing they get those of `params` that
     they have asked for. An estimator of whole tables stands for its preparation and the estimator
-    inside. Anything else comes back as it is.
+    inside. Raise, on behalf of `what`, unless that has an approximation.
     """
-    while isinstance(estimator, Pipeline):
-        before, estimator = estimator[:-1], estimator.steps[-1][1]
-        if before.steps:
+    whole, name = estimator, "{}"
+    while isinstance(whole, Pipeline) or hasattr(whole, "as_step"):
+        prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1
+        if prepares and isinstance(X, tuple) and all(isinstance(size, Real) for size in X):
+            raise ValueError(
+                "what comes before the machine needs rows to be fitted to; give X, not its shape."
+            )
+        if not isinstance(whole, Pipeline):
+            whole, X, y, params = whole.as_step(X, y, **params)
+            continue
+        before, whole = whole[:-1], whole.steps[-1][1]
+        name = name.format("a Pipeline that ends in {}")
+        if prepares:
             given = {name: value for name, value in params.items() if value is not None}
             routed = given and get_config()["enable_metadata_routing"]
             asked = before.get_metadata_routing().consumes("fit_transform", given) if routed else ()
             X = clone(before).fit_transform(X, y, **{name: given[name] for name in asked})
-    if hasattr(estimator, "as_step"):
-        return tuple(estimator.as_step(X, y, **params))
-    return estimator, X, y, params
-
-
-def name_of(estimator: Any) -> str:
-    """How an error calls what somebody has given: by its class, and where it ends."""
-    if not isinstance(estimator, Pipeline):
-        return type(estimator).__name__
-    final = estimator.steps[-1][1]
-    return f"a Pipeline that ends in {final if isinstance(final, str) else name_of(final)}"
+    if not hasattr(whole, "as_chooser"):
+        name = name.format(whole if isinstance(whole, str) else type(whole).__name__)
+        raise ValueError(
+            f"{what} does not know {name}; give it one of the six estimators with an approximation, one "
+            "of whole tables, or a Pipeline that ends in one."
+        )
+    return whole, X, y, params

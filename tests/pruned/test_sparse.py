@@ -15,7 +15,7 @@ from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
 from onefold.approximations import Nystroem
 from onefold.basis import Design, collect
 from onefold.basis.pruning import prune, prune_sizes
-from onefold.estimators.sparse import best_size, knee, robust_weights, within
+from onefold.estimators.sparse import best_size, robust_weights
 from onefold.kernels import RBF
 from onefold.plots import SparsityDisplay
 from onefold.rows import rows_of
@@ -174,12 +174,12 @@ def test_more_rows_than_first_centres(data):
 
 def test_knee_and_tolerance():
     scores = np.array([-1.0, -1.0, -1.01, -1.02, -3.0, -6.0])
-    assert within(scores, 0.015) == 2
-    assert within(scores, 0.0) == 1
-    assert knee(np.vstack([scores - 0.03, scores + 0.03])) == 3
-    assert knee(np.vstack([scores, scores])) == 1
+    assert best_size(scores[None], 0.015) == 2
+    assert best_size(scores[None], 0.0) == 1
+    assert best_size(np.vstack([scores - 0.03, scores + 0.03]), None) == 3
+    assert best_size(np.vstack([scores, scores]), None) == 1
     dip = np.array([-0.1, -0.1, -0.5, -0.1, -0.9])  # what lies beyond a dip is no plateau
-    assert knee(np.vstack([dip - 0.01, dip + 0.01])) == 1
+    assert best_size(np.vstack([dip - 0.01, dip + 0.01]), None) == 1
 
 
 def test_saved_cloned_and_drawn(data, tmp_path):
@@ -248,8 +248,8 @@ def test_settings_that_mean_nothing_are_named(settings):
 def test_sizes_without_a_score_are_not_chosen():
     """As a scorer that refuses some predictions leaves them."""
     scores = np.array([[-1.0, -0.5, -0.45, -0.5, np.nan, -2.0], [-1.1, -0.4, -0.6, -0.5, -0.5, -2.0]])
-    assert best_size(scores, None) == knee(scores[:, :4]) == 1
-    assert best_size(scores, 0.2) == within(scores[:, :4].mean(axis=0), 0.2) == 3
+    assert best_size(scores, None) == best_size(scores[:, :4], None) == 1
+    assert best_size(scores, 0.2) == best_size(scores[:, :4], 0.2) == 3
     with pytest.raises(ValueError, match="no number of centres has a score"):
         best_size(np.full((2, 3), np.nan), None)
     rng = np.random.default_rng(0)

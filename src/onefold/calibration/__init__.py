@@ -10,6 +10,7 @@ from onefold.calibration.probabilities import (
     Temperature,
     check_calibration,
     fit_calibrator,
+    is_class,
 )
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "Temperature",
     "check_calibration",
     "fit_calibrator",
+    "is_class",
 ]

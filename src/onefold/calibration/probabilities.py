@@ -103,7 +103,7 @@ def _one_against_rest(shares: Any) -> Any:
     return np.divide(shares, total, out=equal, where=total > 0)
 
 
-def _is_class(index: Any, columns: int) -> Any:
+def is_class(index: Any, columns: int) -> Any:
     """Whether each row is of each column's class: (rows, columns); a single one is the second class."""
     return index[:, None] == (np.array([1]) if columns == 1 else np.arange(columns))
 
@@ -149,7 +149,7 @@ class Temperature(Calibrator):
         if columns == 1:
             differences = decision * np.where(index == 1, -2.0, 2.0)[None, :, None]
         else:
-            own = _is_class(index, columns)
+            own = is_class(index, columns)
             others = decision[:, ~own].reshape(models, rows, columns - 1)
             differences = others - decision[:, own][:, :, None]
         unit = _typical_size(np.abs(differences).max(axis=2))
@@ -245,7 +245,7 @@ class Sigmoid(Calibrator):
 
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
-        positive = _is_class(index, decision.shape[2])
+        positive = is_class(index, decision.shape[2])
         found = [_platt(decision[:, :, t], positive[:, t], weight) for t in range(decision.shape[2])]
         slopes, intercepts = (np.stack(numbers, axis=1) for numbers in zip(*found))
         return [cls(slope, intercept) for slope, intercept in zip(slopes, intercepts)]
@@ -328,7 +328,7 @@ class Isotonic(Calibrator):
 
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
-        positive = _is_class(index, decision.shape[2]).astype(np.float64)
+        positive = is_class(index, decision.shape[2]).astype(np.float64)
         pairs = (
             [_staircase(*pair, weight) for pair in zip(values.T, positive.T)] for values in decision
         )

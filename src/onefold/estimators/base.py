@@ -26,20 +26,20 @@ from onefold.calibration import Calibrator, ConformalIntervals
 from onefold.criteria import label_index
 from onefold.estimators.intervals import bounds_by_blocks, check_share
 from onefold.estimators.setup import takes_sparse
-from onefold.estimators.validation import check_rows, is_precomputed
+from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FittedFunction, FoldModels
-from onefold.linalg import Array, all_finite, is_foreign, labels_like, like, to_numpy
+from onefold.linalg import Array, is_foreign, labels_like, like, to_numpy
 from onefold.machine.threads import count_workers, limit_blas, use_threads
-from onefold.rows import Predicted, example_of, gathered, is_dask, lazily
+from onefold.rows import Predicted, example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
-# What a copy on a worker of Dask needs to predict, for intervals too, and what it does not take along.
+# What a copy on a worker of Dask needs to predict, and for intervals too, and parameters of its own.
 _PREDICTS = (
     "expansion_", "classes_", "calibrator_", "single_target_", "n_features_in_", "feature_names_in_",
 )  # fmt: skip
-_BOUNDS = ("intervals_", "fold_models_", "spread_models_")  # for intervals alone
-_OWN = {"n_jobs": 1, "client": None, "callback": None}  # of a copy on a worker
+_BOUNDS = ("intervals_", "fold_models_", "spread_models_")
+_OWN = {"n_jobs": 1, "client": None, "callback": None}
 
 
 class KernelMachine(BaseEstimator):
@@ -73,9 +73,8 @@ class KernelMachine(BaseEstimator):
     @contextmanager
     def _threads(self, n: int) -> Iterator[None]:
         """`n_jobs` threads, also for BLAS; that has one for few rows, so that no digit depends on it."""
-        few = n <= _FEW_ROWS
-        blas = 1 if few else None if self.n_jobs is None else count_workers(self.n_jobs)
-        with use_threads(self.n_jobs), limit_blas(blas):
+        every = None if self.n_jobs is None else count_workers(self.n_jobs)
+        with use_threads(self.n_jobs), limit_blas(1 if n <= _FEW_ROWS else every):
             yield
 
     def __sklearn_clone__(self) -> Self:
@@ -98,12 +97,7 @@ class KernelMachine(BaseEstimator):
         """f(X) of shape (rows, targets)."""
         check_is_fitted(self, "expansion_")
         X = check_rows(self, X, sparse=self.expansion_.accepts_sparse, fitting=False)
-        values = self.expansion_.predict(X, self.n_jobs)
-        if not all_finite(values):
-            raise ValueError(
-                "the kernel overflows on these rows; scale them as the rows the model was fitted on."
-            )
-        return values
+        return require_finite(self.expansion_.predict(X, self.n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file that :func:`onefold.load` reads; never executes code."""
@@ -295,8 +289,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
     """A score of scikit-learn for the predictions of X; lazy targets are computed."""
     given = (y, sample_weight, estimator.predict(X))
-    y, weight, predicted = [gathered(one, getattr(estimator, "client", None)) for one in given]
-    return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+    y, weight, predicted = [to_host(one, getattr(estimator, "client", None)) for one in given]
+    return float(score(y, predicted, sample_weight=weight))
 
 
 def _lazy_predictions(
@@ -308,18 +302,14 @@ def _lazy_predictions(
     """
     # Wrong columns raise here, not on a worker once somebody computes.
     validate_data(estimator, example_of(X), reset=False, skip_check_array=True)
-    bare = copy(estimator)
-    for name in list(vars(bare)):
-        if name.endswith("_") and name not in (*_PREDICTS, *(_BOUNDS if options else ())):
-            delattr(bare, name)  # what a fit records need not travel
-        elif name in _OWN:
-            setattr(bare, name, _OWN[name])
-    bare.expansion_ = estimator.expansion_.on_host()
-    for name in ("fold_models_", "spread_models_"):
-        if getattr(bare, name, None) is not None:
-            setattr(bare, name, getattr(bare, name).on_host())
-    device = getattr(estimator, "device", None)
-    return lazily(X, Predicted(partial(getattr(bare, method), **options), dtype, columns, device))
+    params = estimator.get_params(deep=False)
+    bare = type(estimator)(**params | {name: _OWN[name] for name in _OWN.keys() & params.keys()})
+    for name in (*_PREDICTS, *(_BOUNDS if options else ())):  # what else a fit records need not travel
+        if hasattr(estimator, name):
+            value = getattr(estimator, name)
+            setattr(bare, name, value.on_host() if hasattr(value, "on_host") else value)
+    answer = partial(getattr(bare, method), **options)
+    return lazily(X, Predicted(answer, dtype, columns, estimator.device))
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:

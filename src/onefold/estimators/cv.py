@@ -396,21 +396,9 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
 
 
 class KernelRidgeCV(LSSVRCV):
-    r"""Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
+    """Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
 
-    Parameters
-    ----------
-    kernel, gammas, alphas, degree, coef0, approximation, cv, criterion, select, search, refit, metric,
-    max_rounds, metric_rows, blend, intervals, check, time_budget, checkpoint, device, client,
-    random_state, n_jobs, verbose, callback
-        As in :class:`LSSVRCV`.
-
-    Attributes
-    ----------
-    gamma_, alpha_, best_params_, best_score_, best_index_, cv_results_, history_, search_, kernel_,
-    metric_, feature_importances_, metric_history_, blend_, blend_score_, heldout_prediction_,
-    conformity_scores_, intervals_, fold_models_, spread_models_, expansion_, approximation_
-        As in :class:`LSSVRCV`.
+    Parameters and attributes are those of :class:`LSSVRCV`.
     """
 
     _fit_intercept = False

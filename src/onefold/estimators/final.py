@@ -40,11 +40,6 @@ class Final:
     folds: Folds | None  # the models without each part, where they were asked for
     blend: BlendResult | None = None  # what it is made of, where it is a blend
 
-    @property
-    def crossfit(self) -> Crossfit | None:
-        """What a blend's held-out predictions were made with."""
-        return None if self.blend is None else self.blend.crossfit
-
 
 def finished(expansion: FittedFunction, problem: Problem, n: int) -> FittedFunction:
     """The fitted function for a table of `n` rows; raise if it is not finite."""
@@ -68,35 +63,35 @@ def metric_of(kernel: Kernel) -> Any | None:
 
 def finish(found: Found, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
     """Fit what the search chose on all rows, and without each of the `parts` if there are any."""
-    if not blend:
-        expansion, report, folds = _fitted(found.leader, found.ledger, parts)
-        return Final(expansion, report, [found.leader], found.leader.heldout, folds)
-    blended = blend_leaders(found.leaders, found.leader, found.scoring)
-    fitted = [_fitted(member, found.ledger, parts) for member in blended.members]
-    expansions, reports = [one for one, *_ in fitted], [report for _, report, _ in fitted]
+    blended = blend_leaders(found.leaders, found.leader, found.scoring) if blend else None
+    members = [found.leader] if blended is None else blended.members
+    expansions, reports, every = zip(*(_fitted(member, found.ledger, parts) for member in members))
+    if blended is None:
+        return Final(expansions[0], reports[0], members, found.leader.heldout, every[0])
     intercept = like(blended.intercept, expansions[0].intercept)
-    whole = Blend(tuple(expansions), np.asarray(blended.weights), intercept)
-    report = {"name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": reports}
-    folds = fitted[0][2]
+    whole = Blend(expansions, np.asarray(blended.weights), intercept)
+    report = {
+        "name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": list(reports)
+    }  # fmt: skip
+    folds = every[0]
     if parts is not None and blended.crossfit is not None:
-        known = {id(member): own for member, (*_, own) in zip(blended.members, fitted) if own}
+        known = {id(member): own for member, own in zip(members, every)}
         folds = _folds_of_blend(blended.crossfit, known, parts)
-    return Final(whole, report, blended.members, blended.heldout, folds, blended)
+    return Final(whole, report, members, blended.heldout, folds, blended)
 
 
 def _fitted(
     leader: Leader, ledger: Ledger, parts: Sequence[Any] | None
 ) -> tuple[Any, dict[str, Any], Folds | None]:
     """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
-    run, alpha = leader.candidate.run, leader.alpha
-    if leader.expansion is not None:
-        folds = None if parts is None else _folds_of(leader, parts)
-        report = ledger.report(leader.index)
-        if leader.model is not None:
-            report = report | leader.model.final_report(run.problem.ridge(alpha), leader.expansion)
-        return run.problem.restore(leader.expansion), report, folds
-    model = run.final_model(leader.candidate.kernel, alpha, leader.model)
-    expansion, report = run.finished(model, alpha)
+    run, alpha, model = leader.candidate.run, leader.alpha, leader.model
+    if leader.expansion is None:
+        model = run.final_model(leader.candidate.kernel, alpha, model)
+        expansion, report = run.finished(model, alpha)
+    else:
+        expansion, report = run.problem.restore(leader.expansion), ledger.report(leader.index)
+        if model is not None:
+            report = report | model.final_report(run.problem.ridge(alpha), leader.expansion)
     return expansion, report, None if parts is None else _folds_of(leader, parts, model)
 
 
@@ -106,20 +101,19 @@ def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) 
     They are of the kind of the final model, or, where that has no closed form for folds, of the kind
     that the search was made with.
     """
-    candidate, run, kernel = leader.candidate, leader.candidate.run, leader.candidate.kernel
-    alpha = leader.alpha
+    candidate, run, alpha = leader.candidate, leader.candidate.run, leader.alpha
     if leader.expansion is not None:
         known = leader.folds
         return Folds(None if known is None else known.plus(run.problem.offset))
-    if candidate.parts is not None:
-        return Folds(run.fold_models(candidate.model(1), kernel, alpha, parts))
-    if run.refit is not None and run.refit.approximation.fold_models is not None:
-        model = run.final_model(kernel, alpha) if model is None else model
-        return Folds(run.refit.fold_models(model, kernel, alpha, parts), own=False)
-    if run.refit is not None or model is None:
-        model = candidate.model(1) if leader.model is None else leader.model
     own = run.approximation.fold_models == "closed"  # fits of their own are other models
-    return Folds(run.fold_models(model, kernel, alpha, parts), own)
+    if candidate.parts is not None:
+        model, own = candidate.model(1), True
+    elif run.refit is not None and run.refit.approximation.fold_models is not None:
+        model = run.final_model(candidate.kernel, alpha) if model is None else model
+        run, own = run.refit, False
+    elif run.refit is not None or model is None:
+        model = leader.model or candidate.model(1)
+    return Folds(run.fold_models(model, candidate.kernel, alpha, parts), own)
 
 
 def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:

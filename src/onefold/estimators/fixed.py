@@ -12,18 +12,18 @@ from onefold.approximations import Approximation, Workload, resolve_approximatio
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
 from onefold.estimators.final import calibrate_alone, finished, metric_of
-from onefold.estimators.intervals import check_given_intervals, fit_given_intervals
+from onefold.estimators.intervals import check_intervals, fit_given_intervals
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.estimators.validation import (
     check_alphas,
     check_kernel_matrix,
     check_rows,
     problem_of,
-    refuse_approximation,
+    refuse_partitions,
     seed_of,
 )
 from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.rows import gathered, opened
+from onefold.rows import opened, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
@@ -68,8 +68,8 @@ class Given(KernelMachine):
         approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
         if seed is not None:
             approximation = approximation.seeded(seed)
-        refuse_approximation(self.kernel, X, approximation)
-        y, sample_weight = gathered(y, self.client), gathered(sample_weight, self.client)
+        refuse_partitions(self, X, approximation)
+        y, sample_weight = to_host(y, self.client), to_host(sample_weight, self.client)
         X = opened(X, self.client)
         problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         gamma = resolve_gamma(self.gamma, problem.X)
@@ -84,7 +84,7 @@ class Given(KernelMachine):
         with self._threads(problem.n):
             run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
             if isinstance(self, KernelRegressor):
-                check_given_intervals(self.intervals, run, name)
+                check_intervals(self.intervals, run, given=name)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             self.expansion_, self.metric_ = finished(expansion, problem, n), metric_of(kernel)
@@ -215,23 +215,8 @@ class LSSVR(Given, KernelRegressor):
 class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 
-    scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0, approximation, device, client, random_state, n_jobs
-        As in :class:`LSSVC`.
-    alpha : float or array (targets,), default=1.0
-        Ridge μ; an array holds one per target.
-    intervals : {"cv+", "jackknife+", "normalised"} or None, default=None
-        As in :class:`LSSVR`.
-
-    Attributes
-    ----------
-    expansion_, approximation_, metric_
-        As in :class:`LSSVC`.
-    conformity_scores_, intervals_, fold_models_, spread_models_
-        As in :class:`LSSVRCV`.
+    scikit-learn's ``KernelRidge`` in the same parameters, with the same numbers. The parameters and
+    attributes are those of :class:`LSSVR`.
     """
 
     _fit_intercept = False

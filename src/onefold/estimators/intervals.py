@@ -21,11 +21,11 @@ from onefold.approximations import Model, Problem, Run
 from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import METHODS
 from onefold.estimators.final import Final, finish
-from onefold.estimators.validation import check_rows
+from onefold.estimators.validation import check_rows, require_finite
 from onefold.expansions import FoldModels, mixed
 from onefold.heldout import mean_by_row
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import all_finite, is_sparse, like, take_rows, to_numpy
+from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
@@ -59,80 +59,64 @@ def bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[[Any, Any], Any], 
     """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
     rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
     found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
-    models, spread = estimator.fold_models_, estimator.spread_models_
+    models, spread, jobs = estimator.fold_models_, estimator.spread_models_, estimator.n_jobs
     for part in spans(rows.shape[0], _rows_at_once(models)):
         if models is None:
-            values = to_numpy(estimator.expansion_.predict(rows[part], estimator.n_jobs))[:, None, :]
+            values = to_numpy(estimator.expansion_.predict(rows[part], jobs))[:, None, :]
         else:
-            values = models.predict(rows[part], estimator.n_jobs)
-        if not all_finite(values):
-            raise ValueError(
-                "the kernel overflows on these rows; scale them as the rows the model was fitted on."
-            )
+            values = models.predict(rows[part], jobs)
         stretch = None
         if spread is not None:
-            sizes = estimator.intervals_.residuals
-            stretch = _spread_from(spread.predict(rows[part], estimator.n_jobs), sizes)
-        found[part] = bounds(values, stretch)
-    values = like(found, rows)
-    if estimator.single_target_:
-        return _framed(values[:, 0, :], X, names)
-    several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
-    flat = _framed(values.reshape(values.shape[0], -1), X, several)
-    return values if type(flat) is type(values) else flat
-
-
-def _framed(values: Any, X: Any, columns: list[str]) -> Any:
-    """NumPy values (rows, columns) with the index of X, where X is a frame of pandas or polars."""
+            stretch = _spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
+        found[part] = bounds(require_finite(values), stretch)
+    values, single = like(found, rows), estimator.single_target_
     adapter = ADAPTERS_MANAGER.adapters.get(type(X).__module__.partition(".")[0])
     if adapter is None or not adapter.is_supported_container(X):
-        return values
-    return adapter.create_container(values, X, columns=columns)
+        return values[:, 0, :] if single else values
+    several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
+    flat = values.reshape(values.shape[0], -1)
+    return adapter.create_container(flat, X, columns=names if single else several)
 
 
 # -- what fits ask for ---------------------------------------------------------------------------------
 
 
-def check_intervals(method: Any, run: Run, *, learned: bool = False) -> None:
-    """Raise before a fit for intervals that could not be made after it."""
-    if method is not None and method not in METHODS:
+def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
+    """Raise before a fit for intervals that could not be made after it.
+
+    A single fit, of the estimator named `given`, must have models without folds.
+    """
+    problem, approximation = run.problem, run.approximation
+    if method is None:
+        return
+    if method not in METHODS:
         names = ", ".join(f'"{name}"' for name in METHODS)
         raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
-    if method == "normalised" and run.problem.remote:
+    if method == "normalised" and problem.remote:
         raise ValueError(
             "normalised intervals need the rows in one place, and those of Dask stay on its workers;"
             ' use intervals="cv+".'
         )
-    if method != "jackknife+":
-        return
-    if not (run.exact and run.approximation.fold_models == "closed") or learned:
+    if method == "jackknife+":
+        if not (run.exact and approximation.fold_models == "closed") or learned:
+            raise ValueError(
+                "jackknife+ needs the exact machine in closed form, without a learned metric or a "
+                'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'
+            )
+        n, _, t = problem.shape
+        needed = 8 * _JACKKNIFE_ARRAYS * n * n * t
+        require_memory(needed, f"jackknife+ with {n} models", 'use intervals="cv+"')
+    if given is not None and (problem.remote or not approximation.has_folds(problem.n)):
+        what = "rows of Dask" if problem.remote else f"{approximation!r:.60} and {problem.n} rows"
         raise ValueError(
-            "jackknife+ needs the exact machine in closed form, without a learned metric or a blend;"
-            ' use approximation="exact", metric=None and blend=False, or intervals="cv+".'
+            f"intervals need models without each fold, which a single fit does not make for {what}; "
+            f'use approximation="exact" or "nystroem", or {given}CV.'
         )
-    n, _, t = run.problem.shape
-    require_memory(
-        8 * _JACKKNIFE_ARRAYS * n * n * t, f"jackknife+ with {n} models", 'use intervals="cv+"'
-    )
-
-
-def check_given_intervals(method: Any, run: Run, name: str) -> None:
-    """The same for a single fit, of the estimator of that name, which must have models without folds."""
-    check_intervals(method, run)
-    if method is None or (run.approximation.has_folds(run.problem.n) and not run.problem.remote):
-        return
-    what = f"{run.approximation!r:.60} and {run.problem.n} rows"
-    what = "rows of Dask" if run.problem.remote else what
-    raise ValueError(
-        f"intervals need models without each fold, which a single fit does not make for {what}; "
-        f'use approximation="exact" or "nystroem", or {name}CV.'
-    )
 
 
 def _parts_of(method: str, n: int) -> list[Any]:
     """Rows that are each left out alone, or five folds of consecutive rows."""
-    folds = n if method == "jackknife+" else min(n, _FOLDS)
-    return np.array_split(np.arange(n), folds)
+    return np.array_split(np.arange(n), n if method == "jackknife+" else min(n, _FOLDS))
 
 
 def searched_parts(method: str | None, found: Found) -> Sequence[Any] | None:
@@ -199,11 +183,12 @@ def _heldout_of(method: str, found: Found, final: Final) -> HeldOut | None:
         parts = _parts_of(method, problem.n)
         return HeldOut(problem, folds.models, parts, parts)
     tests, left_out = splits.tests, splits.left_out
-    if final.crossfit is not None:
-        tests = final.crossfit.folds
+    crossfit = None if final.blend is None else final.blend.crossfit
+    if crossfit is not None:
+        tests = crossfit.folds
         left_out = list(left_out) * len(tests) if len(left_out) == 1 else left_out
     known = None
-    if folds.own and not (splits.repeated and final.crossfit is not None):
+    if folds.own and not (splits.repeated and crossfit is not None):
         known = final.leaders[0].of_splits or [final.heldout[rows] for rows in tests]
     return HeldOut(problem, folds.models, tests, left_out, known)
 
@@ -219,50 +204,43 @@ def fit_intervals(
     rows, fold, residuals = _residuals(held)
     if not len(residuals):
         return
-    method, report = estimator.intervals, {"method": estimator.intervals, "residuals": len(residuals)}
+    method, precomputed = estimator.intervals, isinstance(kernel, Precomputed)
+    report: dict[str, Any] = {"residuals": len(residuals)}
     spread = values = None
     if method == "normalised":
-        report["why"] = "the approximation has no models without each fold"
+        why = "the approximation has no models without each fold"
         if held.models is not None:
-            report["why"] = "too few residuals outside each fold to learn their size from"
+            why = "too few residuals outside each fold to learn their size from"
             held, fold = _several(held, rows, fold)
-            spread = _learn_spread(held, rows, fold, residuals, isinstance(kernel, Precomputed), seed)
+            spread = _learn_spread(held, rows, fold, residuals, precomputed, seed)
         if spread is None:
-            method = report["method"] = "cv+"
+            method, report["why"] = "cv+", why
             warn_user(
-                f"the intervals are not normalised: {report['why']}; use more rows, folds that test "
-                'every row (cv=5, say), or approximation="exact" or "nystroem".'
+                f"the intervals are not normalised: {why}; use more rows, folds that test every row "
+                '(cv=5, say), or approximation="exact" or "nystroem".'
             )
         else:
-            del report["why"]
             values = _spread_from(_predicted(spread, held.problem, rows, fold), residuals)
-    count = 1 if held.models is None else held.models.count
-    report |= {"folds": count, "predictions": _BY_FINAL if held.models is None else _BY_FOLDS}
+    count, by = (1, _BY_FINAL) if held.models is None else (held.models.count, _BY_FOLDS)
+    report |= {"method": method, "folds": count, "predictions": by}
+    estimator.approximation_["intervals"] = report
     estimator.intervals_ = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
-    estimator.fold_models_ = _for_all_columns(held.models, n, places)
-    estimator.spread_models_ = _for_all_columns(spread, n, places)
+    for name, models in (("fold_models_", held.models), ("spread_models_", spread)):
+        if precomputed and models is not None and len(places) < n:  # a column for every row of X
+            models = models.with_columns(n, places)
+        setattr(estimator, name, models)
     scores = np.full((n, residuals.shape[1]), np.nan)
     scores[places] = mean_by_row(rows, np.abs(residuals), held.problem.n)
     estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
-    estimator.approximation_["intervals"] = report
-
-
-def _for_all_columns(models: FoldModels | None, n: int, places: Any) -> FoldModels | None:
-    """Of a precomputed kernel, with a column for every row of X."""
-    if models is None or not isinstance(models.terms[0].kernel, Precomputed) or len(places) == n:
-        return models
-    return models.with_columns(n, places)
 
 
 def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
     """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
-    problem, place = held.problem, np.empty(held.problem.n, np.intp)
-    tested, single = [], []
+    problem, tested, single = held.problem, [], []
     for test in map(np.asarray, held.tests):
         once: Any = slice(None)
         if np.any(np.diff(test) <= 0):  # in no order, and some rows perhaps twice
-            place[test] = np.arange(test.size)
-            once = place[test] == np.arange(test.size)
+            once = np.sort(np.unique(test, return_index=True)[1])
         tested.append(test[once])
         single.append(once)
     rows = np.concatenate(tested)

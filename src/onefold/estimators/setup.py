@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,21 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
-from onefold.criteria import Criterion, Task, resolve_criteria
+from onefold.criteria import Criterion, resolve_criteria
 from onefold.estimators.intervals import check_intervals
 from onefold.estimators.validation import (
     check_alphas,
+    check_count,
     check_kernel_matrix,
     check_squares,
     problem_of,
-    refuse_approximation,
-    refuse_search,
+    refuse_partitions,
     seed_of,
 )
 from onefold.heldout import Splits, check_folds, make_splits
-from onefold.kernels import Kernel, Precomputed, kernel_name, resolve_gamma, resolve_kernel
-from onefold.linalg import is_foreign, is_sparse, to_numpy
-from onefold.rows import gathered, opened
+from onefold.kernels import Precomputed, kernel_name, resolve_gamma, resolve_kernel
+from onefold.linalg import is_sparse
+from onefold.rows import opened, to_host
 from onefold.search import (
     Family,
     FullGrid,
@@ -73,18 +73,12 @@ def set_up(
     `decided` is what "auto" has chosen for this search before, and why.
     """
     families, relative, alphas = families_of(estimator), is_relative(estimator), ridge_grid(estimator)
-    given = estimator.criterion
-    criteria = resolve_criteria(
-        estimator._default_criterion if given is None else given,
-        classifier=isinstance(estimator, ClassifierMixin),
-        calibration=getattr(estimator, "calibration", None),
-    )
+    criteria = criteria_of(estimator)
     first, *others = criteria
     strategy = resolve_strategy(estimator.search)
     _check_parameters(estimator, len(criteria))
     approximation, reason = resolve_approximation(estimator.approximation), None
-    refuse_approximation(estimator.kernel, X, approximation)
-    refuse_search(X, list(criteria.values()), estimator.cv, estimator.refit)
+    refuse_partitions(estimator, X, approximation, criteria.values())
     seed = seed_of(estimator.random_state)
     if decided is not None and isinstance(approximation, Auto):
         approximation, reason = decided
@@ -92,9 +86,10 @@ def set_up(
         approximation = approximation.seeded(seed)
 
     client = estimator.client
-    y, sample_weight, groups = (gathered(one, client) for one in (y, sample_weight, groups))
+    y, sample_weight, groups = (to_host(one, client) for one in (y, sample_weight, groups))
     X = opened(X, client)
-    sparse = _take_sparse(estimator.kernel, families)
+    n = _num_samples(X)
+    sparse = takes_sparse(estimator, families)
     problem, task = problem_of(estimator, X, y, sample_weight, sparse=sparse)
     check_squares(problem.Y)
     if is_sparse(problem.X):
@@ -113,9 +108,10 @@ def set_up(
     cv = list(estimator.cv) if isinstance(estimator.cv, Iterator) else estimator.cv
     splits: Any = None
     if any(one.holds_out for one in criteria.values()):
-        splits = splits_of(cv, X, y, problem, task, groups)
+        labels = None if task.classes is None else task.y
+        splits = make_splits(cv, X, y, n=n, labels=labels, groups=groups, kept=problem.kept)
     else:
-        check_folds(cv, _num_samples(X))
+        check_folds(cv, n)
     criterion = criteria[first].for_several_kernels() if relative else criteria[first]
     _check_splits(estimator, splits if criterion.holds_out else None)
     asked = list(criteria.values())
@@ -150,6 +146,14 @@ def set_up(
         learned = estimator.metric is not None or setup.blend
         check_intervals(estimator.intervals, run.refit or run, learned=learned)
     return setup
+
+
+def criteria_of(estimator: Any) -> dict[str, Criterion]:
+    """The criteria by name; the first one decides."""
+    given, classifier = estimator.criterion, isinstance(estimator, ClassifierMixin)
+    given = estimator._default_criterion if given is None else given
+    calibration = getattr(estimator, "calibration", None)
+    return resolve_criteria(given, classifier=classifier, calibration=calibration)
 
 
 def decisive_settings(estimator: Any, setup: Setup) -> dict[str, Any]:
@@ -224,29 +228,20 @@ def families_of(estimator: Any) -> list[Family]:
         raise ValueError("a precomputed kernel matrix cannot be one of several kernels; give it alone.")
     found: list[Family] = []
     for kernel in kernels:
-        name = _name(kernel)
+        name = kernel_name(kernel) or f"{kernel!r:.40}"
         same = sum(known == name or known.startswith(f"{name} #") for known, _ in found)
         found.append((name if not same else f"{name} #{same + 1}", kernel))
     return found
 
 
-def _name(kernel: Kernel) -> str:
-    """How a kernel is called in a table of results."""
-    return kernel_name(kernel) or f"{kernel!r:.40}"
-
-
-def _take_sparse(kernel: Any, families: Sequence[Family]) -> bool:
+def takes_sparse(estimator: Any, families: Sequence[Family] | None = None) -> bool:
     """Whether CSR rows can be fitted: all kernels that were named must take them; "auto" has some."""
-    some = any if isinstance(kernel, str) else all
-    return some(one.accepts_sparse for _, one in families)
-
-
-def takes_sparse(estimator: Any) -> bool:
-    """The same of an estimator whose parameters may be wrong."""
     try:
-        return _take_sparse(estimator.kernel, families_of(estimator))
+        families = families_of(estimator) if families is None else families
     except (TypeError, ValueError):  # `fit` will say what is wrong
         return False
+    some = any if isinstance(estimator.kernel, str) else all
+    return some(kernel.accepts_sparse for _, kernel in families)
 
 
 def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: bool) -> list[float]:
@@ -274,15 +269,11 @@ def _relative_widths(gammas: Any) -> list[float]:
     if not values:
         raise ValueError("gammas must be a non-empty list of positive numbers; got [].")
     for value in values:
-        real = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not real or not 0 < float(value) < np.inf:
+        real = isinstance(value, Real) and not isinstance(value, bool)
+        if not real or not _FLATTEST <= float(value) <= 1 / _FLATTEST:
             raise ValueError(
                 "with several kernels or a learned metric gammas are numbers greater than 0, relative "
-                f"to the mean distance of the rows; got {value!r}."
-            )
-        if not _FLATTEST <= float(value) <= 1 / _FLATTEST:
-            raise ValueError(
-                f"gammas are relative to the mean distance of the rows; {value!r} is too far from 1."
+                f"to the mean distance of the rows and not too far from 1; got {value!r}."
             )
     return [float(value) for value in values]
 
@@ -310,9 +301,8 @@ def metric_search(
     n, rows = problem.n, estimator.metric_rows
     if rows is None:
         rows = n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
-    for name, value in (("max_rounds", estimator.max_rounds), ("metric_rows", rows)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    check_count("max_rounds", estimator.max_rounds)
+    check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
     widths, rounds = _relative_widths(estimator.gammas), int(estimator.max_rounds)
     # One row to learn from and one to validate on are the least that a round can do with.
@@ -320,14 +310,6 @@ def metric_search(
 
 
 # -- splits and work ----------------------------------------------------------------------------------
-
-
-def splits_of(cv: Any, X: Any, y: Any, problem: Problem, task: Task, groups: Any) -> Splits:
-    """The splits of the user's rows, in the numbering of the problem's."""
-    labels = None if task.classes is None else task.y
-    y = to_numpy(y) if is_foreign(y) else y
-    n = _num_samples(X)
-    return make_splits(cv, X, y, n=n, labels=labels, groups=groups, kept=problem.kept)
 
 
 def workload(

@@ -7,35 +7,34 @@ gamma and alpha are tuned for the full model, centres are pruned on statistics t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
-from onefold.criteria import Criterion, HeldoutCriterion, Task, resolve_criterion
+from onefold.criteria import Criterion, HeldoutCriterion, Task
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.final import calibrate, finished
 from onefold.estimators.setup import (
+    criteria_of,
     families_of,
     ridge_grid,
-    splits_of,
     takes_sparse,
     width_grid,
     workload,
 )
-from onefold.estimators.validation import check_squares, problem_of, seed_of
+from onefold.estimators.validation import check_count, check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
-from onefold.heldout import Splits
+from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
-from onefold.rows import is_dask
+from onefold.rows import is_dask, to_host
 from onefold.search import Candidate, Cells, Search, deviation, family_kernels
 from onefold.typing import (
     ArrayLike,
@@ -95,14 +94,21 @@ class Pruned(KernelMachine):
                 f"{type(self).__name__} prunes rows that are in one place, and X is a collection of "
                 'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
             )
-        criterion = self._criterion()
+        criterion, *others = criteria_of(self).values()
+        if others or not isinstance(criterion, HeldoutCriterion):
+            raise ValueError(
+                f"criterion={self.criterion!r} is no score of held-out predictions, which choose the "
+                'number of centres; use "mse", "error" or a scikit-learn scorer.'
+            )
+        y, sample_weight, groups = to_host(y), to_host(sample_weight), to_host(groups)
         problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         check_squares(problem.Y)
         given = task
         if problem.weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=problem.weight)
         n, seed = _num_samples(X), seed_of(self.random_state) or 0
-        splits = splits_of(self.cv, X, y, problem, task, groups)
+        labels = None if task.classes is None else task.y
+        splits = make_splits(self.cv, X, y, n=n, labels=labels, groups=groups, kept=problem.kept)
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
         with self._threads(problem.n):
@@ -124,10 +130,8 @@ class Pruned(KernelMachine):
                 pruner = replace(pruner, source=problem.source)
                 known = 1.0 if task.sample_weight is None else task.sample_weight
                 task = replace(task, sample_weight=known * weights)
-                self.robust_weights_ = weights
-                if problem.kept is not None:
-                    self.robust_weights_ = np.zeros(n)
-                    self.robust_weights_[problem.kept] = weights
+                self.robust_weights_ = np.zeros(n)
+                self.robust_weights_[slice(None) if problem.kept is None else problem.kept] = weights
             sizes = prune_sizes(basis.size, min(self.n_centres or _FEWEST, basis.size), self.drop)
             predictions = pruner.heldout(left_out, splits.tests, sizes)
             scores = criterion.score_splits(predictions, splits, problem, task).T
@@ -146,27 +150,13 @@ class Pruned(KernelMachine):
             raise ValueError(f'weights must be None or "robust"; got {self.weights!r}.')
         if self.n_centres is not None and self.tolerance is not None:
             raise ValueError("give n_centres or tolerance, not both.")
-        asked = 1 if self.n_centres is None else self.n_centres
-        for name, count in (("n_centres", asked), ("max_centres", self.max_centres)):
-            if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
-                raise ValueError(f"{name} must be a whole number and at least 1; got {count!r}.")
+        check_count("n_centres", 1 if self.n_centres is None else self.n_centres)
+        check_count("max_centres", self.max_centres)
         tolerance = 0.0 if self.tolerance is None else self.tolerance
         if not isinstance(tolerance, Real) or not tolerance >= 0:
             raise ValueError(f"tolerance must be a number and not negative; got {tolerance!r}.")
         if not isinstance(self.drop, Real) or not 0 < self.drop < 1:
             raise ValueError(f"drop must be a number between 0 and 1; got {self.drop!r}.")
-
-    def _criterion(self) -> HeldoutCriterion:
-        name = self._default_criterion if self.criterion is None else self.criterion
-        classifier = get_tags(self).estimator_type == "classifier"
-        calibration = getattr(self, "calibration", None)
-        criterion = resolve_criterion(name, classifier=classifier, calibration=calibration)
-        if not isinstance(criterion, HeldoutCriterion):
-            raise ValueError(
-                f"criterion={name!r} is no score of held-out predictions, which choose the number of "
-                'centres; use "mse", "error" or a scikit-learn scorer.'
-            )
-        return criterion
 
     def _tune(
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
@@ -279,25 +269,22 @@ class SparseLSSVR(KernelRegressor, Pruned):
 class SparseLSSVC(KernelClassifier, Pruned):
     r"""Least-squares support vector classifier with few centres [cawley2002]_.
 
+    Parameters and attributes are those of :class:`SparseLSSVR`, and more:
+
     Parameters
     ----------
-    kernel, gammas, alphas, degree, coef0, cv, n_jobs
-        As in :class:`LSSVCCV`. One gamma and one alpha: nothing is tuned. No metric is learned here; one
-        that was learned elsewhere goes into the kernel: ``kernel=RBF(metric=fitted.metric_)``.
     class_weight : dict, "balanced" or None, default=None
         Multiplies the weight of each row by that of its class, in the loss and in the scores.
     calibration : {"temperature", "sigmoid", "isotonic"} or None, default="temperature"
         As in :class:`LSSVCCV`, fitted to the held-out decision values at the chosen size.
-    n_centres, tolerance, weights, max_centres, drop, device, random_state
-        As in :class:`SparseLSSVR`.
+    cv : int, splitter or iterable of (train, test), default=5
+        As in :class:`LSSVCCV`.
     criterion : str or scorer, default="error"
 
     Attributes
     ----------
     classes_, calibrator_
         As in :class:`LSSVC`.
-    path_, n_centres_, best_score_, gamma_, alpha_, expansion_, approximation_
-        As in :class:`SparseLSSVR`.
     """
 
     _default_criterion = "error"
@@ -336,9 +323,12 @@ def robust_weights(residuals: Any) -> Any:
 
 
 def best_size(scores: Any, tolerance: float | None) -> int:
-    """Position of the size to keep in scores (folds, sizes): within the tolerance, or the knee.
+    """Position of the size to keep in scores (folds, sizes); sizes without a score are passed over.
 
-    Sizes that a fold has no score of are passed over.
+    With a tolerance, the smallest model whose mean score is at most that share below the best. Without,
+    the knee: the smallest on the plateau of the best, which reaches one standard error of the best mean
+    below it, and ends where a size first falls short of that; such a model is no worse than the folds
+    can tell.
     """
     scored = np.flatnonzero(np.isfinite(scores).all(axis=0))
     if not scored.size:
@@ -346,25 +336,11 @@ def best_size(scores: Any, tolerance: float | None) -> int:
             "no number of centres has a score: the criterion refuses the held-out predictions, or is "
             "not defined for them; use another criterion, or folds with more rows to test."
         )
-    found = scores[:, scored]
-    place = knee(found) if tolerance is None else within(found.mean(axis=0), tolerance)
-    return int(scored[place])
-
-
-def within(scores: Any, tolerance: float) -> int:
-    """Position of the smallest model whose score is at most a share `tolerance` below the best."""
-    best = scores.max()
-    return int(np.flatnonzero(scores >= best - tolerance * abs(best)).max())
-
-
-def knee(scores: Any) -> int:
-    """Position of the knee in scores (folds, sizes): the smallest model on the plateau of the best.
-
-    The plateau reaches one standard error of the best mean score below it, and ends where a size first
-    falls short of that: a model on it is no worse than the folds can tell.
-    """
-    mean = scores.mean(axis=0)
+    mean = scores[:, scored].mean(axis=0)
     best = int(np.argmax(mean))
-    error = float(deviation(scores[:, best], axis=0)) / np.sqrt(scores.shape[0])
+    if tolerance is not None:
+        enough = mean >= mean[best] - tolerance * abs(mean[best])
+        return int(scored[np.flatnonzero(enough).max()])
+    error = float(deviation(scores[:, scored[best]], axis=0)) / np.sqrt(scores.shape[0])
     short = np.flatnonzero(mean[best:] < mean[best] - error)
-    return best + int(short[0]) - 1 if short.size else len(mean) - 1
+    return int(scored[best + short[0] - 1 if short.size else -1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_array, validate_data
 
 from onefold.approximations import Approximation, Problem
-from onefold.calibration import check_calibration
+from onefold.calibration import check_calibration, is_class
 from onefold.criteria import Criterion, Task
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import (
@@ -51,38 +51,28 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
     X = opened(X, getattr(estimator, "client", None))
     if is_remote(X):
         validate_data(estimator, example_of(X), reset=fitting, skip_check_array=True)
-        _check_largest(X.largest)
-        return X.astype(np.float64) if X.largest > _LARGEST_SINGLE else X
-    if is_foreign(X):
-        X = _check_foreign_rows(estimator, X, fitting)
+        largest = X.largest
     else:
-        X = _check_host_rows(estimator, X, sparse, fitting)
-    if is_precomputed(estimator.kernel):
-        return X
-    values, xp = (X.data if is_sparse(X) else X), namespace(X)
-    largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
-    _check_largest(largest)
-    return double(X) if largest > _LARGEST_SINGLE else X
-
-
-def _check_largest(largest: float) -> None:
-    """Raise if squares of such values overflow."""
+        check = _check_foreign_rows if is_foreign(X) else _check_host_rows
+        X = check(estimator, X, sparse, fitting)
+        if is_precomputed(estimator.kernel):
+            return X
+        values, xp = (X.data if is_sparse(X) else X), namespace(X)
+        largest = max(float(xp.max(values)), -float(xp.min(values))) if 0 not in values.shape else 0.0
     if largest > _LARGEST:
         raise ValueError(
             f"X holds values as large as {largest:.3g}, whose squares overflow; scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
+    if largest <= _LARGEST_SINGLE:
+        return X
+    return X.astype(np.float64) if is_remote(X) else double(X)
 
 
 def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
+    allowed = {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
     try:
-        return validate_data(
-            estimator,
-            X,
-            reset=fitting,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-        )
+        return validate_data(estimator, X, reset=fitting, **allowed)
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
@@ -92,7 +82,7 @@ def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any
         ) from error
 
 
-def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
+def _check_foreign_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
     X, xp = without_gradient(X), namespace(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(
@@ -107,6 +97,15 @@ def _check_foreign_rows(estimator: Any, X: Any, fitting: bool) -> Any:
     return validate_data(estimator, X, reset=fitting, skip_check_array=True)  # names and their number
 
 
+def require_finite(values: Any) -> Any:
+    """Predictions as they are; raise where they are not finite."""
+    if not all_finite(values):
+        raise ValueError(
+            "the kernel overflows on these rows; scale them as the rows the model was fitted on."
+        )
+    return values
+
+
 def problem_of(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, sparse: bool
 ) -> tuple[Problem, Task]:
@@ -118,72 +117,62 @@ def problem_of(
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, sparse=sparse, fitting=True)
-    class_weight = None
+    n, classes, of_classes = X.shape[0], None, None
     if isinstance(estimator, ClassifierMixin):
-        y = _check_y(to_numpy(y) if is_foreign(y) else y, multi_output=False, estimator=estimator)
-        check_length(y, X.shape[0])
+        y = _check_y(y, multi_output=False, estimator=estimator)
+        check_length(y, n)
         check_classification_targets(y)
         if estimator.calibration is not None:
             check_calibration(estimator.calibration)
         classes, index = np.unique(y, return_inverse=True)
-        if classes.size < 2:
-            only = classes.tolist()[0]
-            raise ValueError(
-                f"y has one class only ({only!r}); a classifier needs at least two classes."
-            )
-        targets = signed_targets(index, classes.size)
-        class_weight = weights_of_classes(estimator.class_weight, y)
+        _check_two(classes, "y has one class only ({})")
+        # Two classes have one column, whose sign is the label.
+        targets = 2.0 * is_class(index, 1 if classes.size == 2 else classes.size) - 1.0
         estimator.classes_ = classes
+        if estimator.class_weight is not None:
+            of_classes = compute_sample_weight(estimator.class_weight, y)
+            if not np.all(np.isfinite(of_classes) & (of_classes >= 0)):
+                raise ValueError(
+                    "class_weight must hold finite numbers, none negative; got "
+                    f"{estimator.class_weight!r}."
+                )
     else:
-        y = check_targets(y, X.shape[0])
-        targets, classes = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1), None
+        y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=0)
+        if y.ndim > 2:
+            raise ValueError(f"y must be (rows,) or (rows, targets); got shape {y.shape}.")
+        check_length(y, n)
+        targets = np.asarray(y, dtype=np.float64).reshape(n, -1)
         estimator.single_target_ = y.ndim == 1
-    weight = check_weights(sample_weight, X.shape[0])
+    weight = check_weights(sample_weight, n)
     task = Task(X, y, classes, weight)
-    if class_weight is not None:
-        weight = class_weight if weight is None else weight * class_weight
+    if of_classes is not None:
+        weight = of_classes if weight is None else weight * of_classes
     X = to_device(X, estimator.device)
     problem = Problem(X, like(targets, X), None, estimator._fit_intercept, device=estimator.device)
-    if weight is not None:
-        if not np.all(weight > 0):
-            rows = np.flatnonzero(weight > 0)
-            weight = weight[rows]
-            problem, task = _of_rows(problem, task, rows, precomputed=is_precomputed(estimator.kernel))
-        problem = with_weights(problem, weight)
+    if weight is not None and not np.all(weight > 0):
+        rows = np.flatnonzero(weight > 0)
+        weight, left = weight[rows], problem.within(rows, precomputed=is_precomputed(estimator.kernel))
+        # Scorers see rows where they were.
+        X = left.X if task.X is problem.X else take_rows(task.X, rows)
+        task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))
+        problem = left
+        if classes is not None:
+            _check_two(np.unique(task.y), "only one class ({}) has rows of positive weight")
+    if weight is not None:  # in units of their mean, which equal ones are exactly
+        largest = float(weight.max())
+        unit = largest * float(np.mean(weight / largest))
+        equal = bool(np.all(weight == weight[0]))
+        root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
+        problem = replace(problem, root_weight=root, alpha_unit=unit)
     # Labels are ±1 as they are; numbers may lie anywhere, and small differences need their digits.
     return (problem if classes is not None else problem.about_its_mean()), task
 
 
-def _of_rows(problem: Problem, task: Task, rows: Any, *, precomputed: bool) -> tuple[Problem, Task]:
-    """The problem and its task without the rows of weight 0."""
-    left = problem.within(rows, precomputed=precomputed)
-    given = None if task.sample_weight is None else task.sample_weight[rows]
-    X = left.X if task.X is problem.X else take_rows(task.X, rows)  # scorers see rows where they were
-    task = replace(task, X=X, y=task.y[rows], sample_weight=given)
-    if task.classes is not None and np.unique(task.y).size < 2:
-        raise ValueError(
-            f"only one class ({task.y[0].item()!r}) has rows of positive weight; a classifier "
-            "needs at least two classes."
-        )
-    return left, task
-
-
-def with_weights(problem: Problem, weight: Any) -> Problem:
-    """The problem with positive weights, in units of their mean; of equal ones exactly their own."""
-    largest = float(weight.max())
-    unit = largest * float(np.mean(weight / largest))
-    equal = bool(np.all(weight == weight[0]))
-    root = None if equal else like(np.sqrt(weight) / np.sqrt(unit), problem.X)
-    return replace(problem, root_weight=root, alpha_unit=unit)
-
-
-def signed_targets(index: Any, classes: int) -> Any:
-    """±1 of each row's class: (n, 1) for two classes, its sign the label; otherwise (n, classes)."""
-    if classes == 2:
-        return 2.0 * index[:, None] - 1.0
-    targets = np.full((index.size, classes), -1.0)
-    targets[np.arange(index.size), index] = 1.0
-    return targets
+def _check_two(classes: Any, complaint: str) -> None:
+    """Raise unless there are two classes."""
+    if classes.size < 2:
+        what = complaint.format(repr(classes.tolist()[0]))
+        raise ValueError(f"{what}; a classifier needs at least two classes.")
 
 
 def check_kernel_matrix(kernel: Kernel, X: Any) -> None:
@@ -193,16 +182,6 @@ def check_kernel_matrix(kernel: Kernel, X: Any) -> None:
             f"a precomputed kernel matrix must be square to fit; got shape {tuple(X.shape)}."
         )
     kernel.check_features(X.shape[1])
-
-
-def check_targets(y: Any, n: int) -> Any:
-    """Numeric y of shape (n,) or (n, targets) as a NumPy array."""
-    y = np.asarray(to_numpy(y)) if is_foreign(y) else y
-    y = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", ensure_min_samples=0)
-    if y.ndim > 2:
-        raise ValueError(f"y must be (rows,) or (rows, targets); got shape {y.shape}.")
-    check_length(y, n)
-    return y
 
 
 def check_squares(Y: Any) -> None:
@@ -226,20 +205,9 @@ def check_weights(sample_weight: Any, n: int) -> Any | None:
     """A NumPy vector of weights that are not negative (nor all 0, says scikit-learn)."""
     if sample_weight is None:
         return None
-    given = to_numpy(sample_weight) if is_foreign(sample_weight) else sample_weight
-    weight = _check_sample_weight(given, np.empty((n, 1)), dtype=np.float64)
+    weight = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64)
     if np.any(weight < 0):
         raise ValueError("sample_weight must not be negative.")
-    return weight
-
-
-def weights_of_classes(class_weight: Any, y: Any) -> Any | None:
-    """The weight of each row's class: finite and not negative."""
-    if class_weight is None:
-        return None
-    weight = compute_sample_weight(class_weight, y)
-    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
-        raise ValueError(f"class_weight must hold finite numbers, none negative; got {class_weight!r}.")
     return weight
 
 
@@ -277,37 +245,43 @@ def seed_of(random_state: Any) -> int | None:
     return int(random_state) if given else int(generator.randint(_SEEDS))
 
 
-def refuse_approximation(kernel: Any, X: Any, approximation: Approximation) -> None:
-    """Raise if an approximation, or a kernel matrix, cannot take rows that stay in partitions."""
+def check_count(name: str, value: Any) -> None:
+    """Raise unless it is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+
+
+def refuse_partitions(
+    estimator: Any, X: Any, approximation: Approximation, criteria: Iterable[Criterion] = ()
+) -> None:
+    """Raise for what cannot be done with rows that stay in partitions: more than sums over them."""
     if not (is_dask(X) or is_remote(X)):
         return
-    if is_precomputed(kernel):
-        raise ValueError(
+    for wrong, message in (
+        (
+            is_precomputed(estimator.kernel),
             "a precomputed kernel matrix must be in one place, and X is one of Dask; fit X.compute(), "
-            "or give rows and a kernel."
-        )
-    if not approximation.streams:
-        raise ValueError(
+            "or give rows and a kernel.",
+        ),
+        (
+            not approximation.streams,
             f"{approximation!r} needs all rows in one place, and those of Dask stay on its workers; use "
-            'approximation="nystroem", or fit X.compute() if memory holds it.'
-        )
-
-
-def refuse_search(X: Any, criteria: Sequence[Criterion], cv: Any, refit: str) -> None:
-    """Raise if a search asks more of rows in partitions than sums over them."""
-    if not (is_dask(X) or is_remote(X)):
-        return
-    if any(criterion.needs not in ("squares", "sums") for criterion in criteria):
-        raise ValueError(
+            'approximation="nystroem", or fit X.compute() if memory holds it.',
+        ),
+        (
+            any(criterion.needs not in ("squares", "sums") for criterion in criteria),
             "the criterion needs all held-out rows, or the whole smoother, in one place, and rows of "
-            'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".'
-        )
-    if isinstance(cv, str | LeaveOneOut):
-        raise ValueError(
-            "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5."
-        )
-    if refit == "exact":
-        raise ValueError(
+            'Dask stay on its workers; use "mse", "error", "accuracy", "cov" or "mape".',
+        ),
+        (
+            isinstance(getattr(estimator, "cv", None), str | LeaveOneOut),
+            "leave-one-out predictions of rows on Dask's workers are not made; use folds, such as cv=5.",
+        ),
+        (
+            getattr(estimator, "refit", None) == "exact",
             'refit="exact" needs all rows in one place, and those of Dask stay on its workers; use '
-            'refit="auto" or "same".'
-        )
+            'refit="auto" or "same".',
+        ),
+    ):
+        if wrong:
+            raise ValueError(message)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold.linalg import Device, Index, is_sparse, on_device, to_numpy
+from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
 from onefold.machine.threads import check_stop, limit_blas, spans, use_threads
 from onefold.rows.base import (
     BlockFunction,
@@ -360,6 +360,12 @@ def whole_rows(X: Any) -> Any:
 def gathered(values: Any, client: Any = None) -> Any:
     """A Dask collection of targets, weights or groups in memory; anything else as it is."""
     return runner_of(client).one(values) if is_dask(values) else values
+
+
+def to_host(values: Any, client: Any = None) -> Any:
+    """Targets, weights or groups of Dask or of a device in host memory; anything else as it is."""
+    values = gathered(values, client)
+    return to_numpy(values) if is_foreign(values) else values
 
 
 # Passes over the table

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_weights
+from onefold.rows import to_host
 from onefold.tables.answers import as_target
 from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.errors import TableError
@@ -70,7 +71,7 @@ def lesson_of(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any
         if model.task == "classification":
             check_classification_targets(target)
     weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
-    check_weights(weight, len(rows))
+    check_weights(to_host(weight), len(rows))
     return Lesson(
         rows, named, target, weight, groups_in(rows, groups) if isinstance(groups, str) else groups
     )
