@@ -247,18 +247,24 @@ def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArra
     return found
 
 
-def gather(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> HostArray:
-    """One held-out prediction per row (rows, targets): the mean over splits, NaN where never tested.
+def at_ridge(
+    blocks: Iterable[HeldoutBlock], splits: Splits, number: int
+) -> tuple[HostArray, list[HostArray] | None]:
+    """The held-out predictions of one of the blocks' μ, by its number among them.
 
-    `number` is that of the μ among those of the blocks.
+    One per row (n, targets), the mean over the splits that test it, NaN where none does; and where some
+    row is tested more than once also those (tested rows, targets) behind each split's score.
     """
-    of_blocks = []
-    for part, positions, values in blocks:
-        rows, times = splits.predicted[part][positions], splits.times_tested[part][positions]
-        found = to_numpy(values[number, ...])
-        of_blocks.append((np.repeat(rows, times), np.repeat(found, times, axis=0)))
-    every, predictions = (np.concatenate(one) for one in zip(*of_blocks))
-    return mean_by_row(every, predictions, splits.n)
+    chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
+    parts = [values[0] for values in whole_parts(chosen, splits)]
+    if splits.leave_one_out:
+        return parts[0], None
+    of_splits = [
+        values if test is rows else values[np.searchsorted(rows, test)]
+        for values, rows, test in zip(parts, splits.left_out, splits.tests)
+    ]
+    of_rows = mean_by_row(np.concatenate(splits.tests), np.concatenate(of_splits), splits.n)
+    return of_rows, of_splits if splits.repeated else None
 
 
 def mean_by_row(rows: HostArray, values: HostArray, n: int) -> HostArray:
@@ -266,16 +272,6 @@ def mean_by_row(rows: HostArray, values: HostArray, n: int) -> HostArray:
     with np.errstate(invalid="ignore"):
         sums = [np.bincount(rows, column, n) for column in values.T]
         return np.stack(sums, axis=1) / np.bincount(rows, minlength=n)[:, None]
-
-
-def by_split(blocks: Iterable[HeldoutBlock], splits: Splits, number: int = 0) -> list[HostArray]:
-    """The predictions (rows, targets) behind each split's score: not averaged, as `gather`'s are."""
-    chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
-    parts = zip(whole_parts(chosen, splits), splits.left_out, splits.tests)
-    return [
-        values[0] if test is rows else values[0, np.searchsorted(rows, test)]
-        for values, rows, test in parts
-    ]
 
 
 class GapKFold(BaseCrossValidator):

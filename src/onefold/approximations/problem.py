@@ -118,6 +118,14 @@ class Problem:
         mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
         return replace(self, Y=self.Y - like(mean, self.Y)[None, :], offset=self.offset + mean)
 
+    def in_table(self, values: Any, n: int) -> Any:
+        """Values (rows, columns) of its rows in a table of the user's n; NaN for rows of weight 0."""
+        if self.kept is None:
+            return values
+        found = np.full((n, values.shape[1]), np.nan)
+        found[self.kept] = values
+        return found
+
     def ridge(self, alpha: Any) -> Any:
         """The problem's μ behind the user's alpha."""
         with np.errstate(over="ignore", under="ignore"):

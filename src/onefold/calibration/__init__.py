@@ -12,16 +12,3 @@ from onefold.calibration.probabilities import (
     fit_calibrator,
     is_class,
 )
-
-__all__ = [
-    "CALIBRATIONS",
-    "CalibrationFolds",
-    "Calibrator",
-    "ConformalIntervals",
-    "Isotonic",
-    "Sigmoid",
-    "Temperature",
-    "check_calibration",
-    "fit_calibrator",
-    "is_class",
-]

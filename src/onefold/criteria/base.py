@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from onefold.approximations import Model, Problem
-from onefold.heldout import HeldoutBlock, Splits, by_split, gather, heldout_blocks, whole_parts
+from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks, whole_parts
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 
 
@@ -211,11 +211,8 @@ class Scoring(ABC):
         """
         if self.splits is None or not blocks:
             return None, None
-        add = self.problem.offset
-        of_rows = gather(blocks, self.splits, number) + add
-        if not self.splits.repeated:
-            return of_rows, None
-        return of_rows, [values + add for values in by_split(blocks, self.splits, number)]
+        add, (of_rows, of_splits) = self.problem.offset, at_ridge(blocks, self.splits, number)
+        return of_rows + add, of_splits and [values + add for values in of_splits]
 
     def heldout_at(self, model: Model, alpha: float) -> tuple[Any | None, Any | None]:
         """The same, predicted for this one μ."""

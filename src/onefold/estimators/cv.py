@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from onefold.approximations import Approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.final import calibrate_heldout, finish, finished, metric_of
-from onefold.estimators.intervals import fit_searched_intervals, searched_parts
+from onefold.estimators.intervals import fit_intervals, heldout_of, searched_parts
 from onefold.estimators.objective import Objective
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_budget
@@ -132,13 +132,14 @@ class KernelMachineCV(KernelMachine):
         self.blend_score_ = None if final.blend is None else final.blend.score
         self.heldout_prediction_ = None
         if final.heldout is not None and found.scoring.splits is not None:
-            heldout = setup.of_all_rows(found.in_order(final.heldout))
+            heldout = found.scoring.problem.in_table(final.heldout, setup.rows)
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
         if isinstance(self, KernelClassifier):
             calibrate_heldout(self, found, final, setup)
         if isinstance(self, KernelRegressor):
-            fit_searched_intervals(self, found, final, setup)
+            held = None if self.intervals is None else heldout_of(self.intervals, found, final)
+            fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record, **search.summary()}
         if trust is not None:
             self.approximation_["trust"] = trust

@@ -184,7 +184,7 @@ def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) 
     decision = heldout[folds.rows][None]
     made = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
     means = mean_by_row(folds.rows, made, splits.n)
-    estimator.heldout_proba_ = setup.of_all_rows(found.in_order(means))
+    estimator.heldout_proba_ = found.scoring.problem.in_table(means, setup.rows)
 
 
 def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:

@@ -12,7 +12,7 @@ from onefold.approximations import Approximation, Workload, resolve_approximatio
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
 from onefold.estimators.final import calibrate_alone, finished, metric_of
-from onefold.estimators.intervals import check_intervals, fit_given_intervals
+from onefold.estimators.intervals import check_intervals, fit_intervals, given_heldout
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.estimators.validation import (
     check_alphas,
@@ -92,7 +92,8 @@ class Given(KernelMachine):
             if isinstance(self, KernelClassifier):
                 self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
             if isinstance(self, KernelRegressor):
-                fit_given_intervals(self, run, model, kernel, alpha, n, seed or 0)
+                held = given_heldout(self.intervals, run, model, kernel, alpha)
+                fit_intervals(self, held, seed or 0, n)
         follow(self, X)
         return self
 

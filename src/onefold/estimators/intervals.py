@@ -21,15 +21,15 @@ from onefold.approximations import Model, Problem, Run
 from onefold.calibration import ConformalIntervals
 from onefold.calibration.intervals import METHODS
 from onefold.estimators.final import Final, finish
-from onefold.estimators.validation import check_rows, require_finite
+from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FoldModels, mixed
 from onefold.heldout import mean_by_row
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Kernel
 from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
-from onefold.search import Found, Search, Setup
+from onefold.search import Found, Search
 
 _FOLDS = 5  # where a search has held out none
 _MANY_FOLDS = 64
@@ -136,27 +136,6 @@ def searched_parts(method: str | None, found: Found) -> Sequence[Any] | None:
     return list(splits.left_out)
 
 
-def fit_searched_intervals(estimator: Any, found: Found, final: Final, setup: Setup) -> None:
-    """Intervals from the held-out predictions of what a search chose."""
-    held = None if estimator.intervals is None else _heldout_of(estimator.intervals, found, final)
-    order = np.arange(setup.problem.n) if found.order is None else found.order
-    places = order if setup.problem.kept is None else setup.problem.kept[order]
-    fit_intervals(estimator, held, found.leader.candidate.kernel, setup.seed or 0, setup.rows, places)
-
-
-def fit_given_intervals(
-    estimator: Any, run: Run, model: Model, kernel: Kernel, alpha: Any, rows: int, seed: int
-) -> None:
-    """Intervals of given hyper-parameters, from five folds or single rows in closed form."""
-    problem, held = run.problem, None
-    if estimator.intervals is not None and problem.n > 1:
-        parts = _parts_of(estimator.intervals, problem.n)
-        models = run.fold_models(model, kernel, alpha, parts)
-        held = None if models is None else HeldOut(problem, models, parts, parts)
-    places = np.arange(problem.n) if problem.kept is None else problem.kept
-    fit_intervals(estimator, held, kernel, seed, rows, places)
-
-
 # -- from held-out predictions to intervals ------------------------------------------------------------
 
 
@@ -171,7 +150,18 @@ class HeldOut:
     predictions: list[Any] | None = None  # (rows, targets) of the tests in the user's units, where known
 
 
-def _heldout_of(method: str, found: Found, final: Final) -> HeldOut | None:
+def given_heldout(
+    method: str | None, run: Run, model: Model, kernel: Kernel, alpha: Any
+) -> HeldOut | None:
+    """Of given hyper-parameters: five folds, or single rows, in closed form; None for nothing."""
+    if method is None or run.problem.n < 2:
+        return None
+    parts = _parts_of(method, run.problem.n)
+    models = run.fold_models(model, kernel, alpha, parts)
+    return None if models is None else HeldOut(run.problem, models, parts, parts)
+
+
+def heldout_of(method: str, found: Found, final: Final) -> HeldOut | None:
     """What the final models of a search predict for rows that they have not seen; None for nothing."""
     problem, splits, folds = found.scoring.problem, found.scoring.splits, final.folds
     if folds is None or folds.models is None:
@@ -193,18 +183,16 @@ def _heldout_of(method: str, found: Found, final: Final) -> HeldOut | None:
     return HeldOut(problem, folds.models, tests, left_out, known)
 
 
-def fit_intervals(
-    estimator: Any, held: HeldOut | None, kernel: Kernel, seed: int, n: int, places: Any
-) -> None:
-    """Set the fitted attributes; `places` are the numbers of the problem's rows among the table's n."""
+def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> None:
+    """Set the fitted attributes, for a table of n rows."""
     estimator.intervals_ = estimator.fold_models_ = estimator.spread_models_ = None
     estimator.conformity_scores_ = None
     if held is None:
         return
-    rows, fold, residuals = _residuals(held)
+    problem, (rows, fold, residuals) = held.problem, _residuals(held)
     if not len(residuals):
         return
-    method, precomputed = estimator.intervals, isinstance(kernel, Precomputed)
+    method, precomputed = estimator.intervals, is_precomputed(estimator.kernel)
     report: dict[str, Any] = {"residuals": len(residuals)}
     spread = values = None
     if method == "normalised":
@@ -220,17 +208,16 @@ def fit_intervals(
                 '(cv=5, say), or approximation="exact" or "nystroem".'
             )
         else:
-            values = _spread_from(_predicted(spread, held.problem, rows, fold), residuals)
+            values = _spread_from(_predicted(spread, problem, rows, fold), residuals)
     count, by = (1, _BY_FINAL) if held.models is None else (held.models.count, _BY_FOLDS)
     report |= {"method": method, "folds": count, "predictions": by}
     estimator.approximation_["intervals"] = report
     estimator.intervals_ = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
     for name, models in (("fold_models_", held.models), ("spread_models_", spread)):
-        if precomputed and models is not None and len(places) < n:  # a column for every row of X
-            models = models.with_columns(n, places)
+        if precomputed and models is not None and problem.kept is not None:
+            models = models.with_columns(n, problem.kept)  # one for every row of X
         setattr(estimator, name, models)
-    scores = np.full((n, residuals.shape[1]), np.nan)
-    scores[places] = mean_by_row(rows, np.abs(residuals), held.problem.n)
+    scores = problem.in_table(mean_by_row(rows, np.abs(residuals), problem.n), n)
     estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
 
 
