@@ -40,9 +40,9 @@ def test_given_current_and_no_client(table, client, summed):
     here = model().fit(table.X, table.y, table.weight)
     there = model(client=client).fit(lazy, table.y, table.weight)
     assert_same_search(here, there, table.X)
-    assert isinstance(runner.runner_of(None), runner.Threads)
+    assert runner.runner_of(None).client is None
     with client.as_current():
-        assert isinstance(runner.runner_of(None), runner.Cluster)
+        assert runner.runner_of(None).client is not None
         assert_same_search(here, model().fit(lazy.persist(), table.y, table.weight), table.X)
         assert there.score(lazy, table.y) == pytest.approx(there.score(table.X, table.y), abs=1e-12)
 

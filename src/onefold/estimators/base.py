@@ -30,7 +30,7 @@ from onefold.estimators.validation import check_rows, is_precomputed, require_fi
 from onefold.expansions import FittedFunction, FoldModels
 from onefold.linalg import Array, is_foreign, labels_like, like, to_numpy
 from onefold.machine.threads import count_workers, limit_blas, use_threads
-from onefold.rows import Predicted, example_of, is_dask, lazily, to_host
+from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
@@ -309,7 +309,7 @@ def _lazy_predictions(
             value = getattr(estimator, name)
             setattr(bare, name, value.on_host() if hasattr(value, "on_host") else value)
     answer = partial(getattr(bare, method), **options)
-    return lazily(X, Predicted(answer, dtype, columns, estimator.device))
+    return lazily(X, answer, dtype, columns, estimator.device)
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:

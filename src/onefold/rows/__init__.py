@@ -6,16 +6,7 @@ from typing import Any
 
 from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device
 from onefold.rows.base import Block, Groups, Rows, group_rows
-from onefold.rows.dask import (
-    DaskRows,
-    Predicted,
-    example_of,
-    gathered,
-    is_remote,
-    lazily,
-    opened,
-    to_host,
-)
+from onefold.rows.dask import DaskRows, example_of, gathered, is_remote, lazily, opened, to_host
 from onefold.rows.device import DeviceRows, StreamedRows
 from onefold.rows.host import HostRows
 from onefold.rows.runner import is_dask

@@ -109,17 +109,17 @@ Most: TypeAlias = int | None  # threads that may call a function at once
 Mapped: TypeAlias = Iterator[tuple[int, SomeRows, Any]]  # (group, row numbers, result) of every block
 
 
-class BlockFunction(Protocol):
-    """A pure function of a block that may be called where the rows are: on another machine, say."""
+class BlockSum(Protocol):
+    """A pure function of a block that may be called where the rows are: on another machine, say.
+
+    Its results add: by +, by ``a.absorb(b)`` over the arrays of a; ``a.on_host()`` is a in NumPy. Where
+    results are kept block by block (`Rows.map`), it needs no `zero`.
+    """
 
     def __call__(self, block: Block) -> Any: ...
 
     def placed(self, place: Callable[[Any], Any]) -> Self:
         """The same with its own arrays moved by `place`, to where blocks are worked on."""
-
-
-class BlockSum(BlockFunction, Protocol):
-    """One whose results add: by +, by ``a.absorb(b)`` over the arrays of a; ``a.on_host()`` in NumPy."""
 
     def zero(self, targets: int, reference: Array) -> Any:
         """The sum over no rows, where `reference` is."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple
@@ -30,17 +30,7 @@ from numpy.typing import NDArray
 
 from onefold.linalg import Device, Index, is_foreign, is_sparse, on_device, to_numpy
 from onefold.machine.threads import check_stop, limit_blas, spans, use_threads
-from onefold.rows.base import (
-    BlockFunction,
-    BlockSum,
-    Groups,
-    Mapped,
-    Most,
-    Rows,
-    Wanted,
-    picked,
-    take_part,
-)
+from onefold.rows.base import BlockSum, Groups, Mapped, Most, Rows, Wanted, picked, take_part
 from onefold.rows.device import StreamedRows
 from onefold.rows.host import HostRows
 from onefold.rows.runner import Runner, is_dask, require_dask, runner_of
@@ -371,17 +361,6 @@ def to_host(values: Any, client: Any = None) -> Any:
 # Passes over the table
 
 
-class _Settings(NamedTuple):
-    """How a task works on its partition."""
-
-    dtype: Any
-    groups: int  # how many
-    wanted: frozenset[int] | None
-    device: Device
-    alone: bool  # one task at a time in a process
-    sums: bool  # whether the results of each group are added up
-
-
 class DaskRows(Rows):
     """The rows of a table; a worker moves the blocks of its partition to `device`."""
 
@@ -398,8 +377,8 @@ class DaskRows(Rows):
     def map(
         self, function: Any, groups: Groups | None = None, *, wanted: Wanted = None, at_most: Most = None
     ) -> Mapped:
-        """As for any rows, of a `BlockFunction`."""
-        lazy = self._tasks(function, groups, wanted, at_most, sums=False)
+        numbers = None if wanted is None else frozenset(int(group) for group in wanted)
+        lazy = self._tasks(function, groups, wanted=numbers, alone=at_most == 1)
         for (_, rows, _), blocks in zip(self._pieces, self._table.runner.each(lazy)):
             check_stop()
             for group, local, found in blocks:
@@ -411,7 +390,7 @@ class DaskRows(Rows):
     def sums(
         self, function: BlockSum, groups: Groups | None = None, *, at_most: Most = None
     ) -> list[Any]:
-        level = self._tasks(function, groups, None, at_most, sums=True)
+        level = self._tasks(function, groups, sums=True, alone=at_most == 1)
         add = require_dask().delayed(_added)
         while len(level) > 1:
             pairs = [add(one, two) for one, two in zip(level[::2], level[1::2])]
@@ -420,30 +399,14 @@ class DaskRows(Rows):
         totals = [function.zero(self.targets, self.reference) for _ in found]
         return [zero if one is None else zero.absorb(one) for zero, one in zip(totals, found)]
 
-    def _tasks(
-        self,
-        function: BlockFunction,
-        groups: Groups | None,
-        wanted: Wanted,
-        at_most: Most,
-        *,
-        sums: bool,
-    ) -> list[Any]:
+    def _tasks(self, function: Any, groups: Groups | None, **settings: Any) -> list[Any]:
         """The lazy values of a task for every partition that has rows."""
-        delayed = require_dask().delayed
-        shared = delayed(function, traverse=False)
-        settings = _Settings(
-            self._table.dtype,
-            1 if groups is None else groups.count,
-            None if wanted is None else frozenset(int(group) for group in wanted),
-            self._device,
-            at_most == 1,
-            sums,
-        )
+        delayed, parts = require_dask().delayed, self._table.parts
+        shared, count = delayed(function, traverse=False), 1 if groups is None else groups.count
+        run = partial(_work, dtype=self._table.dtype, groups=count, device=self._device, **settings)
         labels: Sequence[Any] = [None] * len(self._pieces) if groups is None else self._labels(groups)
-        run, parts = delayed(_work), self._table.parts
         return [
-            run(parts[number], side, label, shared, settings)
+            delayed(run)(parts[number], side, label, shared)
             for (number, _, _), side, label in zip(self._pieces, self._sides(), labels)
         ]
 
@@ -476,23 +439,36 @@ def _held(*values: Any) -> tuple[Any, ...]:
 
 
 def _work(
-    rows: Any, side: tuple[Any, Any, Any, Look], label: Any, function: Any, settings: _Settings
+    rows: Any,
+    side: tuple[Any, Any, Any, Look],
+    label: Any,
+    function: Any,
+    *,
+    dtype: Any,
+    groups: int,
+    device: Device,
+    alone: bool,
+    wanted: Wanted = None,
+    sums: bool = False,
 ) -> list[Any]:
-    """(group, rows, result) of every block of a partition, or the sum of each group, None of no rows."""
+    """(group, rows, result) of every block of a partition; with `sums` that of each group, None of none.
+
+    `alone`: one such task at a time in a process.
+    """
     Y, root, kept, look = side
-    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if settings.alone else nullcontext():
+    with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if alone else nullcontext():
         require_same(rows, look)
-        part = Partition(rows, kept, settings.dtype)
+        part = Partition(rows, kept, dtype)
         source: Rows = HostRows(part, Y, root)
-        if settings.device is not None:
-            source = StreamedRows(part, Y, root, settings.device)
+        if device is not None:
+            source = StreamedRows(part, Y, root, device)
             function = function.placed(source.placed)
-        groups = None if label is None else Groups(label[0].astype(np.int64), [], settings.groups)
-        if not settings.sums:
-            found = source.map(function, groups, wanted=settings.wanted)
+        grouped = None if label is None else Groups(label[0].astype(np.int64), [], groups)
+        if not sums:
+            found = source.map(function, grouped, wanted=wanted)
             return [(group, local, to_numpy(result)) for group, local, result in found]
-        there = [True] if groups is None else (groups.sizes > 0).tolist()
-        totals = source.sums(function, groups)
+        there = [True] if grouped is None else (grouped.sizes > 0).tolist()
+        totals = source.sums(function, grouped)
         return [total.on_host() if some else None for total, some in zip(totals, there)]
 
 
@@ -504,59 +480,49 @@ def _added(one: list[Any], two: list[Any]) -> list[Any]:
 # Lazy predictions
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """What is predicted for rows, and what it looks like."""
+def lazily(
+    X: Any,
+    function: Callable[[Any], Any],
+    dtype: Any,
+    columns: Sequence[Any] | None,
+    device: Device = None,
+) -> Any:
+    """function(rows) as a Dask array for a Dask array; as a dataframe or a series for a dataframe.
 
-    function: Callable[[Any], Any]  # of an array or a table to an array (rows,) or (rows, columns)
-    dtype: Any  # of its values
-    columns: Sequence[Any] | None  # names of its columns; None where it has one dimension
-    device: Device = None  # where NumPy rows are moved to first
+    `function` gives (rows,), or (rows, columns) under the names `columns`, of the given dtype, for an
+    array or a dataframe in memory; `device` is where its rows are moved to first.
+    """
+    nothing = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
 
-    @property
-    def nothing(self) -> NDArray[Any]:
-        """The predictions of no rows."""
-        shape = (0,) if self.columns is None else (0, len(self.columns))
-        return np.empty(shape, dtype=self.dtype)
-
-    def of(self, rows: Any, number: int) -> NDArray[Any]:
-        """The predictions of a partition, some rows at a time; errors name the partition."""
-        pieces = [self.nothing]
+    def predicted(rows: Any, number: int) -> NDArray[Any]:
+        """Of a partition, some rows at a time; errors name the partition."""
+        pieces = [nothing]
         try:
             with use_threads(1), limit_blas(1):
                 for part in spans(rows.shape[0], _PREDICTED_ROWS):
                     some = rows.iloc[part] if hasattr(rows, "iloc") else rows[part]
-                    some = some if self.device is None else on_device(np.asarray(some), self.device)
-                    pieces.append(np.asarray(to_numpy(self.function(some)), dtype=self.dtype))
+                    some = some if device is None else on_device(np.asarray(some), device)
+                    pieces.append(np.asarray(to_numpy(function(some)), dtype=dtype))
         except ValueError as error:
             raise ValueError(f"partition {number} of X: {error}") from error
         return np.concatenate(pieces)
 
-    def as_frame(self, values: NDArray[Any], **index: Any) -> Any:
-        """Values as a series or a dataframe."""
+    def of_block(rows: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[Any]:
+        return predicted(rows, block_id[0])
+
+    def of_frame(rows: Any, partition_info: Any = None) -> Any:
+        return as_frame(predicted(rows, (partition_info or {}).get("number", 0)), index=rows.index)
+
+    def as_frame(values: NDArray[Any], **index: Any) -> Any:
         import pandas
 
-        if self.columns is None:
+        if columns is None:
             return pandas.Series(values, **index)
-        return pandas.DataFrame(values, columns=list(self.columns), **index)
+        return pandas.DataFrame(values, columns=list(columns), **index)
 
-
-def lazily(X: Any, predicted: Predicted) -> Any:
-    """A Dask array for a Dask array; a series or a dataframe of the same divisions for a dataframe."""
     if is_frame(X):
-        meta = predicted.as_frame(predicted.nothing)
-        return X.map_partitions(_of_frame, predicted, meta=meta)
+        return X.map_partitions(of_frame, meta=as_frame(nothing))
     X = whole_rows(X)
-    if predicted.columns is None:
-        return X.map_blocks(_of_block, predicted, dtype=predicted.dtype, drop_axis=1)
-    chunks = (X.chunks[0], (len(predicted.columns),))
-    return X.map_blocks(_of_block, predicted, dtype=predicted.dtype, chunks=chunks)
-
-
-def _of_block(rows: Any, predicted: Predicted, block_id: tuple[int, ...] = (0,)) -> Any:
-    return predicted.of(rows, block_id[0])
-
-
-def _of_frame(rows: Any, predicted: Predicted, partition_info: Any = None) -> Any:
-    values = predicted.of(rows, (partition_info or {}).get("number", 0))
-    return predicted.as_frame(values, index=rows.index)
+    if columns is None:
+        return X.map_blocks(of_block, dtype=dtype, drop_axis=1)
+    return X.map_blocks(of_block, dtype=dtype, chunks=(X.chunks[0], (len(columns),)))

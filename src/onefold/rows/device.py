@@ -14,17 +14,7 @@ import numpy as np
 
 from onefold.linalg import Array, Index, Uploader, is_out_of_memory, on_device
 from onefold.machine.threads import check_stop, even_spans
-from onefold.rows.base import (
-    Block,
-    Groups,
-    Mapped,
-    Most,
-    Rows,
-    SomeRows,
-    Wanted,
-    picked,
-    take_part,
-)
+from onefold.rows.base import Block, Groups, Mapped, Most, Rows, SomeRows, Wanted, picked, take_part
 
 _BLOCK_ROWS = 65_536
 _FEWEST = 1024  # rows of a block that is still divided when memory runs out

@@ -7,10 +7,10 @@ way when it loses its scheduler: that ends the fit with one sentence.
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any
 
 from onefold.machine.threads import spans, thread_budget
 from onefold.machine.warning import warn_user
@@ -36,59 +36,47 @@ def is_dask(X: Any) -> bool:
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
-class Runner(ABC):
-    """Runs lazy values; what it is given is a graph that can be run again."""
+class Runner:
+    """Runs lazy values, graphs that can be run again: on the workers of `client`, if None on threads."""
 
-    at_once: ClassVar[int] = 1
-    """Models that the caller may work on side by side, each with a thread of its own."""
-
-    @abstractmethod
-    def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
-        """The values in their order, a few on their way at a time."""
-
-    def one(self, lazy: Any) -> Any:
-        """The value of one, which may be any collection of Dask."""
-        return next(iter(self.each([lazy])))
-
-    def held(self, lazy: Sequence[Any]) -> list[Any]:
-        """The same, made once and kept where they are until let go."""
-        return list(lazy)
-
-
-class Threads(Runner):
-    """Threads of this process, as many as the budget has."""
-
-    def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
-        workers = thread_budget()
-        for part in spans(len(lazy), max(_BATCH, 2 * workers)):
-            yield from require_dask().compute(*lazy[part], scheduler="threads", num_workers=workers)
-
-
-class Cluster(Runner):
-    """The workers of a client of ``dask.distributed``; they pass over rows while a model is solved."""
-
-    at_once = 2
-
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any = None) -> None:
         self.client = client
         self._warned = False
 
+    @property
+    def at_once(self) -> int:
+        """Models to work on side by side: workers pass over rows while one is solved."""
+        return 1 if self.client is None else 2
+
     def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
+        """The values in their order, a few on their way at a time."""
+        if self.client is None:
+            workers = thread_budget()
+            for part in spans(len(lazy), max(_BATCH, 2 * workers)):
+                yield from require_dask().compute(*lazy[part], scheduler="threads", num_workers=workers)
+            return
         waiting: list[list[Any]] = []
+        batches = spans(len(lazy), _BATCH)
         try:
-            for part in spans(len(lazy), _BATCH):
-                waiting.append(self._submitted(lazy[part]))
-                if len(waiting) > 1:
-                    yield from self._results(waiting[0])
-                    _release(waiting.pop(0))
-            while waiting:
+            while True:
+                for part in islice(batches, 2 - len(waiting)):
+                    waiting.append(self._submitted(lazy[part]))
+                if not waiting:
+                    return
                 yield from self._results(waiting[0])
                 _release(waiting.pop(0))
         finally:  # a traceback that somebody keeps must not keep workers busy
             for futures in waiting:
                 _release(futures)
 
+    def one(self, lazy: Any) -> Any:
+        """The value of one, which may be any collection of Dask."""
+        return next(iter(self.each([lazy])))
+
     def held(self, lazy: Sequence[Any]) -> list[Any]:
+        """The same, made once and kept on workers until let go."""
+        if self.client is None:
+            return list(lazy)
         with _quiet():
             return list(self.client.persist(list(lazy)))
 
@@ -148,12 +136,10 @@ def runner_of(client: Any) -> Runner:
     if client is None:
         # A current client can only be there if its module is.
         known = sys.modules.get("distributed")
-        try:
+        with suppress(ValueError):  # there is none
             client = None if known is None else known.get_client()
-        except ValueError:  # there is none
-            return Threads()
     if client is None:
-        return Threads()
+        return Runner()
     if not all(hasattr(client, name) for name in ("compute", "persist", "gather", "status")):
         raise ValueError(
             f"client must be a dask.distributed.Client or None; got {client!r:.60}. Open one with "
@@ -165,4 +151,4 @@ def runner_of(client: Any) -> Runner:
     # error says that there is no task, that it has left already, or that this is a coroutine.
     with suppress(ValueError, KeyError, AttributeError):
         distributed.secede()  # type: ignore[no-untyped-call]
-    return Cluster(client)
+    return Runner(client)
