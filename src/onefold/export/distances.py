@@ -20,8 +20,8 @@ import numpy as np
 
 from onefold.export.extra import need
 from onefold.export.graph import Graph, Node
-from onefold.kernels.distances import HARMLESS_NORM
 from onefold.kernels.metric import Transform, WidthKernel, squared_norms
+from onefold.kernels.radial import HARMLESS_NORM
 
 _REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
 _BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²
@@ -43,7 +43,7 @@ def _transformed(graph: Graph, rows: Node, width: float, metric: Any | None) -> 
     if metric is None:
         return graph.node("Mul", rows, graph.constant(float(width)))
     weights = width * metric.values
-    if metric.is_matrix:
+    if metric.values.ndim == 2:
         return graph.product(rows, weights.T)
     return graph.node("Mul", rows, graph.constant(weights[None, :]))
 

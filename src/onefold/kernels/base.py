@@ -60,16 +60,12 @@ class Kernel(ABC):
     """A kernel k(x, x'): call it on two row blocks for the matrix of its values."""
 
     stationary: ClassVar[bool] = False  # depends on x − x' alone, so that rows may be shifted together
-    always_psd: ClassVar[bool] = (
-        True  # positive semi-definite by construction; others are checked when used
-    )
+    always_psd: ClassVar[bool] = True  # positive semi-definite by construction; others are checked
     thread_safe: ClassVar[bool] = True  # several threads may evaluate it; a user's function may not be
     accepts_sparse: ClassVar[bool] = False  # CSR rows may be given
     has_width: ClassVar[bool] = False  # `scaled` changes anything
     one_width: ClassVar[bool] = True  # the same for every feature: a kernel in any dimension
-    learns: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the kinds of metric that it can have: of "diagonal" and "full"
+    learns: ClassVar[tuple[str, ...]] = ()  # the kinds of metric it can have, of "diagonal" and "full"
     exponent_order: ClassVar[float] = 1.0  # the width grows with this power of the exponent
 
     @abstractmethod
@@ -122,7 +118,15 @@ class Kernel(ABC):
         All pairs count, a row with itself too, so that a row of weight 2 is one that comes twice.
         1 where the rows are all the same.
         """
-        return 1.0
+        n = rows.shape[0]
+        mean = self._mean_exponent(
+            rows, np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+        )
+        return mean if 0 < mean < np.inf else 1.0
+
+    def _mean_exponent(self, rows: Array, share: HostArray) -> float:
+        """The same for weights that add up to 1; 0 where rows are all the same."""
+        return 0.0
 
     def with_metric(self, values: Any) -> Self:
         """The same kernel of rows S x; `values` are S, or one weight per feature."""
@@ -167,7 +171,6 @@ class _Pair(Kernel):
         for part in (self.left, self.right):
             if not isinstance(part, Kernel):
                 raise TypeError(f"{part!r} is not a kernel; build one from onefold.kernels.")
-
         both = {name: getattr(self.left, name) and getattr(self.right, name) for name in _OF_BOTH}
         for name, value in (both | {"has_width": self.left.has_width or self.right.has_width}).items():
             object.__setattr__(self, name, value)
@@ -206,9 +209,8 @@ class Sum(_Pair):
         return left
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
-        parts = (self.left, self.right)
-        first, second = (part.gradient(rows, landmarks, coef, factor) for part in parts)
-        return first + second
+        left = self.left.gradient(rows, landmarks, coef, factor)
+        return left + self.right.gradient(rows, landmarks, coef, factor)
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels.base import Kernel, Tile
-from onefold.kernels.metric import (
-    Transform,
-    WidthKernel,
-    inner_products,
-    shares,
-    squared_norms,
-    usable_mean,
-    weighted_sums,
-)
+from onefold.kernels.metric import Transform, WidthKernel, inner_products, squared_norms, weighted_sums
 from onefold.linalg import Array, HostArray, double, like, namespace
 
 
@@ -62,6 +54,7 @@ class Polynomial(WidthKernel):
 
     degree: float = 3
     coef0: float = 1.0
+    accepts_sparse = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,8 +66,6 @@ class Polynomial(WidthKernel):
     @property
     def always_psd(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and float(self.degree).is_integer()
-
-    accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Any:
         return self.bind(B)(A)
@@ -98,9 +89,9 @@ class Polynomial(WidthKernel):
     def diagonal(self, A: Array) -> Any:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
-    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
+    def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
-        return usable_mean(float(like(shares(weight, rows.shape[0]), squares) @ squares))
+        return float(like(share, squares) @ squares)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)

@@ -33,7 +33,6 @@ class CallableKernel(Kernel):
     function: Callable[[Array, Array], Array]
     always_psd = False
     thread_safe = False
-
     accepts_sparse = True
 
     def __call__(self, A: Array, B: Array) -> Any:

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels.base import Tile, listed
-from onefold.kernels.metric import WidthKernel, outer_sum, shares, usable_mean
-from onefold.linalg import (
-    Array,
-    HostArray,
-    in_place,
-    l1_exponentials,
-    namespace,
-    signed_sums,
-    to_numpy,
-)
+from onefold.kernels.metric import WidthKernel, outer_sum
+from onefold.linalg import Array, HostArray, in_place, l1_exponentials, namespace, signed_sums, to_numpy
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +33,7 @@ class Laplacian(WidthKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.metric is not None and self.metric.is_matrix:
+        if self.metric is not None and self.metric.values.ndim == 2:
             raise ValueError(
                 "the Laplacian kernel adds up features one by one and takes no matrix as its metric; "
                 f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
@@ -61,15 +53,15 @@ class Laplacian(WidthKernel):
     def pairs(self, A: Array, B: Array) -> Any:
         return in_place("exp", -namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
-    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
+    def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
         moved = to_numpy(self.transform(rows)(rows)).astype(np.float64)
         order = np.argsort(moved, axis=0, kind="stable")
         ordered = np.take_along_axis(moved, order, axis=0)
-        share = shares(weight, len(moved))[order]
+        share = share[order]
         up_to = np.cumsum(share, axis=0)
         between = (up_to - share) - (up_to[-1] - up_to)
-        return usable_mean(2.0 * float(np.sum(share * between * (ordered - ordered[:1]))))
+        return 2.0 * float(np.sum(share * between * (ordered - ordered[:1])))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         tile, transform = self(rows, landmarks), self.transform(rows)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.kernels.base import Kernel, check_width
-from onefold.linalg import Array, HostArray, is_sparse, like, namespace, ones, product_into, to_numpy
+from onefold.linalg import Array, is_sparse, like, namespace, ones, product_into, to_numpy
 from onefold.machine.threads import spans
 
 _SUM_NUMBERS = 2**22  # points times coefficients formed at a time
@@ -57,11 +57,6 @@ class Metric:
             )
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether features are mixed."""
-        return bool(self.values.ndim == 2)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Metric) and np.array_equal(self.values, other.values)
@@ -196,16 +191,6 @@ def squared_norms(A: Array) -> Any:
     if is_sparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return namespace(A).sum(A * A, axis=1)
-
-
-def shares(weight: HostArray | None, n: int) -> HostArray:
-    """Weights of n rows that add up to 1."""
-    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-
-
-def usable_mean(mean: float) -> float:
-    """A mean distance to divide by: 1 where it is 0, as of rows that are all the same."""
-    return mean if 0 < mean < np.inf else 1.0
 
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> Any:

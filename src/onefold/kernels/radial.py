@@ -8,33 +8,27 @@ With u = √γ S x the derivative is ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u −
 
     rbf      −2 exp(−q)
     matern   −2 exp(−s)/s, −6 exp(−s) or −(10/3) (1 + s) exp(−s); at s = 0 the first is taken as 0
+
+Squared distances between rows and landmarks, which are prepared once, come in one matrix product,
+
+    ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
+
+times a constant, its sign included: the exponent −d² of the rbf kernel leaves the product as it is,
+without a pass over the tile to turn its sign.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onefold.kernels.base import Tile
-from onefold.kernels.distances import (
-    HARMLESS_NORM,
-    DeviceDistances,
-    HostDistances,
-    pair_blocks,
-)
-from onefold.kernels.metric import (
-    WidthKernel,
-    inner_products,
-    outer_sum,
-    shares,
-    squared_norms,
-    usable_mean,
-    weighted_sums,
-)
+from onefold.kernels.metric import WidthKernel, inner_products, outer_sum, squared_norms, weighted_sums
 from onefold.linalg import (
     Array,
     HostArray,
@@ -45,10 +39,21 @@ from onefold.linalg import (
     is_sparse,
     like,
     namespace,
+    product_into,
     zero_diagonal,
 )
 from onefold.machine.threads import spans
 
+Pairs = tuple[Any, Any]
+"""Row numbers and column numbers of pairs, in the order of the rows."""
+
+# ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of the kernel's width that is harmless
+# while the norms are small; above this sum of squared norms the close pairs are computed anew.
+HARMLESS_NORM = 64.0
+_FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distance
+_LOST_DIGITS = 1e-3
+_ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
+_PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
 _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
 
 
@@ -73,20 +78,15 @@ class Radial(WidthKernel):
         """The q at which the kernel falls to about exp(−exponent)."""
         return exponent
 
-    def _distances(self, transformed: Array) -> HostDistances | DeviceDistances:
-        if is_numpy(transformed):
-            return HostDistances(transformed, self.unit, self.harmless_norm, self.distance_at)
-        return DeviceDistances(transformed, self.unit)
-
     def __call__(self, A: Array, B: Array) -> Any:
         if B is not A:
             return self.bind(B)(A)
         rows = self.transform(A)(A)
-        return self.profile(zero_diagonal(self._distances(rows)(rows)[0]))
+        return self.profile(zero_diagonal(Distances(rows, self)(rows)[0]))
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        distances = self._distances(transform(landmarks))
+        distances = Distances(transform(landmarks), self)
         return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
@@ -96,7 +96,7 @@ class Radial(WidthKernel):
     def pairs(self, A: Array, B: Array) -> Any:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
-    def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
+    def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         if not is_sparse(rows):
             rows = rows - namespace(rows).mean(rows, axis=0)[None, :]
         moved = self.transform(rows)(rows)
@@ -105,15 +105,15 @@ class Radial(WidthKernel):
         squares = zero_diagonal(clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
         distances = double(squares if self.exponent_order == 1.0 else in_place("sqrt", squares))
-        share = like(shares(weight, rows.shape[0]), distances)
-        return usable_mean(float(share @ (distances @ share)))
+        share = like(share, distances)
+        return float(share @ (distances @ share))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
         xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
         U, Z = transform(about), transform(landmarks - origin)
-        distances = self._distances(Z)
+        distances = Distances(Z, self)
         tile, close = distances(U)
         rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
         if close is None:
@@ -219,3 +219,85 @@ class Matern(Radial):
             s += 1.0
             values *= s
         return values
+
+
+class Distances:
+    """unit · ‖a − z‖² to the landmarks Z (m, d), an array or a CSR matrix, for the profile of a kernel.
+
+    In NumPy they are accurate also for nearly equal rows: pairs whose distance lost digits to
+    cancellation and still matters to the kernel are recomputed from their differences. In other
+    libraries, where a device would wait for that, eps · ‖a‖² is lost of close rows: they must lie about
+    0 in units of the kernel's width.
+    """
+
+    def __init__(self, Z: Array, kernel: Radial) -> None:
+        self._Z, self._kernel, self._unit = Z, kernel, kernel.unit
+        self._norms = norms = squared_norms(Z)
+        if not is_sparse(Z):
+            xp = namespace(Z)
+            self._right = xp.concat([Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1).T
+
+    def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
+        """The tile (len(A), m), never of the wrong sign, the close pairs or None; far ones less far."""
+        if not is_numpy(A):
+            xp, unit = namespace(A), self._unit
+            norms = squared_norms(A)[:, None] * unit
+            left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
+            tile = product_into(left, self._right, out)
+            return clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
+        norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
+        if is_sparse(A) or is_sparse(self._Z):
+            tile = np.asarray(inner_products(A, self._Z))
+            tile *= -2 * sign
+            tile += sign * norms[:, None]
+            tile += sign * self._norms[None, :]
+        else:
+            left = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
+            np.multiply(A, -2 * sign, out=left[:, :-2])
+            np.multiply(norms, sign, out=left[:, -2])
+            left[:, -1] = sign
+            tile = product_into(left, self._right, out)
+        close = self._close_pairs(tile, norms, sign)
+        for i, j in pair_blocks(close, A.shape[1]):
+            difference = A[i] - self._Z[j]
+            tile[i, j] = sign * (
+                squared_norms(difference)
+                if is_sparse(difference)
+                else np.einsum("ij,ij->i", difference, difference)
+            )
+        # This distance stands for all further ones. The square of the kernel there is still a normal
+        # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
+        # diagonal is nothing.
+        halvings = 62 if tile.dtype == np.float32 else 510
+        farthest = sign * self._kernel.distance_at(math.log(2.0) * halvings)
+        clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
+        if abs(self._unit) != 1.0:
+            tile *= abs(self._unit)
+        return tile, close
+
+    def rounding(self, A: Array) -> Any:
+        """Up to which a number of the tile may be that of equal rows, (rows, 1); 0 in NumPy."""
+        if is_numpy(A):
+            return 0.0
+        eps = float(namespace(A).finfo(A.dtype).eps)
+        return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
+
+    def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
+        if tile.size == 0 or not norms.max() + self._norms.max() > self._kernel.harmless_norm:
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+        rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
+        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
+        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
+        near = np.less if sign > 0 else np.greater
+        nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
+        suspects = np.flatnonzero(near(nearest, limit))
+        part = tile if suspects.size == len(tile) else tile[suspects]
+        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
+        return suspects[rows], columns
+
+
+def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
+    """The pairs, so many at a time that their differences take little memory."""
+    rows, columns = pairs
+    for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
+        yield rows[part], columns[part]

@@ -8,8 +8,7 @@ Tiles run on Python threads, since NumPy's products and exponentials release the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -107,9 +106,7 @@ def gram(kernel: Kernel, X: Array) -> Any:
             K[j, i][:, some] = tile[some].T
 
     pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
-    with _tiling(kernel, pairs) as threads:
-        for _ in map_threads(fill, pairs, threads):
-            pass
+    _each(fill, pairs, kernel)
     return K
 
 
@@ -141,9 +138,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any
     for columns in _batches(n, m, centres.shape[1]):
         bind = _QUIET(kernel.bind)
         bound = [(column, bind(_rows(centres, column, origin))) for column in columns]
-        with _tiling(kernel, parts) as threads:
-            for _ in map_threads(partial(fill, bound), parts, threads):
-                pass
+        _each(partial(fill, bound), parts, kernel)
     return out
 
 
@@ -171,10 +166,9 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
             check_stop()
             out[part] += kernel.gradient(rows, dense(_rows(centres, column, None)), coef[column])
 
-    halves = _halves(n)
-    with _tiling(kernel, halves) as threads:
-        for _ in map_threads(fill, halves, threads):
-            pass
+    # An even number of tiles of rows of the same length, or one of few: the work of two threads.
+    pairs = -(-n // (2 * tile_side()))
+    _each(fill, list(spans(n, max(1, n if n <= tile_side() // 4 else -(-n // (2 * pairs))))), kernel)
     return out
 
 
@@ -187,15 +181,9 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
     return (columns[start : start + size] for start in range(0, len(columns), size))
 
 
-def _halves(n: int) -> list[slice]:
-    """An even number of tiles of rows of the same length, or one of few: the work of two threads."""
-    side = tile_side()
-    pairs = -(-n // (2 * side))
-    return list(spans(n, max(1, n if n <= side // 4 else -(-n // (2 * pairs)))))
-
-
-@contextmanager
-def _tiling(kernel: Kernel, parts: Sequence[Any]) -> Iterator[int]:
-    """How many threads work on these parts; BLAS has one, also with one worker: the same digits."""
-    with limit_blas(1 if len(parts) > 1 else None):
-        yield tile_threads() if kernel.thread_safe and len(parts) > 1 else 1
+def _each(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
+    """Fill all parts, on threads; of several BLAS has one, also with one worker: the same digits."""
+    several = len(parts) > 1
+    with limit_blas(1 if several else None):
+        for _ in map_threads(fill, parts, tile_threads() if kernel.thread_safe and several else 1):
+            pass

@@ -7,8 +7,10 @@ from onefold.linalg.arrays import (
     Index,
     Namespace,
     all_finite,
+    clip_in_place,
     device_of,
     double,
+    in_place,
     is_foreign,
     is_numpy,
     is_single,
@@ -20,10 +22,12 @@ from onefold.linalg.arrays import (
     on_accelerator,
     ones,
     outer,
+    product_into,
     submatrix,
     take_rows,
     to_numpy,
     without_gradient,
+    zero_diagonal,
     zeros,
 )
 from onefold.linalg.dense import (
@@ -40,12 +44,6 @@ from onefold.linalg.dense import (
     solve_positive,
     subtract_product,
     symmetric_eigh,
-)
-from onefold.linalg.inplace import (
-    clip_in_place,
-    in_place,
-    product_into,
-    zero_diagonal,
 )
 from onefold.linalg.iterate import Map, Solution, conjugate_gradients
 from onefold.linalg.l1 import l1_exponentials, signed_sums

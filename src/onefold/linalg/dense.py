@@ -19,15 +19,7 @@ import scipy.linalg
 from array_api_compat import is_torch_array
 from scipy.linalg import cython_blas
 
-from onefold.linalg.arrays import (
-    Array,
-    all_finite,
-    device_of,
-    is_numpy,
-    like,
-    namespace,
-    zeros,
-)
+from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, like, namespace, zeros
 from onefold.machine.threads import check_stop, spans
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
@@ -62,8 +54,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     five arrays of n × n; the one used otherwise overwrites its input and stays within two.
     """
     if not is_numpy(matrix):
-        values, vectors = namespace(matrix).linalg.eigh(matrix)
-        return values, vectors
+        return tuple(namespace(matrix).linalg.eigh(matrix))
     if release_lock:
         return np.linalg.eigh(matrix)
     # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
@@ -77,24 +68,16 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Any:
 
     For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
     """
-    if is_torch_array(matrix):
-        import torch
-
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        _check_positive(int(info))
-        return factor
-    if not is_numpy(matrix):
+    if is_numpy(matrix):
+        factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
+    elif is_torch_array(matrix):
+        factor, info = namespace(matrix).linalg.cholesky_ex(matrix)
+    else:
         factor = namespace(matrix).linalg.cholesky(matrix)
-        _check_positive(0 if all_finite(factor) else factor.shape[0])  # CuPy leaves NaN, unasked
-        return factor
-    factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
-    _check_positive(info)
-    return factor
-
-
-def _check_positive(info: int) -> None:
-    if info > 0:
+        info = 0 if all_finite(factor) else factor.shape[0]  # CuPy leaves NaN, unasked
+    if int(info) > 0:
         raise np.linalg.LinAlgError(f"the leading minor of order {info} is not positive definite")
+    return factor
 
 
 def cholesky_solve(factor: Array, rhs: Any) -> Any:
@@ -103,9 +86,7 @@ def cholesky_solve(factor: Array, rhs: Any) -> Any:
         return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
     xp = namespace(factor)
     if is_torch_array(factor):
-        import torch
-
-        return torch.cholesky_solve(rhs, factor)
+        return xp.cholesky_solve(rhs, factor)
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
 
@@ -123,9 +104,7 @@ def invert_lower(factor: Array) -> Any:
             inverse[strip, strip] = np.tril(inverse[strip, strip])
         return inverse
     if is_torch_array(factor):
-        import torch
-
-        inverse = torch.zeros_like(factor)
+        inverse = namespace(factor).zeros_like(factor)
         _invert_by_halves(factor, inverse)
         return inverse
     return namespace(factor).linalg.inv(factor)
@@ -137,12 +116,10 @@ def _invert_by_halves(factor: Any, inverse: Any) -> None:
     n³/3 multiply-adds, nearly all of them products, where a solve with the identity takes n³/2 and one
     more array of n × n.
     """
-    import torch
-
-    n = factor.shape[0]
+    xp, n = namespace(factor), factor.shape[0]
     if n <= _LEAF:
-        identity = torch.eye(n, dtype=factor.dtype, device=factor.device)
-        inverse.copy_(torch.linalg.solve_triangular(factor, identity, upper=False))
+        identity = xp.eye(n, dtype=factor.dtype, device=factor.device)
+        inverse.copy_(xp.linalg.solve_triangular(factor, identity, upper=False))
         return
     top, bottom = slice(0, n // 2), slice(n // 2, n)
     _invert_by_halves(factor[top, top], inverse[top, top])
@@ -158,11 +135,10 @@ def solve_positive(matrix: Array, rhs: Any) -> Any:
     host: fifty matrices of 1000 × 1000 in a sixth of the time. LAPACK takes them one by one.
     """
     if is_torch_array(matrix):
-        import torch
-
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        found = torch.cholesky_solve(rhs, factor)
-        return torch.where((info > 0)[..., None, None], torch.full_like(found, torch.nan), found)
+        xp = namespace(matrix)
+        factor, info = xp.linalg.cholesky_ex(matrix)
+        found = xp.cholesky_solve(rhs, factor)
+        return xp.where((info > 0)[..., None, None], xp.full_like(found, xp.nan), found)
     if matrix.ndim > 2:
         pairs = (solve_positive(matrix[i, ...], rhs[i, ...]) for i in range(matrix.shape[0]))
         return namespace(matrix).stack(list(pairs))

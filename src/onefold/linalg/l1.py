@@ -18,8 +18,7 @@ from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from onefold.linalg.arrays import Array, is_numpy, namespace, on_accelerator
-from onefold.linalg.inplace import difference_into, in_place
+from onefold.linalg.arrays import Array, difference_into, in_place, is_numpy, namespace, on_accelerator
 from onefold.machine.threads import spans
 
 _STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
