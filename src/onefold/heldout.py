@@ -113,11 +113,15 @@ def make_splits(
     """
     check_folds(cv, n)
     size = n if kept is None else kept.size
-    if isinstance(cv, str):
-        return _leave_one_out(size, labels, pooled=True)
-    splitter = check_cv(cv, y, classifier=labels is not None)
-    if isinstance(splitter, LeaveOneOut):
-        return _leave_one_out(size, labels, pooled=False)
+    splitter = None if isinstance(cv, str) else check_cv(cv, y, classifier=labels is not None)
+    if splitter is None or isinstance(splitter, LeaveOneOut):
+        if size < 2:
+            raise ValueError(f"leave-one-out needs at least 2 rows; there is {size}.")
+        others: Any = [] if labels is None else np.flatnonzero(labels != labels[0])
+        if len(others) in (1, size - 1):  # the only row of its class, perhaps
+            number = int(others[0]) if len(others) == 1 else 0
+            _check_classes(labels, np.delete(np.arange(size), number), number)
+        return Splits.alone(size, pooled=splitter is None)
     plain = type(splitter) is KFold and not splitter.shuffle and labels is None and kept is None
     if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)
@@ -191,17 +195,6 @@ def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
     if least < -n or rows.max() >= n:
         raise ValueError(f"split {number}: the {what} rows reach beyond the {n} rows of X.")
     return np.asarray(rows % n if least < 0 else rows, dtype=np.intp)
-
-
-def _leave_one_out(n: int, labels: NDArray[Any] | None, *, pooled: bool) -> Splits:
-    if n < 2:
-        raise ValueError(f"leave-one-out needs at least 2 rows; there is {n}.")
-    if labels is not None:
-        others = np.flatnonzero(labels != labels[0])
-        if others.size in (1, n - 1):  # the only row of its class, perhaps
-            number = int(others[0]) if others.size == 1 else 0
-            _check_classes(labels, np.delete(np.arange(n), number), number)
-    return Splits.alone(n, pooled=pooled)
 
 
 def _check_classes(labels: NDArray[Any] | None, train: Index, number: int) -> None:

@@ -243,11 +243,8 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
         """
         share = check_share(coverage, "coverage")
-        if is_dask(X):
-            return self._lazy_intervals("predict_interval", X, ["lower", "upper"], coverage=share)
-        intervals = self._fitted_intervals()
-        intervals.warn_if_too_few([max(share, 0.5)])
-        return bounds_by_blocks(self, X, lambda f, s: intervals.bounds(f, share, s), ["lower", "upper"])
+        bounds, widest = ConformalIntervals.bounds, [max(share, 0.5)]
+        return self._bounded("predict_interval", X, bounds, ["lower", "upper"], widest, coverage=share)
 
     @available_if(_has_intervals)
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
@@ -259,31 +256,29 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         asked = [check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
         if not asked:
             raise ValueError("quantiles is empty; give numbers between 0 and 1.")
-        names = [str(q) for q in asked]
-        if is_dask(X):
-            return self._lazy_intervals("predict_quantiles", X, names, quantiles=asked)
-        intervals = self._fitted_intervals()
-        intervals.warn_if_too_few(asked)
-        return bounds_by_blocks(self, X, lambda f, s: intervals.quantiles(f, asked, s), names)
+        bounds, names = ConformalIntervals.quantiles, [str(q) for q in asked]
+        return self._bounded("predict_quantiles", X, bounds, names, asked, quantiles=asked)
 
-    def _fitted_intervals(self) -> ConformalIntervals:
+    def _bounded(
+        self, method: str, X: Any, bounds: Any, names: list[str], shares: list[float], **options: Any
+    ) -> Any:
+        """The bounds of a method with its options, which ask for these shares of the distribution."""
         check_is_fitted(self, "expansion_")
-        found = getattr(self, "intervals_", None)
-        if found is None:
+        intervals = getattr(self, "intervals_", None)
+        if intervals is None:
             raise ValueError(
                 f"this {type(self).__name__} has no held-out residuals to make intervals from: it was "
                 "fitted with intervals=None, to a single row, by an earlier version, or without "
                 "finite held-out predictions; use fit, on more rows."
             )
-        return found
-
-    def _lazy_intervals(self, method: str, X: Any, columns: list[str], **options: Any) -> Any:
-        self._fitted_intervals()
+        if not is_dask(X):
+            intervals.warn_if_too_few(shares)
+            return bounds_by_blocks(self, X, partial(bounds, intervals, **options), names)
         if not self.single_target_:
             raise ValueError(
                 f"{method} of several targets has three axes, which lazy rows do not; give X.compute()."
             )
-        return _lazy_predictions(self, method, X, np.float64, columns, **options)
+        return _lazy_predictions(self, method, X, np.float64, names, **options)
 
 
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:

@@ -55,7 +55,7 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[[Any, Any], Any], names: list[str]) -> Any:
+def bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names: list[str]) -> Any:
     """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
     rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
     found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
@@ -68,7 +68,7 @@ def bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[[Any, Any], Any], 
         stretch = None
         if spread is not None:
             stretch = _spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
-        found[part] = bounds(require_finite(values), stretch)
+        found[part] = bounds(require_finite(values), spread=stretch)
     values, single = like(found, rows), estimator.single_target_
     adapter = ADAPTERS_MANAGER.adapters.get(type(X).__module__.partition(".")[0])
     if adapter is None or not adapter.is_supported_container(X):

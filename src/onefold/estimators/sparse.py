@@ -78,15 +78,7 @@ class Pruned(KernelMachine):
         """Tune the full model, prune it, and choose the number of centres.
 
         O(n m²) for the statistics of m = min(n, max_centres) first centres, and 2.3 m³ for each path.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d)
-        y : array (n,) or, for regression, (n, targets)
-        sample_weight : array (n,), optional
-            v_i ≥ 0 in Σ v_i (y_i − f(x_i))².
-        groups : array (n,), optional
-            For grouped splitters.
+        The arguments are those of :meth:`LSSVRCV.fit`; X holds rows, not a kernel matrix.
         """
         self._check_settings()
         if is_dask(X):
