@@ -209,7 +209,7 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustChec
     folds = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
     error = results["std_test_score"][best] / np.sqrt(folds - 1) if folds > 1 else 0.0
     gain = scores[best] - np.median(scores[np.isfinite(scores)])
-    loss, loss_tolerance = None, None
+    loss = loss_tolerance = None
     fresh = np.setdiff1d(np.arange(problem.n), rows)
     if same and fresh.size:
         fresh = np.sort(generator.choice(fresh, min(fresh.size, len(rows)), replace=False))
@@ -285,22 +285,19 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     """
     cv, task = setup.cv, setup.task
     scorings = [setup.scoring, *setup.scoring.others.values()]
-    if all(one.splits is None for one in scorings) or isinstance(cv, str | LeaveOneOut):
+    splits = next((one.splits for one in scorings if one.splits is not None), None)
+    if splits is None or isinstance(cv, str | LeaveOneOut):
         return cv
-    kept = setup.problem.kept  # the user's numbering counts rows of weight 0
-    given = rows if kept is None else kept[rows]
     if cv is not None and not isinstance(cv, Integral) and not hasattr(cv, "split"):
-        place = np.full(setup.rows, -1)
-        place[given] = np.arange(given.size)
-        parts = [[place[np.asarray(part)] for part in split] for split in cv]
-        found = [tuple(part[part >= 0] for part in split) for split in parts]
-        found = [split for split in found if all(part.size for part in split)]
-        if not found:
+        inside, every = splits.within(rows), np.arange(len(rows))
+        if not len(inside):
             raise ValueError(
                 "the subsample of the trust check leaves nothing of the given splits; use a larger "
                 "size, or give cv as a number of folds or a splitter."
             )
-        return found
+        return [(np.delete(every, left), test) for left, test in zip(inside.left_out, inside.tests)]
+    kept = setup.problem.kept  # the user's numbering counts rows of weight 0
+    given = rows if kept is None else kept[rows]
     splitter = check_cv(cv, task.y[rows], classifier=task.classes is not None)
     groups = None if setup.groups is None else np.asarray(setup.groups)[given]
     take = take_rows if is_foreign(setup.table) else _safe_indexing
