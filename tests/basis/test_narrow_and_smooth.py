@@ -236,30 +236,6 @@ def test_squared_error_needs_no_prediction_pass(monkeypatch):
     assert asked == [1]
 
 
-@pytest.mark.parametrize("table", [True, False])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (3, 40, 8)])
-def test_subtract_product(monkeypatch, shape, table):
-    from onefold.linalg import dense as rank_update
-
-    if not table:
-        monkeypatch.setattr(rank_update, "_routine", lambda name: None)
-    rows, m, q = shape
-    tile, left, right = (
-        RNG.standard_normal(size).astype(np.float32) for size in ((rows, m), (rows, q), (m, q))
-    )
-    expected = tile.astype(float) - left.astype(float) @ right.astype(float).T
-    rank_update.subtract_product(tile, left, right)
-    np.testing.assert_allclose(tile, expected, atol=1e-5)
-
-
-def test_subtract_product_refuses_shapes_that_do_not_fit():
-    from onefold.linalg.dense import subtract_product
-
-    tile, left = np.zeros((4, 6), np.float32), np.zeros((4, 2), np.float32)
-    with pytest.raises(TypeError, match="subtract"):
-        subtract_product(tile, left, np.zeros((5, 2), np.float32))
-
-
 @pytest.mark.parametrize(
     "test",
     [np.repeat(np.arange(500, 550), 2), np.repeat(np.arange(500, 520), 3), np.arange(599, 499, -1)],

@@ -31,7 +31,7 @@ from onefold.linalg import (
     to_numpy,
     zeros,
 )
-from onefold.linalg.dense import add_gram, add_lower, mirror, subtract_product
+from onefold.linalg.dense import add_gram, add_lower, mirror
 from onefold.machine.threads import limit_blas
 from onefold.rows import Block, Groups, Rows
 
@@ -168,7 +168,7 @@ def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
         tile = np.ascontiguousarray(tile)
         if q:
             P = tile @ U
-            subtract_product(tile, P, U)
+            tile -= P @ U.T
             across += P.T @ tile
             wide = P.astype(np.float64)
             corner += wide.T @ wide

@@ -42,7 +42,6 @@ from onefold.linalg.dense import (
     mirror,
     solve_lower,
     solve_positive,
-    subtract_product,
     symmetric_eigh,
 )
 from onefold.linalg.iterate import Map, Solution, conjugate_gradients

@@ -1,10 +1,10 @@
 r"""Factorisations, solves and rank updates, with LAPACK's and BLAS's fast paths for NumPy.
 
-C ← C + AᵀA on one triangle, and C ← C − A Bᵀ, are done in place and without the interpreter lock.
-NumPy's products release the lock but write a fresh matrix each time, and both of its triangles; SciPy's
-``blas`` functions update in place but hold the lock. SciPy also publishes the addresses of its BLAS
-routines for Cython (``scipy.linalg.cython_blas``); called through ctypes, which gives the lock up, they
-update in place on every core. Where that table is missing or has another form, NumPy's product serves.
+C ← C + AᵀA on one triangle is done in place and without the interpreter lock. NumPy's product releases
+the lock but writes a fresh matrix each time, and both of its triangles; SciPy's ``blas`` functions
+update in place but hold the lock. SciPy also publishes the addresses of its BLAS routines for Cython
+(``scipy.linalg.cython_blas``); called through ctypes, which gives the lock up, they update in place on
+every core. Where that table is missing or has another form, NumPy's product serves.
 """
 
 from __future__ import annotations
@@ -183,17 +183,12 @@ def inverse_column_squares(factor: Array, columns: Any) -> Any:
 
 # Rank updates
 
-_POINTER = ctypes.c_void_p
-_SIGNATURES = {
-    "syrk": "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)",
-    "gemm": "void (char *, char *, int *, int *, int *, {t} *, {t} *, int *, {t} *, int *, {t} *, "
-    "{t} *, int *)",
-}
+_SYRK = "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)"
 
 
 @cache
 def _routine(name: str) -> Callable[..., None] | None:
-    """The BLAS routine of that name as a function of pointers; None if not to be had."""
+    """BLAS's ssyrk or dsyrk as a function of pointers; None if not to be had."""
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
     if capsule is None:
         return None
@@ -203,12 +198,11 @@ def _routine(name: str) -> Callable[..., None] | None:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     signature = api.PyCapsule_GetName(capsule)
-    kind = f"__pyx_t_5scipy_6linalg_11cython_blas_{name[0]}"
-    expected = _SIGNATURES[name[1:]].format(t=kind)
+    expected = _SYRK.format(t=f"__pyx_t_5scipy_6linalg_11cython_blas_{name[0]}")
     if signature is None or signature.decode() != expected:
         return None
     address = api.PyCapsule_GetPointer(capsule, signature)
-    return ctypes.CFUNCTYPE(None, *[_POINTER] * expected.count("*"))(address)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * expected.count("*"))(address)
 
 
 def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
@@ -237,24 +231,6 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     routine(
         b"U", b"N", by(order), by(count), by(one), tile.ctypes.data, by(order), by(before),
         total.ctypes.data, by(order),
-    )  # fmt: skip
-
-
-def subtract_product(tile: Any, left: Any, right: Any) -> None:
-    """Subtract left · rightᵀ, (rows, q) and (m, q), from `tile` (rows, m); all float32 and C-ordered."""
-    (rows, m), q = tile.shape, left.shape[1]
-    arrays = (tile, left, right)
-    routine = _routine("sgemm")
-    if routine is None or any(a.dtype != np.float32 or not a.flags.c_contiguous for a in arrays):
-        tile -= left @ right.T
-        return
-    if left.shape != (rows, q) or right.shape != (m, q):
-        raise TypeError(f"cannot subtract {left.shape} times {right.shape} from {tile.shape}.")
-    by, columns, count, inner = ctypes.byref, ctypes.c_int(m), ctypes.c_int(rows), ctypes.c_int(q)
-    # In Fortran's order every array is its transpose: tileᵀ ← tileᵀ − right · leftᵀ.
-    routine(
-        b"T", b"N", by(columns), by(count), by(inner), by(ctypes.c_float(-1.0)), right.ctypes.data,
-        by(inner), left.ctypes.data, by(inner), by(ctypes.c_float(1.0)), tile.ctypes.data, by(columns),
     )  # fmt: skip
 
 
