@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from onefold.estimators.planning import plan
     from onefold.report import write_report
-    from onefold.rows.parquet import open_parquet
+    from onefold.rows.dask import open_parquet
     from onefold.saving import load, save
     from onefold.tables import TableClassifier, TableRegressor
     from onefold.trust_check import trust
@@ -51,7 +51,7 @@ __all__ = [
 # Importing onefold costs nothing until one of its names is used.
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
-    "open_parquet": "onefold.rows.parquet",
+    "open_parquet": "onefold.rows.dask",
     "plan": "onefold.estimators.planning",
     "save": "onefold.saving",
     "TableClassifier": "onefold.tables",

@@ -26,7 +26,7 @@ WEIGHT = RNG.uniform(0.2, 3, 1100)
 @pytest.fixture(autouse=True)
 def many_pieces_and_blas_threads(monkeypatch):
     """Sums of many pieces, though the rows are few; products may run on several BLAS threads."""
-    monkeypatch.setattr(sys.modules["onefold.rows.host"], "TASK_ROWS", 32)
+    monkeypatch.setattr(sys.modules["onefold.rows.base"], "TASK_ROWS", 32)
     monkeypatch.setattr("onefold.approximations.cg._SIDE", 150)
     monkeypatch.setattr("onefold.approximations.cg._RUN", 1)
     with threadpool_limits(2, "blas"):

@@ -71,7 +71,7 @@ def test_leading_directions_summed_apart_lose_nothing(weighted):
 def test_block_size_does_not_matter(monkeypatch, rows):
     import sys
 
-    module = sys.modules["onefold.rows.host"]
+    module = sys.modules["onefold.rows.base"]
     tiles = sys.modules["onefold.basis.design"]
     rng = np.random.default_rng(1)
     X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))

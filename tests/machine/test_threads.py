@@ -32,7 +32,7 @@ from onefold.machine.threads import (
     thread_budget,
     use_threads,
 )
-from onefold.smoothers.factorisations import SpectralSmoother
+from onefold.smoothers.dense import SpectralSmoother
 
 
 def _now() -> int:

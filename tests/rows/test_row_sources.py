@@ -44,7 +44,7 @@ def sources(tmp_path, X, Y, root):
 @pytest.fixture(params=[7, 65_536])
 def small_blocks(request, monkeypatch):
     monkeypatch.setattr("onefold.rows.device._BLOCK_ROWS", request.param)
-    monkeypatch.setattr("onefold.rows.host.TASK_ROWS", min(request.param, 8192))
+    monkeypatch.setattr("onefold.rows.base.TASK_ROWS", min(request.param, 8192))
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -13,7 +13,7 @@ from onefold.kernels.tiles import gram
 from onefold.linalg import to_numpy
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
 from onefold.smoothers.base import GIVEN, PSD, choose_route
-from onefold.smoothers.factorisations import isolated_rows, low_rank_factor
+from onefold.smoothers.dense import isolated_rows, low_rank_factor
 
 ALPHAS = np.array([1e-4, 0.1, 30.0])
 

@@ -54,9 +54,10 @@ from onefold.smoothers.base import (
     UnsolvableError,
     choose_route,
 )
-from onefold.smoothers.dense import DenseSmoother, LeftOut
-from onefold.smoothers.factorisations import (
+from onefold.smoothers.dense import (
     CholeskySmoother,
+    DenseSmoother,
+    LeftOut,
     LowRankSmoother,
     SpectralSmoother,
     isolated_rows,

@@ -14,7 +14,7 @@ from onefold.basis.factor import uses_factors
 from onefold.basis.statistics import holds_groups
 from onefold.kernels.tiles import CACHE_TILE
 from onefold.machine.threads import thread_budget
-from onefold.rows.host import TASK_ROWS
+from onefold.rows.base import TASK_ROWS
 from onefold.smoothers.base import choose_route
 
 _LIBRARIES = 4 * 10**6  # buffers of BLAS, modules loaded on first use

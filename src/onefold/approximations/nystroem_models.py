@@ -49,7 +49,7 @@ from onefold.linalg import Array, like, namespace, outer, take_rows, to_numpy, z
 from onefold.machine.threads import limit_blas, map_all, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import Block, Groups, Rows
-from onefold.smoothers.factorisations import ThinSmoother
+from onefold.smoothers.dense import ThinSmoother
 
 _CHUNKS = 8  # pieces of the rows that are factorised side by side
 _REFIT_WORK = 10**11  # multiply-adds that literal refits may take

@@ -2,5 +2,4 @@
 
 from onefold.smoothers.base import Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum
-from onefold.smoothers.dense import DenseSmoother
-from onefold.smoothers.factorisations import CholeskySmoother, LowRankSmoother, SpectralSmoother
+from onefold.smoothers.dense import CholeskySmoother, DenseSmoother, LowRankSmoother, SpectralSmoother
