@@ -22,19 +22,19 @@ from onefold.approximations import (
     Workload,
     auto,
 )
-from onefold.approximations.problem import target_ridges
+from onefold.approximations.problem import TargetRidges
 from onefold.estimators.validation import problem_of
 from onefold.kernels import RBF, Precomputed
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((80, 2))
 Y = np.sin(X).sum(axis=1)
-PROBLEM = Problem(X, Y[:, None], None, True)
 GRID: dict[str, Any] = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "cv": 4}
 
 
 def started(approximation: Approximation, **settings: Any) -> Any:
-    return approximation.start(PROBLEM, [RBF(0.5)], Workload(2, 3, 4, **settings))
+    problem = Problem(X, Y[:, None], None, True)
+    return approximation.start(problem, [RBF(0.5)], Workload(2, 3, 4, **settings))
 
 
 @pytest.mark.parametrize("refit", ["auto", "exact", "same"])
@@ -42,7 +42,7 @@ def test_refit_means_the_same_under_every_name_of_the_exact_machine(refit):
     for approximation in (Exact(), Auto()):
         run = started(approximation, refit=refit)
         assert run.approximation == Exact()
-        assert run.exact
+        assert run.approximation.exact
         assert run.refits_exactly
         assert run.refit is None
 
@@ -119,9 +119,9 @@ class Watched(Exact):
     loads: tuple[Any, ...] = ()
     name = "watched"
 
-    def start(self, problem: Any, kernels: Any, load: Any, machine: Any = None) -> Any:
+    def start(self, problem: Any, kernels: Any, load: Any) -> Any:
         LOADS.append((problem.n, load))
-        return super().start(problem, kernels, load, machine)
+        return super().start(problem, kernels, load)
 
 
 LOADS: list[tuple[int, Workload]] = []
@@ -163,7 +163,7 @@ def test_auto_says_what_it_chose_for_a_given_matrix():
 
 @pytest.mark.parametrize("alpha", [0.5, [0.5], [0.5, 0.1, 0.5]])
 def test_one_ridge_or_one_for_each_target(alpha):
-    ridges = target_ridges(alpha, 3)
+    ridges = TargetRidges(alpha, 3)
     each = np.broadcast_to(alpha, 3)
     np.testing.assert_array_equal(ridges.each, each)
     solutions = RNG.standard_normal((ridges.distinct.size, 7, 3))
@@ -199,7 +199,7 @@ def test_reprs_fit_on_a_line():
 
 def test_flags_of_auto_are_those_of_what_it_has_chosen():
     for name in ("exact", "smooths", "fold_models", "remedy"):
-        with pytest.raises(AttributeError, match=f"has no {name} before it has chosen"):
+        with pytest.raises(AttributeError, match="ask its run"):
             getattr(Auto(), name)
     assert started(Auto()).approximation.exact
 
@@ -218,7 +218,7 @@ def test_flags_of_auto_are_those_of_what_it_has_chosen():
     ],
 )
 def test_the_table_of_decisions(monkeypatch, n, place, given, free, chosen, reason):
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: auto.NOMINAL)
+    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: auto.NOMINAL)
     facts, load = auto.Facts(n, 5, 1, place, given), Workload(13, 11, 5)
     found = auto.choose(Auto(), facts, load, auto.Machine(free))
     assert type(found.approximation).__name__ == chosen

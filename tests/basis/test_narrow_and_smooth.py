@@ -100,12 +100,12 @@ def _smooth_model(**settings):
 @pytest.mark.parametrize("method", ["uniform", "kmeans"])
 def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
     model = _smooth_model(n_components=300, method=method)
-    kept = model.coordinates.basis.size
+    kept = model.design.landmarks.shape[0]
     assert kept < 150
     assert model.report["thinned_from"] >= 2 * kept
     assert model.report["landmarks"] == kept == model.design.size
-    if model.coordinates.basis.index is not None:
-        np.testing.assert_array_equal(model.coordinates.basis.rows, X[model.coordinates.basis.index])
+    if method == "uniform":
+        assert all((row == X).all(axis=1).any() for row in model.design.landmarks)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1.0])
@@ -121,7 +121,7 @@ def test_the_thinned_model_is_the_one_of_all_landmarks(alpha, large_work):
 
 def test_thinned_folds_are_literal_refits(large_work):
     model = _smooth_model(n_components=300, method="uniform")
-    Z = model.coordinates.basis.rows
+    Z = model.design.landmarks
     splits = list(KFold(4).split(X))
     got = model.heldout([test for _, test in splits], [1.0])
     Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
@@ -170,7 +170,7 @@ def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
     assert model.report["precision"] == "double"
     splits = list(KFold(4).split(X))
     tests = [test for _, test in splits]
-    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.coordinates.basis.rows, 5e-4)
+    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.design.landmarks, 5e-4)
     for (train, test), values in zip(splits, got):
         for value, alpha in zip(values, alphas):
             expected = literal.predict(test, literal.fit(train, Y[train], alpha))
@@ -222,16 +222,16 @@ def test_criteria_on_basis_models_are_what_they_say(criterion, weighted):
 
 def test_squared_error_needs_no_prediction_pass(monkeypatch):
     """A search by mse predicts held-out rows for the chosen cell only."""
-    from onefold.approximations.nystroem_models import BasisModel
+    from onefold.approximations.nystroem_models import FactoredModel
 
     asked = []
-    original = BasisModel.heldout
+    original = FactoredModel.heldout
 
     def heldout(self, parts, alphas):
         asked.append(np.size(alphas))
         return original(self, parts, alphas)
 
-    monkeypatch.setattr(BasisModel, "heldout", heldout)
+    monkeypatch.setattr(FactoredModel, "heldout", heldout)
     LSSVRCV(gammas=[0.1, 0.3], cv=4, approximation=Nystroem(50)).fit(X, Y)
     assert asked == [1]
 

@@ -45,7 +45,7 @@ def timed(shape, seconds=300.0):
 
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: FAST)
+    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: FAST)
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: FREE)
 
 
@@ -144,7 +144,7 @@ def test_models_run_side_by_side_only_where_memory_allows():
 
 def test_the_machine_is_timed_only_where_that_matters(monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: asked.append(1) or FAST)
+    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: asked.append(1) or FAST)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 4))
     LSSVRCV(gammas=[0.1], alphas=[1.0], cv=3).fit(X, X[:, 0])
@@ -289,8 +289,8 @@ def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
 
 @pytest.mark.parametrize("approximation", ["exact", "nystroem"])
 def test_fewer_threads_take_longer(monkeypatch, approximation):
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: FAST)
-    for module in ("run", "nystroem"):
+    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: FAST)
+    for module in ("problem", "nystroem"):
         monkeypatch.setattr(f"onefold.approximations.{module}.count_workers", lambda n_jobs: 4)
     one, four, many = (
         plan(LSSVRCV(approximation=approximation, n_jobs=n_jobs), (50_000, 20)).seconds

@@ -127,10 +127,12 @@ def settled(structure, problem, parts=None):
 
 class TestSettings:
     def test_the_final_model_is_exact_where_that_is_possible(self) -> None:
-        small, large = (Problem(None, np.empty((n, 1)), None, True) for n in (20_000, 20_001))
-        assert Circulant().prefers_exact_refit(small)
-        assert not Circulant().prefers_exact_refit(large)
-        assert not Exact().prefers_exact_refit(large)
+        X = np.random.default_rng(0).standard_normal((20_001, 1))
+        load = Workload(refit="auto")
+        small, large = (Problem(X[:n], X[:n], None, True) for n in (20_000, 20_001))
+        assert Circulant().start(small, [RBF(1.0)], load).refit is not None
+        assert Circulant().start(large, [RBF(1.0)], load).refit is None
+        assert Exact().start(Problem(X[:9], X[:9], None, True), [RBF(1.0)], load).refit is None
 
     def test_by_name(self) -> None:
         assert resolve_approximation("circulant") == Circulant()

@@ -18,7 +18,7 @@ LEARNED = {"kernel": "auto", "metric": "auto", "blend": True}
 
 @pytest.fixture(autouse=True)
 def _known_machine(monkeypatch):
-    monkeypatch.setattr("onefold.approximations.run.machine_speed", lambda: Speed(4e10, 1e9))
+    monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: Speed(4e10, 1e9))
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 16 * 2**30)
 
 

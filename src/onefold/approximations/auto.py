@@ -16,8 +16,8 @@ from typing import Any, Literal, NoReturn
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.problem import Problem
-from onefold.approximations.run import Machine, Run, Workload
+from onefold.approximations.problem import Machine, Problem
+from onefold.approximations.run import Run, Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.speed import Speed, duration_words
 
@@ -215,11 +215,8 @@ def _objection(found: Plan, seconds: float) -> str | None:
 class _Undecided:
     """A flag that means nothing before there is a choice."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError(f'"auto" has no {self._name} before it has chosen; ask its run.')
+        raise AttributeError('"auto" knows what its models can do when it has chosen; ask its run.')
 
 
 @register
@@ -244,33 +241,19 @@ class Auto(Approximation):
     random_state: int = 0
 
     name = "auto"
-    exact = _Undecided()
-    smooths = _Undecided()
-    fold_models = _Undecided()
-    remedy = _Undecided()
+    streams = True  # it chooses what does, where rows are to be read by blocks
+    exact = smooths = fold_models = remedy = _Undecided()
 
     def __post_init__(self) -> None:
         if not isinstance(self.seconds, Real) or not self.seconds > 0:
             raise ValueError(f"seconds must be a number greater than 0; got {self.seconds!r}.")
 
-    @property
-    def streams(self) -> bool:
-        """It chooses what does, where rows are to be read by blocks."""
-        return True
-
-    def start(
-        self,
-        problem: Problem,
-        kernels: Sequence[Kernel],
-        load: Workload,
-        machine: Machine | None = None,
-    ) -> Run:
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
-        machine = Machine.of(problem) if machine is None else machine
         # A device has no measured speed of its own yet: the host's memory and speed decide for it.
-        deciding = Machine.host() if machine.kind == "device" else machine
+        deciding = Machine.host() if problem.on_device else problem.machine
         found = choose(self, Facts.of(problem, kernels), load, deciding)
-        return found.approximation.start(problem, kernels, load, machine).because(found.reason)
+        return replace(found.approximation.start(problem, kernels, load), reason=found.reason)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
         """The model of what is chosen for this kernel alone."""

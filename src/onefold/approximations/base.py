@@ -16,6 +16,7 @@ Conjugate gradients need dense NumPy rows; sparse ones, a given matrix and other
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -24,8 +25,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from onefold.approximations.footprint import models_at_once
-from onefold.approximations.problem import Problem
-from onefold.approximations.run import Machine, Run, Workload
+from onefold.approximations.problem import Machine, Problem
+from onefold.approximations.run import Run, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, is_foreign, is_sparse, namespace, take_rows
@@ -41,33 +42,33 @@ LARGEST_UNASKED = 20_000
 class Model(ABC):
     """A problem solved with one kernel, for every μ asked of it."""
 
+    problem: Problem
     report: dict[str, Any]  # what ran and why; becomes ``approximation_``
     keep: ClassVar[bool] = False  # the best one of a search is held on to, and serves the final fit
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether each μ has a factorisation of its own, held until the next μ is asked for."""
-        return False
+    one_by_one = False  # each μ has a factorisation of its own, held until the next μ is asked for
+    # Why single rows have no closed form, and what to do: raised where they are asked for.
+    no_leave_one_out: ClassVar[str] = ""
 
     def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
         return np.ones(len(alphas), dtype=bool)
 
-    @abstractmethod
     def leave_one_out(self, alphas: Any) -> Array:
         """Each row predicted from all others: (μ, n, targets)."""
+        raise ValueError(
+            self.no_leave_one_out or f"{type(self).__name__} has no leave-one-out; use folds."
+        )
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
         """Rows that are each predicted from all others, at one μ, and the predictions (rows, targets).
 
         All rows where one pass gives them, otherwise `some`, ascending: their calibration is enough.
+        Without a closed form each is predicted from four fifths of all rows.
         """
-        values = self.leave_one_out([alpha])[0, ...]
-        return np.arange(values.shape[0]), values
-
-    def _left_out_in_fifths(self, n: int, some: Any, alpha: float) -> tuple[Any, Array]:
-        """`left_out` without a closed form: some rows of n, each predicted from four fifths of all."""
-        parts = [np.arange(k, n, 5) for k in np.unique(some % 5)]
+        if not self.no_leave_one_out:
+            values = self.leave_one_out([alpha])[0, ...]
+            return np.arange(values.shape[0]), values
+        parts = [np.arange(k, self.problem.n, 5) for k in np.unique(some % 5)]
         found = self.heldout(parts, [alpha])
         rows = [some[some % 5 == part[0]] for part in parts]
         values = [take_rows(f[0, ...], own // 5) for f, own in zip(found, rows)]
@@ -120,7 +121,6 @@ class SmoothingModel(Model):
     """A model with a handle on R(μ): the criteria of the whole smoother are open to it."""
 
     smoother: Smoother
-    problem: Problem
 
 
 class Approximation(ABC):
@@ -135,25 +135,13 @@ class Approximation(ABC):
     # Where the models without each fold, which predict new rows, come from: a closed form, or fits that
     # are cheap enough; None where there are none.
     fold_models: ClassVar[Literal["closed", "refitted"] | None] = None
+    most_folded: ClassVar[float] = math.inf  # rows up to which there are such models
     remedy: ClassVar[str] = "use fewer rows, or a machine with more memory"  # where memory is short
+    streams: bool = False  # its models read rows by blocks alone: a device need not hold them all
 
-    @property
-    def streams(self) -> bool:
-        """Whether its models read rows by blocks alone, so that a device need not hold them all."""
-        return False
-
-    def start(
-        self,
-        problem: Problem,
-        kernels: Sequence[Kernel],
-        load: Workload,
-        machine: Machine | None = None,
-    ) -> Run:
-        """Decide, check and prepare once what every kernel shares; raise before any long work.
-
-        `machine` is the one that the rows are on, if it has been looked at already.
-        """
-        machine = Machine.of(problem) if machine is None else machine
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
+        """Decide, check and prepare once what every kernel shares; raise before any long work."""
+        machine = problem.machine
         if problem.streamed and not self.streams:
             raise ValueError(
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
@@ -172,13 +160,15 @@ class Approximation(ABC):
         for kernel in kernels:
             self.check(kernel, problem, load)
         self.require_memory(problem, load, machine)
-        auto = load.refit == "auto" and self.prefers_exact_refit(problem)
+        quick = load.refit == "auto" and problem.n <= LARGEST_UNASKED
+        auto = quick and self.prefers_exact_refit(problem)
         refit = None
         if (auto or load.refit == "exact") and not self.exact:
-            final = true_kernel(kernels[0], problem)
-            refit = final.start(problem, kernels[:1], Workload(), machine)
-        shared = self.share(problem, kernels)
-        return Run(self, problem, load, machine, shared=shared, refit=refit)
+            given = isinstance(kernels[0], Precomputed)
+            dense_rows = not (given or is_sparse(problem.X) or is_foreign(problem.X))
+            final = registered()["cg" if dense_rows and problem.n > LARGEST_DENSE else "exact"]()
+            refit = final.start(problem, kernels[:1], Workload())
+        return Run(self, problem, load, machine, shared=self.share(problem, kernels), refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -197,14 +187,14 @@ class Approximation(ABC):
 
     def has_folds(self, n: int) -> bool:
         """Whether there are models without each fold of n rows."""
-        return self.fold_models is not None
+        return self.fold_models is not None and n <= self.most_folded
 
     def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Any:
         """What the models of all kernels share; None where each stands alone."""
         return None
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
-        """Whether the final model is best trained with the true kernel."""
+        """Whether the final model is best trained with the true kernel, if that is quick."""
         return False
 
     def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
@@ -254,17 +244,6 @@ class Approximation(ABC):
         else:
             needed = self.memory(*problem.shape, load, machine.free)
         require_of(machine.free, needed or 0, what, self.remedy)
-
-
-def fits_unasked(n: int) -> bool:
-    """Whether a final model of `n` rows is trained with the true kernel without being asked to."""
-    return n <= LARGEST_UNASKED
-
-
-def true_kernel(kernel: Kernel, problem: Problem) -> Approximation:
-    """How to fit with the true kernel: densely, or by conjugate gradients for many dense rows."""
-    dense_rows = not (is_sparse(problem.X) or is_foreign(problem.X) or isinstance(kernel, Precomputed))
-    return registered()["cg" if dense_rows and problem.n > LARGEST_DENSE else "exact"]()
 
 
 # The one list of approximations: their names, saved files and the command line all read it.

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.problem import Problem, target_ridges
+from onefold.approximations.problem import Problem, TargetRidges
 from onefold.approximations.run import Workload
 from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predict_groups
 from onefold.expansions import Expansion
@@ -108,10 +108,12 @@ class ConjugateGradients(Approximation):
 class IterativeModel(Model):
     """K itself, solved for one μ at a time."""
 
+    no_leave_one_out = "conjugate gradients fit one model and make no held-out predictions."
+
     def __init__(
         self, settings: ConjugateGradients, kernel: Kernel, problem: Problem, basis: Basis
     ) -> None:
-        self._settings, self._kernel, self._problem = settings, kernel, problem
+        self._settings, self._kernel, self.problem = settings, kernel, problem
         self._root = np.ones(problem.n) if problem.root_weight is None else problem.root_weight
         self._low_rank = LowRankPreconditioner(Design(kernel, basis.rows), problem.X, self._root)
         self._operators: dict[Any, KernelOperator] = {}  # by the dtype of their tiles
@@ -121,16 +123,13 @@ class IterativeModel(Model):
             "preconditioner": {**basis.report, "rank": self._low_rank.rank},
         }
 
-    def leave_one_out(self, alphas: Any) -> Array:
-        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
-
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
-        raise ValueError("conjugate gradients fit one model and make no held-out predictions.")
+        raise ValueError(self.no_leave_one_out)
 
     def expansion(self, alpha: Any) -> Expansion:
-        problem = self._problem
+        problem = self.problem
         t = problem.Y.shape[1]
-        ridges = target_ridges(alpha, t)
+        ridges = TargetRidges(alpha, t)
         dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
         solves = []
         with limit_blas(1):
@@ -153,7 +152,7 @@ class IterativeModel(Model):
 
     def _operators_for(self, mu: float) -> list[KernelOperator]:
         """What carries the iteration along, and last what the residual is computed with."""
-        X, noise = self._problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self._problem.n)
+        X, noise = self.problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self.problem.n)
         largest = max(float(X.max()), -float(X.min()), float(self._kernel.diagonal(X).max()))
         single = largest < _SINGLE_LARGEST and mu > _SINGLE_NOISE * noise
         rough = self._operator(np.dtype(np.float32 if single else np.float64), may_keep=True)
@@ -162,16 +161,14 @@ class IterativeModel(Model):
 
     def _operator(self, dtype: Any, *, may_keep: bool) -> KernelOperator:
         if dtype not in self._operators:
-            n, free = self._problem.n, available_memory()
+            n, free = self.problem.n, available_memory()
             keep = may_keep and free is not None and n * n * dtype.itemsize // 2 < _KEEP_SHARE * free
-            self._operators[dtype] = KernelOperator(
-                self._kernel, self._problem.X, dtype=dtype, keep=keep
-            )
+            self._operators[dtype] = KernelOperator(self._kernel, self.problem.X, dtype=dtype, keep=keep)
         return self._operators[dtype]
 
     def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
-        problem, root = self._problem, self._root
+        problem, root = self.problem, self._root
         Y, offset = problem.Y[:, targets], np.zeros(len(targets))
         if problem.fit_intercept:  # the intercept takes a shift of the targets, their digits stay
             offset = np.average(Y, axis=0, weights=root**2)

@@ -39,10 +39,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
+from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, target_ridges
-from onefold.approximations.run import Machine, Run, Workload
+from onefold.approximations.problem import Problem, TargetRidges
+from onefold.approximations.run import Run, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product
@@ -59,7 +59,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
 _KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
-_FOLD_ROWS = 2000  # that fold models are of: they predict by n² values of the true kernel
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 _BALANCED = 4.0  # largest level over smallest
 _FEW_FEATURES = 64
@@ -127,6 +126,7 @@ class Circulant(Approximation):
     supports_weights = False
     learns_metrics = False
     fold_models = "refitted"
+    most_folded = 2000  # they predict by n² values of the true kernel
 
     def __post_init__(self) -> None:
         for setting, allowed in _CHOICES.items():
@@ -168,15 +168,9 @@ class Circulant(Approximation):
                 "rows; give a larger one, or shape=None."
             )
 
-    def start(
-        self,
-        problem: Problem,
-        kernels: Sequence[Kernel],
-        load: Workload,
-        machine: Machine | None = None,
-    ) -> Run:
+    def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """With the shape that suits the folds, and the spacings of the rows."""
-        run = super().start(problem, kernels, load, machine)
+        run = super().start(problem, kernels, load)
         shape, parts, n = self.shape, load.parts, problem.n
         if shape is None and self.validate == "matrix" and self.order == "given" and parts is not None:
             # The folds as leading level, where they are blocks of equal size.
@@ -208,11 +202,8 @@ class Circulant(Approximation):
         """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
         return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
 
-    def has_folds(self, n: int) -> bool:
-        return n <= _FOLD_ROWS
-
     def prefers_exact_refit(self, problem: Problem) -> bool:
-        return fits_unasked(problem.n)
+        return True
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
         kept = min(load.folds, _KEPT_LAYOUTS) if self.validate == "kernel" else 0
@@ -305,7 +296,7 @@ class CirculantModel(SmoothingModel):
     def expansion(self, alpha: Any) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
         Y = self.problem.Y
-        ridges = target_ridges(alpha, Y.shape[1])
+        ridges = TargetRidges(alpha, Y.shape[1])
         order = self._layout.order
         ordered = Y if order is None else take_rows(Y, order)
         dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)

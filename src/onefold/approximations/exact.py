@@ -23,16 +23,15 @@ from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
-from onefold.approximations.problem import Problem, target_ridges
+from onefold.approximations.problem import Problem, TargetRidges
 from onefold.approximations.run import Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import gram, kernel_product
+from onefold.kernels.tiles import gram
 from onefold.linalg import (
     Array,
     Index,
     all_finite,
-    double,
     like,
     like_index,
     namespace,
@@ -57,7 +56,6 @@ from onefold.smoothers.base import (
 from onefold.smoothers.dense import (
     CholeskySmoother,
     DenseSmoother,
-    LeftOut,
     LowRankSmoother,
     SpectralSmoother,
     isolated_rows,
@@ -140,12 +138,8 @@ class ExactModel(SmoothingModel):
                 K, border, alone=alone, release_lock=small, rounding=rounding
             )
         else:
-            once = n_alphas == 1  # its one factor then takes the place of K
+            self.one_by_one, once = True, n_alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
-
-    @property
-    def one_by_one(self) -> bool:
-        return isinstance(self.smoother, CholeskySmoother)
 
     def usable(self, parts: Sequence[Index] | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
@@ -209,28 +203,27 @@ class ExactModel(SmoothingModel):
         As good as a literal refit, also where the predictions of a part differ in their last digits
         only and a rank criterion would see the difference.
         """
+        coef, level = self._without(parts, alphas)
+        (a, k, n, t), xp = coef.shape, namespace(coef)
+        columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
+        values = self._expansion(columns, xp.reshape(level, (-1,))).predict(self.problem.X)
+        values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
+        return [xp.take(values[i, ...], like_index(J, values), axis=1) for i, J in enumerate(parts)]
+
+    def _without(self, parts: Sequence[Index], alphas: ArrayLike) -> tuple[Array, Array]:
+        r"""Models without each part, O(n²) per part, μ and target.
+
+        α = R_b Ŷ / μ (μ, parts, n, targets) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, targets).
+        """
         problem = self.problem
-        xp, Y = namespace(problem.Y), problem.Y
-        duals, _ = self.smoother.heldout_duals(problem.scaled_targets(), parts, alphas)
+        duals, level = self.smoother.heldout_duals(problem.scaled_targets(), parts, alphas)
+        if level is None:
+            level = zeros((*duals.shape[:2], duals.shape[3]), duals)
+        else:
+            level = level - (self._mean_row[None, :] @ duals)[..., 0, :]
         if problem.root_weight is not None:
             duals = duals * problem.root_weight[None, None, :, None]
-        a, k, n, t = duals.shape
-        coef = xp.reshape(xp.permute_dims(duals, (2, 0, 1, 3)), (n, a * k * t))
-        if isinstance(self._kernel, Precomputed):
-            values = double(problem.X) @ coef
-        else:
-            values = kernel_product(self._kernel, problem.X, problem.X, coef)
-        values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (1, 2, 0, 3))
-        weight = ones(n, Y) if problem.root_weight is None else problem.root_weight**2
-        weights = LeftOut(parts, Y).blanked(weight[:, None])
-        found = []
-        for index, rows in enumerate(parts):
-            f = values[:, index, ...]
-            if problem.fit_intercept:
-                missing = xp.permute_dims(Y[None, ...] - f, (0, 2, 1)) @ weights[:, index]
-                f = f + (missing / xp.sum(weights[:, index]))[:, None, :]
-            found.append(xp.take(f, like_index(rows, f), axis=1))
-        return found
+        return duals, level
 
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
@@ -257,17 +250,13 @@ class ExactModel(SmoothingModel):
     def fold_models(self, parts: Sequence[Index], alpha: ArrayLike) -> FoldModels:
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
-        ridges, width = target_ridges(alpha, t), count * t
+        ridges, width = TargetRidges(alpha, t), count * t
         coef, level = zeros((problem.n, width), problem.Y), zeros((width,), problem.Y)
         literal = bool(self.smoother.below_rounding(ridges.distinct).any())
-        if not literal:  # α = R_b Ŷ / μ and b = (sᵀŶ − (Ks)ᵀα) / sᵀs, O(n²) per part and target
-            xp, Y = namespace(problem.Y), problem.scaled_targets()
-            duals, found = self.smoother.heldout_duals(Y, parts, ridges.distinct)
-            coef = xp.reshape(xp.permute_dims(ridges.own(duals), (1, 0, 2)), (problem.n, width))
-            if found is not None:
-                level = xp.reshape(ridges.own(found), (width,)) - self._mean_row @ coef
-            if problem.root_weight is not None:
-                coef = problem.root_weight[:, None] * coef
+        if not literal:
+            xp, (coef, level) = namespace(coef), map(ridges.own, self._without(parts, ridges.distinct))
+            coef = xp.reshape(xp.permute_dims(coef, (1, 0, 2)), (problem.n, width))
+            level = xp.reshape(level, (width,))
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
                 [alone] = self._refitted_without(rows, [ridges.each], ridges.distinct.size)
@@ -280,7 +269,7 @@ class ExactModel(SmoothingModel):
     def expansion(self, alpha: ArrayLike) -> Expansion:
         r"""α = R_b y / μ and b = (sᵀy − (Ks)ᵀα) / sᵀs, in the problem's own weights."""
         problem, Y = self.problem, self.problem.scaled_targets()
-        ridges = target_ridges(alpha, Y.shape[1])
+        ridges = TargetRidges(alpha, Y.shape[1])
         values = ridges.distinct
         dual = ridges.own(self.smoother.duals(Y, values))
         below = self.smoother.below_rounding(values)

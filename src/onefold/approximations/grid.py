@@ -35,7 +35,7 @@ import scipy.sparse
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
-from onefold.approximations.problem import Problem, target_ridges
+from onefold.approximations.problem import Problem, TargetRidges
 from onefold.approximations.run import Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
@@ -122,8 +122,13 @@ class Grid(Approximation):
 class GridModel(Model):
     """One kernel on one grid, for every μ."""
 
+    no_leave_one_out = (
+        "interpolation on a grid has no closed form for leave-one-out; use cv=5 or 10, whose folds cost "
+        "nothing in the number of rows."
+    )
+
     def __init__(self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float) -> None:
-        self._kernel, self._problem, self._lattice = kernel, problem, lattice
+        self._kernel, self.problem, self._lattice = kernel, problem, lattice
         self._tolerance = tolerance
         self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
         self._Y = to_numpy(problem.Y)
@@ -139,18 +144,9 @@ class GridModel(Model):
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
             )
 
-    def leave_one_out(self, alphas: Any) -> Array:
-        raise ValueError(
-            "interpolation on a grid has no closed form for leave-one-out; use cv=5 or 10, whose "
-            "folds cost nothing in the number of rows."
-        )
-
-    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        return self._left_out_in_fifths(self._problem.n, some, alpha)
-
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         found = [self._sums(rows) for rows in parts]
-        every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self._problem.n) == 1)
+        every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self.problem.n) == 1)
         whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))
         solutions = self._solve([whole - part for part in found], whole, alphas)
         return [self._predict(rows, *solution) for rows, solution in zip(parts, solutions)]
@@ -158,7 +154,7 @@ class GridModel(Model):
     def expansion(self, alpha: Any) -> GridExpansion:  # type: ignore[override]
         """The model on all rows; c = WᵀV(y − f)/μ for rows off the grid."""
         t = self._Y.shape[1]
-        ridges = target_ridges(alpha, t)
+        ridges = TargetRidges(alpha, t)
         rows = self._sums(slice(None))
         values, intercept = self._solve([rows], rows, ridges.distinct)[0]
         values, intercept = values[ridges.which, np.arange(t)], ridges.own(intercept)
@@ -170,13 +166,13 @@ class GridModel(Model):
         )
 
     def _sums(self, rows: Any) -> GridSums:
-        weight = None if self._problem.weight is None else self._problem.weight[rows]
+        weight = None if self.problem.weight is None else self.problem.weight[rows]
         return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
     def _solve(self, sets: list[GridSums], whole: GridSums, alphas: Any) -> list[tuple[Any, Any]]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
         alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        bordered = self._problem.fit_intercept
+        bordered = self.problem.fit_intercept
         # Targets without their mean: what the border would remove anyway takes no digits.
         means = [s.Y1 / s.total if bordered else np.zeros_like(s.Y1) for s in sets]
         rhs = [s.WY - mean[:, None] * s.W1 for s, mean in zip(sets, means)]
@@ -236,7 +232,7 @@ class GridModel(Model):
             found = self._lattice.weights(self._X[rows[part]]) @ grid
             out[:, part] = found.reshape(-1, alphas, t).transpose(1, 0, 2)
         out += intercept[:, None, :]
-        return like(out, self._problem.Y)
+        return like(out, self.problem.Y)
 
 
 def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:

@@ -3,7 +3,7 @@ r"""Basis models by landmarks: Nyström's method, in its landmark form and in di
 The kernel matrix is replaced by K̃ = C W⁺ Cᵀ, C the columns of the landmarks and W their intersection
 (rank k with `rank`). The landmark form predicts with the landmarks alone: it is the basis model of
 :mod:`onefold.approximations.nystroem_models`. ding2012 trains with K̃ and predicts with the true kernel
-over all rows, :mod:`onefold.approximations.nystroem_rows`: ``method="uniform", rank=k, predict="rows"``.
+over all rows: ``method="uniform", rank=k, predict="rows"``.
 
 The features are φ(x) = [k(x, z_j)]; T takes them to coordinates V = ΦT in which the penalty is ‖θ‖². By
 the amount of work, training uses
@@ -24,13 +24,7 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import basis_bytes
-from onefold.approximations.nystroem_models import (
-    Coordinates,
-    FactoredModel,
-    SummedModel,
-    Training,
-)
-from onefold.approximations.nystroem_rows import RowsModel
+from onefold.approximations.nystroem_models import FactoredModel, RowsModel, SummedModel
 from onefold.approximations.problem import Problem
 from onefold.approximations.run import Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
@@ -98,10 +92,7 @@ class Nystroem(Approximation):
             )
         if self.rank is not None and not (isinstance(self.rank, numbers.Integral) and self.rank >= 1):
             raise ValueError(f"rank must be a whole number of at least 1, or None; got {self.rank!r}.")
-
-    @property
-    def streams(self) -> bool:
-        return self.predict == "landmarks"
+        object.__setattr__(self, "streams", self.predict == "landmarks")
 
     @property
     def _counts(self) -> bool:
@@ -149,12 +140,23 @@ class Nystroem(Approximation):
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
         basis = self._basis(kernel, problem) if shared is None else shared
         with limit_blas(1):  # the same digits whatever the number of threads
-            coordinates = self._coordinates(kernel, problem, basis)
-            kind = FactoredModel if coordinates.training == "factors" else SummedModel
-            model = kind(problem, coordinates)
+            basis, whitening, training = self._coordinates(kernel, problem, basis)
+            report = {"name": "nystroem", **basis.report, **whitening.report, "training": training}
+            if training == "sums":
+                single = is_single(problem.X)
+                precision, leading = whitening.precision_for(problem.n) if single else ("double", None)
+                design, T = Design(kernel, basis.rows, precision, leading), whitening.T
+                report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
+            else:
+                precision = "double"
+                design, T = Design(kernel, basis.rows, mix=whitening.T), None
+            kind = FactoredModel if training == "factors" else SummedModel
+            model = kind(problem, design, T, report | {"precision": precision})
         return model if self.predict == "landmarks" else RowsModel(model)
 
-    def _coordinates(self, kernel: Kernel, problem: Problem, basis: Basis) -> Coordinates:
+    def _coordinates(
+        self, kernel: Kernel, problem: Problem, basis: Basis
+    ) -> tuple[Basis, Whitening, str]:
         """Cut what rounding would spoil, as little as the amount of work allows. O(m³) time.
 
         A kernel so smooth that few directions of the landmark kernel are above rounding keeps only as
@@ -166,24 +168,23 @@ class Nystroem(Approximation):
         work = n * basis.size**2
         if work <= _SMALL_WORK:  # features are whitened before they are summed or factorised
             whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
-            training: Training = "factors" if uses_factors(n, basis.size) else "whitened sums"
-            return _made(kernel, problem, basis, whitening, training)
+            return basis, whitening, "factors" if uses_factors(n, basis.size) else "whitened sums"
         whitening = Whitening.of(W, rank, rows=n)
         lossy = (
             whitening.report["cut_directions"]
             or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
         )
         if lossy and rank is not None:
-            return _made(kernel, problem, basis, whitening, "whitened sums")
+            return basis, whitening, "whitened sums"
         if lossy and work <= _MEDIUM_WORK:
-            return _made(kernel, problem, basis, Whitening.pivoted(W), "whitened sums")
+            return basis, Whitening.pivoted(W), "whitened sums"
         # A rank, ding2012's prediction and the user's own rows are to be taken as they are given.
         if self._counts and rank is None and self.predict == "landmarks":
             index = spanning_landmarks(W, whitening.T.shape[1])
             if index.size < basis.size:
                 basis = basis.thinned(index)
                 whitening = Whitening.of(submatrix(W, index, index), rows=n)
-        return _made(kernel, problem, basis, whitening, "sums")
+        return basis, whitening, "sums"
 
     def for_subsample(self, share: float) -> Approximation:
         if not self._counts:
@@ -224,19 +225,3 @@ class Nystroem(Approximation):
         if self.predict == "rows":
             predict += n**2 * (d + load.alphas * targets) / speed.multiply_adds
         return float(load.kernels * (tiles + gram + small + predict))
-
-
-def _made(
-    kernel: Kernel, problem: Problem, basis: Basis, whitening: Whitening, training: Training
-) -> Coordinates:
-    """The design and coordinates of a whitening that was decided on, and their report."""
-    report = {"name": "nystroem", **basis.report, **whitening.report, "training": training}
-    if training != "sums":
-        design = Design(kernel, basis.rows, mix=whitening.T)
-        return Coordinates(basis, design, None, training, report | {"precision": "double"})
-    single = is_single(problem.X)
-    precision, leading = whitening.precision_for(problem.n) if single else ("double", None)
-    report["precision"] = precision
-    report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
-    design = Design(kernel, basis.rows, precision, leading)
-    return Coordinates(basis, design, whitening.T, training, report)

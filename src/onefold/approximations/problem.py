@@ -1,16 +1,39 @@
-r"""The least-squares problem that every approximation is started on, and the ridges of its targets."""
+r"""The least-squares problem that every approximation is started on, its machine and its ridges."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.expansions import Expansion
-from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, free_memory_of, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.machine import memory
+from onefold.machine.speed import Speed, machine_speed
+from onefold.machine.threads import count_workers, thread_budget
 from onefold.rows import Rows, is_remote, rows_of, to_device
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the work is done: looked at once per fit."""
+
+    free: int | None  # bytes of memory; None where nothing says
+    kind: Literal["host", "device"] = "host"
+
+    @classmethod
+    def host(cls) -> Machine:
+        """The host and its own memory."""
+        return cls(memory.available_memory())
+
+    @property
+    def speed(self) -> Speed:
+        """Of the host as far as the thread budget goes; it takes half a second if never measured."""
+        speed, cores = machine_speed(), count_workers(None)
+        return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
 
 
 @dataclass(frozen=True)
@@ -27,9 +50,7 @@ class Problem:
     fit_intercept: bool
     offset: Any = None  # (targets,), NumPy: subtracted from the user's targets; None becomes zeros
     alpha_unit: float = 1.0  # what the user's weights, and with them the ridge, were divided by
-    kept: Any = (
-        None  # numbers (n,) of the rows among the user's, where some of weight 0 left the problem
-    )
+    kept: Any = None  # numbers (n,) of the rows among the user's, where some of weight 0 were left out
     device: Any = None  # where rows in host memory, too many for it, are streamed to
 
     def __post_init__(self) -> None:
@@ -45,6 +66,13 @@ class Problem:
     def source(self) -> Rows:
         """The rows as a source of blocks, shared by all models of the problem."""
         return rows_of(self.X, self.Y, self.root_weight, self.device)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The one that the rows are on, or are streamed to; looked at once."""
+        if not self.on_device:
+            return Machine.host()
+        return Machine(free_memory_of(self.source.reference), "device")
 
     @property
     def n(self) -> int:
@@ -76,25 +104,19 @@ class Problem:
         """Whether rows in host memory travel to the device block by block."""
         return self.device is not None and not is_foreign(self.X) and not self.remote
 
-    def within(self, rows: Any, *, precomputed: bool = False) -> Problem:
-        """The problem of some of the rows in their order, where they are; see `rows`."""
-        if not self.remote:
-            return self.rows(rows, precomputed=precomputed)
-        root = None if self.root_weight is None else self.root_weight[rows]
-        kept = np.asarray(rows) if self.kept is None else self.kept[rows]
-        return replace(self, X=self.X.only(rows), Y=self.Y[rows], root_weight=root, kept=kept)
-
-    def rows(self, rows: Any, *, precomputed: bool = False) -> Problem:
+    def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
         """The problem of some of the rows; `precomputed` says that X is the kernel matrix.
 
-        Rows on Dask's workers are fetched: there should be few.
+        Rows on Dask's workers are fetched: there should be few. Unless `fetch`, they stay there, and
+        are in order.
         """
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
-        X, Y = take_rows(self.X, rows), take_rows(self.Y, rows)
+        stay = self.remote and not fetch
+        X, Y = self.X.only(rows) if stay else take_rows(self.X, rows), take_rows(self.Y, rows)
         if precomputed:
             X = take_rows(X.T, rows).T
-        if self.remote:
+        if self.remote and fetch:
             X = to_device(X, self.device)
             Y, root = like(Y, X), None if root is None else like(root, X)
         return replace(self, X=X, Y=Y, root_weight=root, kept=kept)
@@ -102,7 +124,7 @@ class Problem:
     def without(self, rows: Any, *, precomputed: bool = False) -> Problem:
         """The problem of all other rows, where they are, alone."""
         rest = np.delete(np.arange(self.n), rows)
-        return self.within(rest, precomputed=precomputed).alone()
+        return self.rows(rest, precomputed=precomputed, fetch=False).alone()
 
     def alone(self) -> Problem:
         """The same problem about its own mean: what it restores is in this one's units."""
@@ -154,22 +176,16 @@ class Problem:
         return predictions / root[None, :, None]
 
 
-@dataclass(frozen=True)
 class TargetRidges:
     """One ridge for all targets, or one for each, and what has to be solved for them."""
 
-    each: Any  # (targets,): the μ of each
-    distinct: Any  # (μ,): every μ once
-    which: Any  # (targets,): the position of each target's μ among them
+    def __init__(self, alpha: ArrayLike, targets: int) -> None:
+        values = np.asarray(alpha, dtype=np.float64).reshape(-1)
+        self.each = np.broadcast_to(values, targets)  # (targets,): the μ of each
+        # (μ,): every μ once; (targets,): the position of each target's μ among them
+        self.distinct, self.which = np.unique(self.each, return_inverse=True)
 
     def own(self, solutions: Array) -> Array:
         """Solutions (μ, …, targets), each target with the μ of its own: (…, targets)."""
         columns = [solutions[int(i), ..., t] for t, i in enumerate(self.which)]
         return namespace(solutions).stack(columns, axis=-1)
-
-
-def target_ridges(alpha: Any, targets: int) -> TargetRidges:
-    """The ridges behind one μ, or one per target."""
-    each = np.broadcast_to(np.asarray(alpha, dtype=np.float64).reshape(-1), targets)
-    distinct, which = np.unique(each, return_inverse=True)
-    return TargetRidges(each, distinct, which)

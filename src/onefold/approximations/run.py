@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from onefold.approximations.problem import Problem
+from onefold.approximations.problem import Machine, Problem
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel
-from onefold.linalg import free_memory_of
-from onefold.machine import memory
-from onefold.machine.speed import Speed, machine_speed
-from onefold.machine.threads import count_workers, thread_budget
 from onefold.machine.warning import warn_user
 from onefold.smoothers.base import Need, UnsolvableError
 
@@ -56,32 +52,6 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Where the work is done: looked at once per fit."""
-
-    free: int | None  # bytes of memory; None where nothing says
-    kind: Literal["host", "device"] = "host"
-
-    @classmethod
-    def host(cls) -> Machine:
-        """The host and its own memory."""
-        return cls(memory.available_memory())
-
-    @classmethod
-    def of(cls, problem: Problem) -> Machine:
-        """The one that the problem's rows are on, or are streamed to."""
-        if not problem.on_device:
-            return cls.host()
-        return cls(free_memory_of(problem.source.reference), "device")
-
-    @property
-    def speed(self) -> Speed:
-        """Of the host as far as the thread budget goes; it takes half a second if never measured."""
-        speed, cores = machine_speed(), count_workers(None)
-        return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
-
-
-@dataclass(frozen=True)
 class Run:
     """What will take place, and why."""
 
@@ -98,14 +68,9 @@ class Run:
         return f"Run({self.approximation}, {self.problem}{refit}, reason={self.reason!r})"
 
     @property
-    def exact(self) -> bool:
-        """Whether its models have the true kernel."""
-        return self.approximation.exact
-
-    @property
     def refits_exactly(self) -> bool:
         """Whether the final model has the true kernel."""
-        return self.exact or self.refit is not None
+        return self.approximation.exact or self.refit is not None
 
     @property
     def at_once(self) -> int:
@@ -116,18 +81,10 @@ class Run:
             return int(self.problem.X.runner.at_once)
         return self.approximation.at_once(*self.problem.shape, self.load, self.machine.free)
 
-    def because(self, reason: str | None) -> Run:
-        """The same, and its reports say why it was chosen; None changes nothing."""
-        return self if reason is None else replace(self, reason=reason)
-
     @property
     def report(self) -> dict[str, Any]:
         """What the reports of its models say of the choice."""
         return {"chosen": self.reason} if self.reason else {}
-
-    def with_ridges(self, count: int) -> Run:
-        """The same where so many μ are asked of each model."""
-        return replace(self, load=replace(self.load, alphas=count))
 
     def on(self, part: Problem, load: Workload | None = None) -> Run:
         """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
@@ -140,8 +97,7 @@ class Run:
 
     def restarted(self, kernel: Kernel) -> Run:
         """The same for another kernel, whose metric the landmarks follow."""
-        started = self.approximation.start(self.problem, [kernel], self.load, self.machine)
-        return replace(self, shared=started.shared, refit=started.refit)
+        return replace(self, shared=self.approximation.share(self.problem, [kernel]))
 
     def model(self, kernel: Kernel) -> Model:
         """The problem with one kernel, for every μ of the workload."""
@@ -199,7 +155,3 @@ class Run:
             )
             return None
         return None if found is None else found.plus(self.problem.offset)
-
-    def diagnose(self, kernel: Kernel) -> dict[str, Any]:
-        """What is worth knowing of the chosen kernel's model, and too costly for every candidate."""
-        return self.approximation.diagnose(kernel, self.problem)

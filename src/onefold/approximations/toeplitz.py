@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, SmoothingModel, fits_unasked, register
+from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, target_ridges
+from onefold.approximations.problem import Problem, TargetRidges
 from onefold.approximations.run import Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
@@ -77,7 +77,7 @@ class Toeplitz(Approximation):
         return series
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
-        return fits_unasked(problem.n) and uniform_series(to_numpy(problem.X)) is None
+        return uniform_series(to_numpy(problem.X)) is None
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """A window of a uniform series, which is uniform again."""
@@ -143,7 +143,7 @@ class ToeplitzModel(SmoothingModel):
     def expansion(self, alpha: Any) -> Expansion:
         r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
         Y = self._Y
-        ridges = target_ridges(alpha, Y.shape[1])
+        ridges = TargetRidges(alpha, Y.shape[1])
         dual = ridges.own(self.smoother.residuals(Y, ridges.distinct)) / ridges.each
         intercept = np.zeros(Y.shape[1])
         if self.problem.fit_intercept:

@@ -64,6 +64,12 @@ def flat(theta: Array) -> Array:
     return namespace(theta).reshape(theta, (r, count * t))
 
 
+def predictions_of(values: Array, intercept: Array) -> Any:
+    """(μ, rows, targets) from features times coefficients (rows, μ · targets), and b (μ, targets)."""
+    xp = namespace(values)
+    return xp.permute_dims(xp.reshape(values, (-1, *intercept.shape)), (1, 0, 2)) + intercept[:, None, :]
+
+
 class _Centred:
     """Statistics about the means of features and targets; about 0 without an intercept."""
 

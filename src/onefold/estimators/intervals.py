@@ -98,7 +98,7 @@ def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str 
             ' use intervals="cv+".'
         )
     if method == "jackknife+":
-        if not (run.exact and approximation.fold_models == "closed") or learned:
+        if not (approximation.exact and approximation.fold_models == "closed") or learned:
             raise ValueError(
                 "jackknife+ needs the exact machine in closed form, without a learned metric or a "
                 'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'

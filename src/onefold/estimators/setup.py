@@ -121,7 +121,8 @@ def set_up(
         if not approximation.selects:
             load = replace(load, folds=0, groups=0, parts=None)
     with estimator._threads(problem.n):
-        run = approximation.start(problem, kernels, load).because(reason)
+        run = approximation.start(problem, kernels, load)
+        run = run if reason is None else replace(run, reason=reason)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: criteria[name].start(problem, task, splits) for name in others}
     setup = Setup(

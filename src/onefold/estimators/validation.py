@@ -151,7 +151,8 @@ def problem_of(
     problem = Problem(X, like(targets, X), None, estimator._fit_intercept, device=estimator.device)
     if weight is not None and not np.all(weight > 0):
         rows = np.flatnonzero(weight > 0)
-        weight, left = weight[rows], problem.within(rows, precomputed=is_precomputed(estimator.kernel))
+        given = is_precomputed(estimator.kernel)
+        weight, left = weight[rows], problem.rows(rows, precomputed=given, fetch=False)
         # Scorers see rows where they were.
         X = left.X if task.X is problem.X else take_rows(task.X, rows)
         task = replace(task, X=X, y=y[rows], sample_weight=task.weight_of(rows))

@@ -25,7 +25,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -133,7 +133,7 @@ def set_process_wide(library: Any, threads: int) -> None:
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
-class limit_blas:
+class limit_blas(ContextDecorator):
     """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone.
 
     While several threads hold limits on a library with one number for the process, the lowest holds for
@@ -150,6 +150,10 @@ class limit_blas:
     def __init__(self, threads: int | None) -> None:
         self.threads = threads
         self._own: list[tuple[Any, int]] = []
+
+    def _recreate_cm(self) -> limit_blas:
+        """One for each call of a decorated function."""
+        return limit_blas(self.threads)
 
     def __enter__(self) -> None:
         shared = limit_blas

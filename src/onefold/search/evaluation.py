@@ -59,7 +59,7 @@ class Candidate:
         """The candidate solved for `n_alphas` values of μ, to be asked for held-out predictions."""
         if self.parts is not None:
             return CrossFitted(self.run, self.parts, self.part_kernels)
-        return self.run.with_ridges(n_alphas).model(self.kernel)
+        return replace(self.run, load=replace(self.run.load, alphas=n_alphas)).model(self.kernel)
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,9 @@ class Stage:
 
     def _found(self, leader: Leader, leaders: list[Leader], **more: Any) -> Found:
         candidate = leader.candidate
-        report = self.ledger.report(leader.index) | candidate.run.diagnose(candidate.kernel)
+        report = self.ledger.report(leader.index) | candidate.run.approximation.diagnose(
+            candidate.kernel, candidate.run.problem
+        )
         return Found(self.ledger, leaders, leader, report, self.scoring, **more)
 
     def simplest(self, index: int, ridge: int) -> tuple[int, int]:

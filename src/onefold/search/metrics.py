@@ -203,6 +203,8 @@ def model_of(run: Run, part: Problem, kernel: Kernel, n_alphas: int) -> Model:
 class CrossFitted(Model):
     """Models that were each trained without one of the `parts`, with a kernel learned without it."""
 
+    no_leave_one_out = "a metric of its own for every row is not learned; use folds."
+
     def __init__(self, run: Run, parts: Sequence[Any], kernels: Sequence[Kernel]) -> None:
         self._run, self._parts, self._kernels = run, parts, kernels
         self.report: dict[str, Any] = {
@@ -211,9 +213,6 @@ class CrossFitted(Model):
             "reason": "every fold has a metric of its own",
             **run.report,
         }
-
-    def leave_one_out(self, alphas: Any) -> Array:
-        raise ValueError("a metric of its own for every row is not learned; use folds.")
 
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         return [values for _, _, values in self.heldout_blocks(parts, alphas)]
