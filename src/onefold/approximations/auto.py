@@ -104,13 +104,6 @@ class Facts:
     place: Literal["memory", "dask", "streamed"] = "memory"  # where the rows are
     given: bool = False  # the kernel matrix itself is given
 
-    @classmethod
-    def of(cls, problem: Problem, kernels: Sequence[Kernel]) -> Facts:
-        """Those of a problem."""
-        given = any(isinstance(kernel, Precomputed) for kernel in kernels)
-        place: Any = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
-        return cls(*problem.shape, place, given)
-
 
 def choose(auto: Auto, facts: Facts, load: Workload, machine: Machine, *, timed: bool = False) -> Plan:
     """What "auto" runs, why, and its price: a pure function of what it is handed.
@@ -172,11 +165,7 @@ def price(
     *,
     timed: bool,
 ) -> Plan:
-    """Time and memory of an approximation.
-
-    The time is that of a nominal machine unless a choice within `seconds` could depend on it, or it is
-    wanted (`timed`) and not short.
-    """
+    """Time and memory; of a nominal machine unless `seconds` or `timed` ask for this one."""
     shape = facts.n, facts.d, facts.targets
 
     def duration(speed: Speed) -> float | None:
@@ -252,7 +241,9 @@ class Auto(Approximation):
         """The run of what is chosen; the reports of its models say why."""
         # A device has no measured speed of its own yet: the host's memory and speed decide for it.
         deciding = Machine.host() if problem.on_device else problem.machine
-        found = choose(self, Facts.of(problem, kernels), load, deciding)
+        given = any(isinstance(kernel, Precomputed) for kernel in kernels)
+        place: Any = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
+        found = choose(self, Facts(*problem.shape, place, given), load, deciding)
         return replace(found.approximation.start(problem, kernels, load), reason=found.reason)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:

@@ -183,10 +183,7 @@ class Circulant(Approximation):
         )
 
     def layout(self, problem: Problem, rows: Any | None = None) -> Layout:
-        """The cells of the problem's rows, or of some of them.
-
-        A part of the rows has a shape of its own; the spacings are those of all rows.
-        """
+        """The cells of all rows or of some, which have a shape of their own and the spacings of all."""
         X = problem.X if rows is None else problem.rows(rows).X
         n = int(X.shape[0])
         shape = self.shape if self.shape is not None and rows is None else choose_shape(n, self.levels)
@@ -432,10 +429,7 @@ def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[f
 
 
 def relative_error(kernel: Kernel, problem: Problem, layout: Layout) -> float:
-    """‖K − U‖ / ‖K‖ in the Frobenius norm, estimated from 128 × 128 sampled pairs of rows.
-
-    The diagonal, the same everywhere, is counted exactly; the sample stands for the rest.
-    """
+    """‖K − U‖ / ‖K‖ (Frobenius) from 128 × 128 sampled pairs of rows, and the diagonal exactly."""
     n = problem.n
     rng = np.random.default_rng(0)
     cells = [np.sort(rng.choice(n, min(n, _SIDE), replace=False)) for _ in range(2)]

@@ -51,7 +51,6 @@ _WORRYING = 1e-2  # relative residual of predictions
 _COARSE = 0.02  # root mean square error of interpolated kernel values, of k(x, x)
 _PROBES = 400
 _SUMMED = 2**20  # interpolation weights that are summed over at a time
-_PREDICTED = 2**22  # interpolation weights formed at a time to predict with
 _LARGEST_RANK = 1000
 _LONGEST_AXIS = 2048  # points per axis up to which its eigenvectors are computed
 _ROUNDING = 1e-13
@@ -227,20 +226,12 @@ class GridModel(Model):
     def _predict(self, rows: Any, values: Any, intercept: Any) -> Array:
         alphas, t, m = values.shape
         grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
-        out = np.empty((alphas, len(rows), t))
-        for part in spans(len(rows), max(1, _PREDICTED // 4 ** self._X.shape[1])):
-            found = self._lattice.weights(self._X[rows[part]]) @ grid
-            out[:, part] = found.reshape(-1, alphas, t).transpose(1, 0, 2)
-        out += intercept[:, None, :]
-        return like(out, self.problem.Y)
+        found = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
+        return like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
 
 
 def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
-    """Root mean square error of interpolated kernel values over pairs of rows, of k(x, x).
-
-    Half of the pairs are of a row with itself and with rows close to it, where a kernel bends most. A
-    model reports it as ``kernel_error``.
-    """
+    """Root mean square error of interpolated kernel values, of k(x, x); half of the pairs are close."""
     generator = np.random.default_rng(0)
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
     near = rows + lattice.step * generator.uniform(-3, 3, size=rows.shape)
@@ -260,11 +251,7 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
 
 @dataclass(frozen=True)
 class GridSums:
-    """What a pass over the rows leaves of an interpolated model; V holds the sample weights.
-
-    The sums add over rows, hence over blocks and folds; training without a fold is subtraction. Nothing
-    here is as long as the rows.
-    """
+    """What a pass over the rows leaves, V being the weights; it adds over rows, blocks and folds."""
 
     A: Any  # CSR (points, points): WᵀVW, banded, at most 7^d entries per row
     WY: Any  # (targets, points): WᵀVy
@@ -310,11 +297,7 @@ def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
 
 
 def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
-    """Add the upper diagonals of WᵀVW: every row of W has its entries at the same relative places.
-
-    In one and two dimensions the 10 and 136 pairs of places are few enough to be summed one by one,
-    1.3 to 1.8 times as fast as a product of sparse matrices.
-    """
+    """Add the upper diagonals of WᵀVW, whose rows have entries at the same relative places."""
     n, m = W.shape
     columns = W.indices.reshape(n, -1)
     left, right = W.data.reshape(n, -1), VW.data.reshape(n, -1)

@@ -87,10 +87,7 @@ class BasisModel(Model):
     def heldout_squared_error(
         self, left_out: Sequence[Index], tests: Sequence[Index], alphas: Any
     ) -> Any | None:
-        """From sums or factors alone; None where that is not possible or has lost its digits.
-
-        They count a row once: a splitter that tests rows repeatedly is not served.
-        """
+        """From sums or factors alone; None where rows are tested repeatedly or digits were lost."""
         groups = self.source.grouped_by([*left_out, *tests])
         if groups.repeats or not self.trains_without(left_out):
             return None
@@ -329,11 +326,7 @@ class SummedModel(BasisModel):
         return out
 
     def heldout_blocks(self, parts: Sequence[Index], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
-        """(part, places in it, predictions (μ, rows, targets)) of one block after the other.
-
-        One pass for the statistics of all groups and one for the predictions of all parts and μ, or
-        part by part.
-        """
+        """One pass for the statistics of all groups and one for all predictions, or part by part."""
         with limit_blas(1):
             route = self.report["heldout"] = self._route(parts)
             if route == "block":

@@ -217,10 +217,7 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
 
 
 def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
-    """Mean of each diagonal of K over all its entries, and ‖K − T‖_F / ‖K‖_F for T of these means.
-
-    O(n²) kernel values, O(n) memory.
-    """
+    """Mean of each diagonal of K, and ‖K − T‖_F / ‖K‖_F for T of these means. O(n²) time."""
     n, given = X.shape[0], isinstance(kernel, Precomputed)
     origin = None if given else common_origin(kernel, X)
     parts = list(spans(n, tile_side()))

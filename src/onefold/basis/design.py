@@ -95,39 +95,26 @@ class Design:
         # Products of subnormal numbers take a processor a hundred times longer.
         return xp.where(size < _NOTHING * xp.max(size), 0.0 * W, W)
 
-    def tiles(self, rows: Array, dtype: Any = None) -> Iterator[tuple[slice, Array]]:
-        """Feature tiles of consecutive rows, in `dtype` if given; each is overwritten by the next."""
-        if self.mix is None:
-            yield from self._kernel_tiles(rows, dtype)
-            return
-        for part, tile in self._kernel_tiles(rows, np.dtype(np.float64)):
-            yield part, tile @ self.mix
-
-    def _kernel_tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
+    def tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        """Feature tiles of consecutive rows in `dtype`; each is overwritten by the next."""
         bound, origin = self._bound
-        m = int(self.landmarks.shape[0])
+        m, dense = int(self.landmarks.shape[0]), not (is_sparse(rows) or is_foreign(rows))
         step = device_rows(m) if is_foreign(rows) else max(16, _TILE_BYTES // (4 * max(1, m)))
         step = min(step, max(1, rows.shape[0]))
-        dense = not (is_sparse(rows) or is_foreign(rows))
         if dense:
-            kind = np.dtype(np.float64 if self.precision == "double" else rows.dtype)
-            buffer = np.empty((step, m), dtype=kind)
-            cast = buffer if dtype is None or dtype == kind else np.empty_like(buffer, dtype=dtype)
+            buffer = np.empty((step, m), dtype=np.float64 if self.precision == "double" else rows.dtype)
+            cast = buffer if dtype == buffer.dtype else np.empty_like(buffer, dtype=dtype)
         for part in spans(rows.shape[0], step):
             check_stop()
             some = rows[part] if is_sparse(rows) else rows[part, :]
             some = double(some) if self.precision == "double" else some
             some = some if origin is None else some - origin[None, :]
-            if not dense:
-                tile = bound(some)
-                yield part, tile if dtype is None else double(tile)
-                continue
             count = part.stop - part.start
-            tile = bound(some, buffer[:count])
-            if dtype is not None and tile.dtype != dtype:
+            tile = bound(some, buffer[:count]) if dense else double(bound(some))
+            if dense and tile.dtype != dtype:
                 np.copyto(cast[:count], tile)
                 tile = cast[:count]
-            yield part, tile
+            yield part, tile if self.mix is None else tile @ self.mix
 
     def times(self, rows: Array, matrix: Array | None = None) -> Array:
         """Φ·matrix for a float64 matrix (features, columns), or Φ itself, tile by tile."""

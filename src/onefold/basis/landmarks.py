@@ -89,11 +89,7 @@ def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
 
 
 def _candidates(n: int, m: int, rng: np.random.Generator, *, per_landmark: int) -> Any:
-    """Row numbers that landmarks are chosen from: all rows, or a uniform sample of them.
-
-    The sample holds `per_landmark` rows for each landmark (at least 4096 in all), so that the choice
-    costs a multiple of m³, not of n m², and its memory does not grow with n.
-    """
+    """Row numbers to choose from: all, or as many that the choice costs m³, not n m²."""
     limit = max(4096, per_landmark * m)
     return np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
 
@@ -144,10 +140,7 @@ def metric_of(kernel: Kernel) -> Metric | None:
 
 
 def _in_single(rows: Any) -> tuple[Any, Any, float]:
-    """The rows in float32 about their mean and in units of their largest entry; mean and unit.
-
-    So float32 holds them and their squares.
-    """
+    """The rows in float32, with their squares: about their mean, in units of their largest entry."""
     if is_sparse(rows):
         unit = float(abs(rows).max()) or 1.0
         return (rows.astype(np.float64) / unit).astype(np.float32), 0.0, unit

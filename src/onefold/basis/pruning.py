@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,11 +67,7 @@ class PruningPath:
 def prune(
     statistics: Statistics, W: Any, mu: float, sizes: list[int], *, fit_intercept: bool
 ) -> PruningPath:
-    """The pruned models of every size; sizes fall, and the first is at most m.
-
-    `statistics` are those of the training rows, W (m, m) is the kernel of the centres, and μ is the same
-    at every size, since the number of residuals does not change.
-    """
+    """The models of falling sizes, from statistics of training rows and the kernel W of the centres."""
     targets = statistics.cross.shape[1]
     mean_target, mean_feature = np.zeros(targets), np.zeros(W.shape[0])
     gram, cross = statistics.gram + mu * W, statistics.cross
@@ -136,18 +133,15 @@ class Pruner:
 
     def path(self, sizes: list[int]) -> PruningPath:
         """The models on all rows."""
-        return self._prune(self._collect()[0], self._inner(), 1.0, sizes)
+        return self._prune(self._collect()[0], to_numpy(self._design.inner()), 1.0, sizes)
 
     def most_centres(self, left_out: Sequence[Any]) -> int:
         """The held-out predictions of sizes from this one on are those of models that kept all."""
         return min(len(self._candidates(rows)) for rows in left_out)
 
     def heldout(self, left_out: Sequence[Any], tests: Sequence[Any], sizes: list[int]) -> list[Any]:
-        """For each split the predictions (sizes, rows, targets) of its test rows.
-
-        O(n m²) for the statistics, 2.3 m³ for each fold's path, O(n m · sizes) to predict.
-        """
-        W, found = self._inner(), []
+        """Predictions (sizes, rows, targets) of each split. O(n m²), 2.3 m³ per fold, O(n m · sizes)."""
+        W, found = to_numpy(self._design.inner()), []
         for (rest, share), left, test in zip(self._trained_on(left_out), left_out, tests):
             candidates = self._candidates(left)
             part = W[np.ix_(candidates, candidates)]
@@ -155,12 +149,12 @@ class Pruner:
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))
         return found
 
-    def _inner(self) -> Any:
-        return to_numpy(Design(self.kernel, self.basis.rows).inner())
+    @cached_property
+    def _design(self) -> Design:
+        return Design(self.kernel, self.basis.rows)
 
     def _collect(self, groups: Groups | None = None) -> list[Statistics]:
-        found = collect(Design(self.kernel, self.basis.rows), self.source, groups)
-        return [statistics.on_host() for statistics in found]
+        return [statistics.on_host() for statistics in collect(self._design, self.source, groups)]
 
     def _prune(self, statistics: Statistics, W: Any, share: float, sizes: list[int]) -> PruningPath:
         sizes = [min(size, W.shape[0]) for size in sizes]
@@ -168,11 +162,7 @@ class Pruner:
             return prune(statistics, W, self.ridge * share, sizes, fit_intercept=self.fit_intercept)
 
     def _trained_on(self, left_out: Sequence[Any]) -> Iterator[tuple[Statistics, float]]:
-        """Statistics of each training part, and its share of the weight.
-
-        In one pass over the rows; in one for each split where they overlap so that their groups are
-        many.
-        """
+        """Statistics of each training part, and its share of the weight: one pass, or one per split."""
         groups = self.source.grouped_by(left_out)
         together = holds_groups(groups.count, self.basis.size)
         alone = (group_rows(self.source.n, [rows]) for rows in left_out)

@@ -208,10 +208,7 @@ def _without_unseen(tile: Any, unit: Any) -> Any:
 
 
 def collect(design: Design, rows: Rows, groups: Groups | None = None) -> list[Statistics]:
-    """The statistics of each group of rows, in one pass; of all rows where there are no groups.
-
-    O(n m²) time; memory for count + 3 · threads Gram matrices, whatever n.
-    """
+    """The statistics of each group of rows, or of all, in one pass. O(n m²) time, memory without n."""
     with limit_blas(1):
         totals = rows.sums(_BlockStatistics(design), groups, at_most=design.threads)
     finite_kernel([total.gram for total in totals])

@@ -144,10 +144,7 @@ class Whitening:
 
 
 def spanning_landmarks(W: Any, rank: int) -> Any:
-    """Which landmarks span the first `rank` directions of W: the first pivots of its Cholesky factor.
-
-    Sorted positions; all of them where more than half would be needed. O(m · pivots²) time.
-    """
+    """Sorted positions of pivots that span the first `rank` directions of W; all if over half would."""
     m = W.shape[0]
     wanted = int(np.ceil(_PIVOTS_PER_DIRECTION * rank)) + 16
     if wanted > m / 2:

@@ -86,9 +86,7 @@ class GridExpansion(FittedFunction):
         lattice = self.lattice
         out = np.empty((rows.shape[0], self.coef.shape[1]))
         inside = lattice.inside(rows)
-        for part in spans(rows.shape[0], max(1, _BLOCK // 4 ** rows.shape[1])):
-            here = part.start + np.flatnonzero(inside[part])
-            out[here] = lattice.weights(rows[here]) @ self.values
+        out[inside] = lattice.interpolated(rows[inside], self.values)
         outside = np.flatnonzero(~inside)
         if outside.size:
             with keep_threads(n_jobs):
@@ -153,6 +151,13 @@ class Lattice:
         return scipy.sparse.csr_array(
             (values.ravel(), columns.ravel().astype(np.int32), pointers), shape=(n, self.size)
         )
+
+    def interpolated(self, X: Any, values: Any) -> Any:
+        """W · values at rows X inside the grid, some rows at a time."""
+        out = np.empty((X.shape[0], values.shape[1]))
+        for part in spans(X.shape[0], max(1, _BLOCK // 4 ** X.shape[1])):
+            out[part] = self.weights(X[part]) @ values
+        return out
 
     def kernel_products(self, kernel: Kernel) -> Callable[[Any], Any]:
         """The function V → V K for rows V (vectors, size), K the kernel matrix of the points."""

@@ -200,11 +200,7 @@ class FoldModels:
 
 
 def mixed(models: Sequence[FoldModels], weights: Any, intercept: Any, source: Any) -> FoldModels:
-    """Σ_g w_fg f_g for every new fold f, plus its intercept.
-
-    There is a model for each member g, weights are (new folds, members), and `source` says for each new
-    fold which of the members' it is made from.
-    """
+    """Σ_g w_fg f_g for every new fold f, from fold `source[f]` of the models, plus its intercept."""
     weights, t = np.asarray(weights), models[0].n_targets
     sources = np.asarray(source, dtype=np.intp)
     terms: list[Member] = []
