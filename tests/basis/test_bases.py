@@ -9,8 +9,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from onefold import LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
-from onefold.approximations.problem import Problem
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES, given_rows
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 

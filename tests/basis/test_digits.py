@@ -13,7 +13,7 @@ import onefold.approximations.nystroem_models as models_module
 from onefold import LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import Nystroem, Problem, Workload
 from onefold.basis import Whitening
-from onefold.basis.factor import Factor, FactorPath
+from onefold.basis.ridge import Factor, FactorPath
 from onefold.kernels import RBF
 
 pytestmark = pytest.mark.skipif(

@@ -253,7 +253,7 @@ def test_squared_error_counts_test_rows_as_often_as_the_splitter(test):
 @pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
 def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
     """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
-    monkeypatch.setattr("onefold.basis.factor._WORK", 0)
+    monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
     monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
     problem = Problem(X, Y, None, True)
     model = Nystroem(X[:40]).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))

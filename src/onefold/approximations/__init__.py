@@ -4,6 +4,7 @@ from onefold.approximations.auto import Auto, Plan
 from onefold.approximations.base import (
     Approximation,
     Model,
+    Run,
     SmoothingModel,
     register,
     registered,
@@ -14,8 +15,7 @@ from onefold.approximations.circulant import Circulant
 from onefold.approximations.exact import Exact
 from onefold.approximations.grid import Grid
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.problem import Problem
-from onefold.approximations.run import Run, Workload
+from onefold.approximations.problem import Problem, Workload
 from onefold.approximations.toeplitz import Toeplitz
 
 __all__ = [

@@ -13,11 +13,10 @@ from html import escape
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
-from onefold.approximations.base import Approximation, Model, register
+from onefold.approximations.base import Approximation, Model, Run, register
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.problem import Machine, Problem
-from onefold.approximations.run import Run, Workload
+from onefold.approximations.problem import Machine, Problem, Workload
 from onefold.kernels import Kernel, Precomputed
 from onefold.machine.speed import Speed, duration_words
 

@@ -1,9 +1,14 @@
 r"""What an approximation is, and what every fitted model can be asked.
 
-An approximation is started on a problem once (:mod:`onefold.approximations.run`); the run turns a kernel
-into a *model*: one kernel, every ridge value. A model answers two questions, whatever is inside: the
-predictions of rows held out of training, and the expansion to predict with. Search and estimators know
-nothing more.
+An approximation is started on a problem once: all is decided that does not depend on the kernel. The run
+turns a kernel into a *model*: one kernel, every ridge value. A model answers two questions, whatever is
+inside: the predictions of rows held out of training, and the expansion to predict with. Search and
+estimators know nothing more.
+
+    run = approximation.start(problem, kernels, load)   # decided, checked, landmarks placed: once
+    model = run.model(kernel)                           # one kernel, every μ
+    model = run.final_model(kernel, alpha)              # of the true kernel, or the same approximation
+    expansion, report = run.finished(model, alpha)
 
 A final fit with the true kernel is made according to its number of rows:
 
@@ -19,21 +24,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
 from onefold.approximations.footprint import models_at_once
-from onefold.approximations.problem import Machine, Problem
-from onefold.approximations.run import Run, Workload
+from onefold.approximations.problem import Machine, Problem, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, is_foreign, is_sparse, namespace, take_rows
 from onefold.machine.memory import require_of
 from onefold.machine.speed import Speed
+from onefold.machine.warning import warn_user
 from onefold.rows import Rows
 from onefold.smoothers import Smoother
+from onefold.smoothers.base import UnsolvableError
 
 LARGEST_DENSE = 10_000  # rows, see above
 LARGEST_UNASKED = 20_000
@@ -244,6 +250,112 @@ class Approximation(ABC):
         else:
             needed = self.memory(*problem.shape, load, machine.free)
         require_of(machine.free, needed or 0, what, self.remedy)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What will take place, and why."""
+
+    approximation: Approximation  # the one that runs; nothing about it is open
+    problem: Problem
+    load: Workload
+    machine: Machine
+    reason: str = ""  # why this approximation was chosen; nothing where it was asked for
+    shared: Any = None  # what the models of all kernels share: landmarks, say
+    refit: Run | None = None  # makes the final model with the true kernel; None where this one makes it
+
+    def __repr__(self) -> str:
+        refit = "" if self.refit is None else f", refit={self.refit.approximation}"
+        return f"Run({self.approximation}, {self.problem}{refit}, reason={self.reason!r})"
+
+    @property
+    def refits_exactly(self) -> bool:
+        """Whether the final model has the true kernel."""
+        return self.approximation.exact or self.refit is not None
+
+    @property
+    def at_once(self) -> int:
+        """How many of its models may run side by side: one on a device, which has its own threads."""
+        if self.problem.on_device:
+            return 1
+        if self.problem.remote:
+            return int(self.problem.X.runner.at_once)
+        return self.approximation.at_once(*self.problem.shape, self.load, self.machine.free)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the reports of its models say of the choice."""
+        return {"chosen": self.reason} if self.reason else {}
+
+    def on(self, part: Problem, load: Workload | None = None) -> Run:
+        """The same on some of the rows, which take less memory; by default to fit them at one ridge."""
+        return replace(self, problem=part, load=load or Workload(), refit=None)
+
+    def on_fewer_rows(self, part: Problem, load: Workload) -> Run:
+        """A run on some of the rows that treats them as this one treats all, to compare kernels."""
+        approximation, shared = self.approximation.on_fewer_rows(part.n, self.shared)
+        return replace(self.on(part, load), approximation=approximation, shared=shared)
+
+    def restarted(self, kernel: Kernel) -> Run:
+        """The same for another kernel, whose metric the landmarks follow."""
+        return replace(self, shared=self.approximation.share(self.problem, [kernel]))
+
+    def model(self, kernel: Kernel) -> Model:
+        """The problem with one kernel, for every μ of the workload."""
+        model = self.approximation.model(kernel, self.problem, self.load, self.shared)
+        model.report |= self.report
+        return model
+
+    def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
+        """The expansion of a final model in the user's units at the user's alpha, and what fitted it."""
+        ridges = self.problem.ridge(alpha)
+        expansion = model.expansion(ridges)
+        return self.problem.restore(expansion), model.final_report(ridges, expansion)
+
+    def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
+        """The model to predict with: of the true kernel where the run refits exactly.
+
+        `model` is this run's own of the same kernel where a search has kept it; it is used where the
+        final model is of the same approximation.
+        """
+        if self.refit is None and model is not None:
+            return model
+        run = self if self.refit is None else self.refit
+        return replace(run, load=Workload(alphas=np.unique(self.problem.ridge(alpha)).size)).model(
+            kernel
+        )
+
+    def fold_models(
+        self, model: Model, kernel: Kernel, alpha: Any, parts: Sequence[Any]
+    ) -> FoldModels | None:
+        """The models of the user's targets without each set of rows; None where they are too costly.
+
+        `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is
+        cheap.
+        """
+        if not self.approximation.has_folds(self.problem.n):
+            return None
+        ridges = self.problem.ridge(alpha)
+
+        def without(rows: Any) -> Expansion:
+            """The expansion of all other rows, in the problem's units."""
+            part = self.problem.without(rows)
+            return part.restore(self.on(part).model(kernel).expansion(ridges))
+
+        try:
+            found = model.fold_models(parts, ridges)
+            if found is None and self.approximation.fold_models == "refitted":
+                found = FoldModels.each([without(rows) for rows in parts])
+        except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
+            warn_user(f"there is no model without each fold for intervals: {error}")
+            return None
+        if found is not None and not found.finite:
+            warn_user(
+                "there is no model without each fold for intervals: the coefficients of some are not "
+                "finite; use a larger alpha."
+            )
+            return None
+        return None if found is None else found.plus(self.problem.offset)
 
 
 # The one list of approximations: their names, saved files and the command line all read it.

@@ -24,8 +24,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.problem import Problem, TargetRidges
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, TargetRidges, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predict_groups
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed

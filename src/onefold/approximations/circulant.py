@@ -39,10 +39,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.approximations.base import Approximation, SmoothingModel, register
+from onefold.approximations.base import Approximation, Run, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, TargetRidges
-from onefold.approximations.run import Run, Workload
+from onefold.approximations.problem import Problem, TargetRidges, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product

@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
-from onefold.approximations.problem import Problem, TargetRidges
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram

@@ -8,9 +8,9 @@ values in the data (a kernel matrix of low rank, rows that stand alone) can only
 
 from __future__ import annotations
 
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Workload
 from onefold.basis.error import SAMPLE
-from onefold.basis.factor import uses_factors
+from onefold.basis.ridge import uses_factors
 from onefold.basis.statistics import holds_groups
 from onefold.kernels.tiles import CACHE_TILE
 from onefold.machine.threads import thread_budget

@@ -35,8 +35,7 @@ import scipy.sparse
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
-from onefold.approximations.problem import Problem, TargetRidges
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
 from onefold.kernels import Kernel

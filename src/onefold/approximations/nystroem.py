@@ -25,10 +25,9 @@ import numpy as np
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import basis_bytes
 from onefold.approximations.nystroem_models import FactoredModel, RowsModel, SummedModel
-from onefold.approximations.problem import Problem
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
-from onefold.basis.factor import uses_factors
+from onefold.basis.ridge import uses_factors
 from onefold.basis.whitening import SMALLEST_RIDGE, spanning_landmarks
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import is_single, is_sparse, submatrix

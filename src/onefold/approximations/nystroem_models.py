@@ -41,7 +41,7 @@ from onefold.approximations.problem import Problem, TargetRidges
 from onefold.basis import FoldPaths, RidgePath, Solution, flat, mapped, predictions_of, squared_error
 from onefold.basis.design import Design, finite_kernel
 from onefold.basis.error import decision_bound, kernel_error
-from onefold.basis.factor import Factor, FactorPath
+from onefold.basis.ridge import Factor, FactorPath
 from onefold.basis.statistics import Statistics, collect, features_of, holds_groups, predict_groups
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product

@@ -1,8 +1,8 @@
-r"""The least-squares problem that every approximation is started on, its machine and its ridges."""
+r"""What an approximation is started on: the least-squares problem, what is asked of it, its machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,6 +15,34 @@ from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import count_workers, thread_budget
 from onefold.rows import Rows, is_remote, rows_of, to_device
+from onefold.smoothers.base import Need
+
+Refit = Literal["auto", "exact", "same"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What will be asked of the models of a run."""
+
+    kernels: int = 1
+    alphas: int = 1  # ridges for each kernel
+    folds: int = 0  # 0 for a fit alone; 1 for leave-one-out, and for criteria of the smoother as a whole
+    # Groups of rows that the folds move together, where folds overlap; 0 where each is its own.
+    groups: int = field(default=0, kw_only=True)
+    predictions: bool = True  # those of every ridge are looked at; otherwise squared errors suffice
+    whole: bool = True  # they are looked at all together; sums over blocks of them need not hold them
+    smoother: bool = False  # R(μ) as a whole is looked at
+    single: bool = field(default=False, kw_only=True)  # single rows are left out besides folds
+    # The rows left out together, in turn; None where nothing is held out.
+    parts: Any = field(default=None, compare=False, repr=False)
+    refit: Refit = "same"  # the final model: of the true kernel, the same, or as suits the approximation
+    # Multiply-adds on a few of the rows that come first, whatever the approximation.
+    before: float = field(default=0.0, kw_only=True)
+
+    @property
+    def need(self) -> Need:
+        """Whether solving is enough, or held-out predictions are wanted too."""
+        return "heldout" if self.folds else "coefficients"
 
 
 @dataclass(frozen=True)

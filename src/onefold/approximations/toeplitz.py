@@ -19,8 +19,7 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, TargetRidges
-from onefold.approximations.run import Workload
+from onefold.approximations.problem import Problem, TargetRidges, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
