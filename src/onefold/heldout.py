@@ -260,7 +260,7 @@ def at_ridge(
     return of_rows, of_splits if splits.repeated else None
 
 
-def mean_by_row(rows: HostArray, values: HostArray, n: int) -> HostArray:
+def mean_by_row(rows: Index, values: HostArray, n: int) -> HostArray:
     """The mean (n, columns) of values (N, columns) of the same row; NaN for rows that have none."""
     with np.errstate(invalid="ignore"):
         sums = [np.bincount(rows, column, n) for column in values.T]

@@ -3,12 +3,13 @@
 from onefold.calibration.intervals import ConformalIntervals
 from onefold.calibration.probabilities import (
     CALIBRATIONS,
-    CalibrationFolds,
     Calibrator,
     Isotonic,
     Sigmoid,
     Temperature,
+    calibration_parts,
     check_calibration,
+    crossfitted,
     fit_calibrator,
     is_class,
 )

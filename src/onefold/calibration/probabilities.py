@@ -385,48 +385,44 @@ def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) ->
 # -- cross-fitting -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CalibrationFolds:
-    """Which rows calibrate which."""
+def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
+    """Positions among the N rows that the splits test, and a mask (N,) of what they are calibrated by.
 
-    rows: Any  # int (N,): the rows that the splits test, one split after the other
-    parts: list[tuple[Any, Any]]  # positions in `rows`, and a mask (N,) of what they are calibrated by
+    One split after the other; raise where a row has no other to be calibrated by.
+    """
+    rows = np.concatenate(splits.tests)
 
-    @classmethod
-    def of(cls, splits: Splits) -> CalibrationFolds:
-        """Those of the splits; raise where a row has no other to be calibrated by."""
-        rows = np.concatenate(splits.tests)
+    def others(part: Any) -> Any:
+        outside = np.ones(splits.n, dtype=bool)
+        outside[rows[part]] = False
+        return outside[rows]
 
-        def others(part: Any) -> Any:
-            outside = np.ones(splits.n, dtype=bool)
-            outside[rows[part]] = False
-            return outside[rows]
+    sizes = [rows.size] if splits.leave_one_out else [len(test) for test in splits.tests]
+    parts = []
+    for own in np.split(np.arange(rows.size), np.cumsum(sizes)[:-1]):
+        alone = not others(own).any()
+        parts += [own[i::5] for i in range(5) if own[i::5].size] if alone else [own]
+    found = [(part, others(part)) for part in parts]
+    if not all(keep.any() for _, keep in found):
+        raise ValueError(
+            "probabilities of held-out rows are calibrated by other held-out rows, and there is one "
+            "only; use splits that test more rows."
+        )
+    return found
 
-        sizes = [rows.size] if splits.leave_one_out else [len(test) for test in splits.tests]
-        parts = []
-        for own in np.split(np.arange(rows.size), np.cumsum(sizes)[:-1]):
-            alone = not others(own).any()
-            parts += [own[i::5] for i in range(5) if own[i::5].size] if alone else [own]
-        found = [(part, others(part)) for part in parts]
-        if not all(keep.any() for _, keep in found):
-            raise ValueError(
-                "probabilities of held-out rows are calibrated by other held-out rows, and there is one "
-                "only; use splits that test more rows."
-            )
-        return cls(rows, found)
 
-    def probabilities(self, name: str, decision: Any, index: Any, weight: Any | None) -> Any:
-        """Probabilities (models, N, classes) of decision values (models, N, t), all finite.
+def crossfitted(name: str, decision: Any, index: Any, weight: Any | None, splits: Splits) -> Any:
+    """Probabilities (models, N, classes) of decision values (models, N, t) of the tested rows.
 
-        `index` and `weight` are those of all rows, by their numbers.
-        """
-        models, count, columns = decision.shape
-        index, weight = index[self.rows], None if weight is None else weight[self.rows]
-        found = np.empty((models, count, 2 if columns == 1 else columns))
-        for some in spans(models, max(1, _AT_ONCE // (count * columns))):
-            for part, keep in self.parts:
-                own = None if weight is None else weight[keep]
-                calibrators = fit_calibrators(name, decision[some][:, keep], index[keep], own)
-                for number, calibrator in zip(range(some.start, some.stop), calibrators):
-                    found[number, part] = calibrator.probabilities(decision[number, part])
-        return found
+    `index` and `weight` are those of all rows, by their numbers.
+    """
+    (models, count, columns), rows = decision.shape, np.concatenate(splits.tests)
+    index, weight = index[rows], None if weight is None else weight[rows]
+    found, parts = np.empty((models, count, max(2, columns))), calibration_parts(splits)
+    for some in spans(models, max(1, _AT_ONCE // (count * columns))):
+        for part, keep in parts:
+            own = None if weight is None else weight[keep]
+            calibrators = fit_calibrators(name, decision[some][:, keep], index[keep], own)
+            for number, calibrator in zip(range(some.start, some.stop), calibrators):
+                found[number, part] = calibrator.probabilities(decision[number, part])
+    return found

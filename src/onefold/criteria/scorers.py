@@ -16,7 +16,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
-from onefold.calibration import CalibrationFolds
+from onefold.calibration import calibration_parts, crossfitted
 from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import take_rows
@@ -54,7 +54,7 @@ class Scorer(HeldoutCriterion):
 
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         if hasattr(self._scorer, "_response_method") and self.asks_probabilities:
-            CalibrationFolds.of(splits)  # raises before the long work where rows are too few
+            calibration_parts(splits)  # raises before the long work where rows are too few
         return RowScoring(self, problem, task, splits)
 
     def score_splits(
@@ -75,8 +75,7 @@ class Scorer(HeldoutCriterion):
         def calibrated() -> list[Any]:
             """Probabilities (μ, rows, classes) of each split, by the rows of the others at a μ."""
             decision, index = np.concatenate(shifted, axis=1), np.searchsorted(task.classes, task.y)
-            folds = CalibrationFolds.of(splits)
-            found = folds.probabilities(self._calibration, decision, index, task.sample_weight)
+            found = crossfitted(self._calibration, decision, index, task.sample_weight, splits)
             return np.split(found, np.cumsum([values.shape[1] for values in shifted])[:-1], axis=1)
 
         for split, rows in enumerate(splits.tests):

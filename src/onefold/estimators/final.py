@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Problem, Run
-from onefold.calibration import CalibrationFolds, fit_calibrator
+from onefold.calibration import crossfitted, fit_calibrator
 from onefold.criteria import Task
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.heldout import mean_by_row
@@ -180,10 +180,9 @@ def calibrate_heldout(estimator: Any, found: Found, final: Final, setup: Setup) 
     calibrate(estimator, heldout[rows], rows, task)
     if rows.size < 2:
         return  # nothing to calibrate the one row by
-    folds, index = CalibrationFolds.of(splits), np.searchsorted(estimator.classes_, task.y)
-    decision = heldout[folds.rows][None]
-    made = folds.probabilities(estimator.calibration, decision, index, task.sample_weight)[0]
-    means = mean_by_row(folds.rows, made, splits.n)
+    tested, index = np.concatenate(splits.tests), np.searchsorted(estimator.classes_, task.y)
+    settings = estimator.calibration, heldout[tested][None], index, task.sample_weight
+    means = mean_by_row(tested, crossfitted(*settings, splits)[0], splits.n)
     estimator.heldout_proba_ = found.scoring.problem.in_table(means, setup.rows)
 
 
