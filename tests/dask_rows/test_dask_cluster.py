@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from dask_tables import GRID, Table, assert_same_search
 
-import onefold.rows.runner as runner
+import onefold.rows.dask as runner
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Nystroem
 

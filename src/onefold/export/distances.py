@@ -20,8 +20,8 @@ import numpy as np
 
 from onefold.export.extra import need
 from onefold.export.graph import Graph, Node
+from onefold.kernels.distance import HARMLESS_NORM
 from onefold.kernels.metric import Transform, WidthKernel, squared_norms
-from onefold.kernels.radial import HARMLESS_NORM
 
 _REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
 _BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from onefold.kernels.base import NAMED, Kernel, Product, Sum, listed
+from onefold.kernels.base import NAMED, CallableKernel, Kernel, Precomputed, Product, Sum, listed
+from onefold.kernels.distance import RBF, Laplacian, Matern, Radial
 from onefold.kernels.dot import Linear, Polynomial
-from onefold.kernels.given import CallableKernel, Precomputed
-from onefold.kernels.laplacian import Laplacian
 from onefold.kernels.metric import Metric
-from onefold.kernels.radial import RBF, Matern, Radial
 from onefold.linalg import double, is_sparse, namespace
 from onefold.rows import is_remote
 

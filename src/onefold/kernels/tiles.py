@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 
-from onefold.kernels.base import Kernel, Tile
-from onefold.kernels.given import Precomputed
+from onefold.kernels.base import Kernel, Precomputed, Tile
 from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 

@@ -1,4 +1,4 @@
-r"""Factorisations, solves and rank updates, with LAPACK's and BLAS's fast paths for NumPy.
+r"""Factorisations, solves, rank updates and transforms, with LAPACK's and BLAS's fast paths for NumPy.
 
 C ← C + AᵀA on one triangle is done in place and without the interpreter lock. NumPy's product releases
 the lock but writes a fresh matrix each time, and both of its triangles; SciPy's ``blas`` functions
@@ -15,12 +15,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.fft
 import scipy.linalg
 from array_api_compat import is_torch_array
 from scipy.linalg import cython_blas
 
 from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, like, namespace, zeros
-from onefold.machine.threads import check_stop, spans
+from onefold.machine.threads import check_stop, spans, thread_budget
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
 _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at once
@@ -248,3 +249,22 @@ def mirror(total: Any) -> Any:
             corner = total[strip, strip]
             corner[:] = np.tril(corner) + np.tril(corner, -1).T
     return total
+
+
+# Fourier transforms
+
+
+def real_fft(x: Array, levels: int) -> Any:
+    """The half spectrum of real `x` over its last `levels` axes."""
+    axes = tuple(range(-levels, 0))
+    if is_numpy(x):
+        return scipy.fft.rfftn(x, axes=axes, workers=thread_budget())
+    return namespace(x).fft.rfftn(x, axes=axes)
+
+
+def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Any:
+    """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
+    axes = tuple(range(-len(shape), 0))
+    if is_numpy(spectrum):
+        return scipy.fft.irfftn(spectrum, s=shape, axes=axes, workers=thread_budget(), overwrite_x=True)
+    return namespace(spectrum).fft.irfftn(spectrum, s=shape, axes=axes)
