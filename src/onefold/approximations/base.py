@@ -153,11 +153,6 @@ class Approximation(ABC):
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
                 'are to be streamed there; use approximation="nystroem", fewer rows, or device=None.'
             )
-        if problem.remote and not self.streams:
-            raise ValueError(
-                f"{self!r} needs all rows in one place, and those of Dask stay on its workers; use "
-                'approximation="nystroem", or fit X.compute() if memory holds it.'
-            )
         if load.smoother and not self.smooths:
             raise ValueError(
                 f"the criterion needs the whole smoother, which {self!r} does not have; use "

@@ -102,8 +102,14 @@ class KernelMachineCV(KernelMachine):
                 search.warn_if_stopped()
                 self._finish(found, search, setup.strategy.name, trust)
         # Rounds, and a search that was stopped, try a few cells: their ends are no ends of a grid.
-        if self.metric is None and search.stopped is None:
-            self._warn_of_edges()
+        whole = self.metric is None and search.stopped is None
+        if at_edge := edges(self.cv_results_, self.best_index_) if whole else []:
+            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
+            warn_user(
+                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
+                f"rise there; wider {names} may find better.",
+                GridEdgeWarning,
+            )
         return self
 
     def _finish(self, found: Found, search: Search, method: str, trust: dict[str, Any] | None) -> None:
@@ -144,17 +150,6 @@ class KernelMachineCV(KernelMachine):
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
-
-    def _warn_of_edges(self) -> None:
-        """The grid ends where the scores still rise: say so."""
-        at_edge = edges(self.cv_results_, self.best_index_)
-        if at_edge:
-            names = " and ".join(f"{edge.split()[1]}s" for edge in at_edge)
-            warn_user(
-                f"the search chose the {' and the '.join(at_edge)} that it tried, and the scores still "
-                f"rise there; wider {names} may find better.",
-                GridEdgeWarning,
-            )
 
     def _trust(self, setup: Setup) -> dict[str, Any]:
         """The trust check's findings; a warning before the long work if they are bad."""

@@ -16,7 +16,6 @@ from onefold.estimators.intervals import check_intervals, fit_intervals, given_h
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.estimators.validation import (
     check_alphas,
-    check_kernel_matrix,
     check_rows,
     problem_of,
     refuse_partitions,
@@ -74,7 +73,7 @@ class Given(KernelMachine):
         problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
-        check_kernel_matrix(kernel, problem.X)
+        kernel.check_features(problem.X.shape[1])
         if alpha.size > 1 and (task.classes is not None or alpha.size != problem.Y.shape[1]):
             raise ValueError(
                 "alpha must be one number, or in regression one per target "

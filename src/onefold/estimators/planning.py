@@ -104,13 +104,10 @@ def _count_folds(cv: Any, X: Any, y: Any) -> int:
 
 def _shape_of(X: Any) -> tuple[int, int]:
     """Rows and features of an array, a table, a list of rows or a shape; raise for anything else."""
-    shape = X if isinstance(X, tuple) else getattr(X, "shape", ())
-    if isinstance(X, list):
-        shape = np.shape(X)
-    whole = all(
-        isinstance(size, Real) and float(size).is_integer() and float(size) > 0 for size in shape
-    )
-    if len(shape) != 2 or not whole:
+    given = np.shape(X) if isinstance(X, list) else getattr(X, "shape", ())
+    shape = X if isinstance(X, tuple) else given
+    whole = [isinstance(size, Real) and float(size).is_integer() and float(size) > 0 for size in shape]
+    if len(shape) != 2 or not all(whole):
         raise ValueError(
             "plan takes an array of rows, or a shape such as (1000, 20) for 1000 rows and 20 features; "
             f"got {f'shape {tuple(shape)}' if hasattr(X, 'shape') else f'{X!r:.60}'}."

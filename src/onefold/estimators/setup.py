@@ -21,7 +21,6 @@ from onefold.estimators.intervals import check_intervals
 from onefold.estimators.validation import (
     check_alphas,
     check_count,
-    check_kernel_matrix,
     check_squares,
     problem_of,
     refuse_partitions,
@@ -252,7 +251,7 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
     if len(families) > 1:
         raise ValueError(f"{type(estimator).__name__} takes one kernel; got {estimator.kernel!r:.60}.")
     ((_, kernel),) = families
-    check_kernel_matrix(kernel, X)
+    kernel.check_features(X.shape[1])
     if not kernel.has_width:
         if estimator.gammas is not None:
             raise ValueError("this kernel has no width to search; leave gammas=None.")

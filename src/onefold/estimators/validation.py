@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_array
 from onefold.approximations import Approximation, Problem
 from onefold.calibration import check_calibration, is_class
 from onefold.criteria import Criterion, Task
-from onefold.kernels import Kernel, Precomputed
+from onefold.kernels import Precomputed
 from onefold.linalg import (
     all_finite,
     double,
@@ -118,6 +118,9 @@ def problem_of(
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")
     X = check_rows(estimator, X, sparse=sparse, fitting=True)
     n, classes, of_classes = X.shape[0], None, None
+    if is_precomputed(estimator.kernel) and n != X.shape[1]:
+        shape = tuple(X.shape)
+        raise ValueError(f"a precomputed kernel matrix must be square to fit; got shape {shape}.")
     if isinstance(estimator, ClassifierMixin):
         y = _check_y(y, multi_output=False, estimator=estimator)
         check_length(y, n)
@@ -174,15 +177,6 @@ def _check_two(classes: Any, complaint: str) -> None:
     if classes.size < 2:
         what = complaint.format(repr(classes.tolist()[0]))
         raise ValueError(f"{what}; a classifier needs at least two classes.")
-
-
-def check_kernel_matrix(kernel: Kernel, X: Any) -> None:
-    """Raise unless a precomputed training matrix is square, and the widths match the features."""
-    if isinstance(kernel, Precomputed) and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"a precomputed kernel matrix must be square to fit; got shape {tuple(X.shape)}."
-        )
-    kernel.check_features(X.shape[1])
 
 
 def check_squares(Y: Any) -> None:
