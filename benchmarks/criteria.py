@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.common import DATA, Row, report
 from benchmarks.tables_data import present, small_split
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV
-from onefold.search import best_cell
+from onefold.search.ledger import best_cell
 
 SPLITS, MOST_ROWS, MOST_TESTED = 10, 500, 2000
 LABELS = ["ida_banana", "ida_heart", "ida_thyroid", "ida_diabetis", "ripley_synth", "ida_twonorm"]

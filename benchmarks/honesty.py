@@ -21,8 +21,8 @@ from benchmarks.common import Row, data_sets, run_parts
 from onefold import LSSVCCV, LSSVRCV
 from onefold.estimators.setup import RELATIVE_GAMMAS
 from onefold.kernels import RBF
-from onefold.search import Search, blend_leaders
-from onefold.search.choice import paired_difference
+from onefold.search.choice import blend_leaders, paired_difference
+from onefold.search.loop import Search
 from onefold.search.metrics import gradient_metric
 
 DRAWS, FEATURES, FOLDS = 50, 8, 5
@@ -67,12 +67,14 @@ def heldout_losses(model: Any, X: Any, y: Any) -> dict[str, tuple[float, Any]]:
     found = setup.strategy.run(Search(setup))
     scoring = found.scoring
     mixed = blend_leaders(found.leaders, found.leader, scoring)
-    score = found.ledger.score(found.leader.index, found.leader.ridge)
+    score = float(found.ledger.means[found.leader.index, found.leader.ridge])
     pairs = {"choice": (score, found.leader.heldout), "blend": (mixed.score, mixed.heldout)}
     losses = scoring.row_errors if isinstance(model, LSSVCCV) else scoring.row_losses
-    return {
-        what: (value, found.in_order(losses(heldout))) for what, (value, heldout) in pairs.items()
-    } | {"round": found.leader.candidate.params["round"]}
+    rows = {
+        what: (value, scoring.problem.in_table(losses(heldout)[:, None], len(y))[:, 0])
+        for what, (value, heldout) in pairs.items()
+    }
+    return rows | {"round": found.leader.candidate.params["round"]}
 
 
 def one_draw(kind: str, n: int, metric_rows: int | None, seed: int, **settings: Any) -> Row:

@@ -54,7 +54,7 @@ def test_python_blocks(clone, monkeypatch, text, why):
     module = ModuleType("block")
     monkeypatch.setitem(sys.modules, "block", module)
     monkeypatch.setattr(approximations, "_BY_NAME", dict(approximations._BY_NAME))
-    monkeypatch.setattr(strategies, "_STRATEGIES", dict(strategies._STRATEGIES))
+    monkeypatch.setattr(strategies, "STRATEGIES", dict(strategies.STRATEGIES))
     if "onefold.save(" in text and not hasattr(onefold, "save"):
         pytest.skip("this version has no onefold.save")
     exec(compile(text, "block", "exec"), module.__dict__)

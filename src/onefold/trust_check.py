@@ -42,7 +42,9 @@ from onefold.approximations import Exact
 from onefold.approximations.auto import html_table
 from onefold.criteria import Task
 from onefold.linalg import is_foreign, take_rows, to_numpy
-from onefold.search import GridEdgeWarning, Setup, tie_tolerance
+from onefold.search import GridEdgeWarning
+from onefold.search.ledger import tie_tolerance
+from onefold.search.strategies import Setup
 from onefold.typing import ArrayLike, MaybeArray, RandomState
 
 Verdict = Literal["applies", "doubtful", "does not apply"]

@@ -179,7 +179,7 @@ class TestSearch:
         assert report["negative"] == "set to 0"
 
     def test_ties_go_to_gamma_then_alpha(self) -> None:
-        from onefold.search import best_cell
+        from onefold.search.ledger import best_cell
 
         scores = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 1.0, 1.0], [1.0, 0.0, 1.0]])
         # two gammas, two kernels each: the larger gamma, then the largest alpha, then the first

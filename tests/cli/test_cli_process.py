@@ -140,8 +140,8 @@ def test_progress_on_a_terminal_is_redrawn_and_wiped(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
     with Progress(stream, lambda score: f"{score:.1f}!") as progress:
-        progress({"done": 1, "total": 4, "best_score": 0.5, "part": "grid", "seconds": 2.0})
-        progress({"done": 4, "total": 4, "best_score": 0.7, "part": "grid", "seconds": 9.0})
+        progress({"done": 1, "total": 4, "best_score": 0.5, "part": "grid", "left": 6.0})
+        progress({"done": 4, "total": 4, "best_score": 0.7, "part": "grid", "left": 0.0})
     first, last, wiped = stream.getvalue().split("\r")[1:4]
     assert first == "[███████·····················] 1/4 kernels, 6 s left, best so far 0.5!"
     assert last.startswith("[" + "█" * 28 + "] 4/4 kernels, best so far 0.7!")
@@ -155,7 +155,7 @@ def test_progress_in_a_log_is_sparse(monkeypatch):
     stream = io.StringIO()
     with Progress(stream, str) as progress:
         for done in (1, 2, 3):
-            progress({"done": done, "total": 3, "best_score": 1.0, "part": "rounds", "seconds": done})
+            progress({"done": done, "total": 3, "best_score": 1.0, "part": "rounds", "left": 3 - done})
     assert stream.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far 1.0\n"
 
 
@@ -163,7 +163,7 @@ def test_progress_in_a_log_is_sparse(monkeypatch):
 def test_progress_never_wraps(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
-    event = {"total": 433, "best_score": 0.5, "part": "paths gone again", "seconds": 100.0}
+    event = {"total": 433, "best_score": 0.5, "part": "paths gone again", "left": 100.0}
     event["best_params"] = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
     with Progress(stream, lambda score: f"accuracy {score}") as progress:
         for done in (1, 300, 433):
@@ -174,7 +174,7 @@ def test_progress_never_wraps(monkeypatch, columns):
 
 
 def test_progress_names_the_score_only_where_it_is_that_of_the_criterion():
-    event = {"done": 1, "total": 2, "best_score": 0.5, "seconds": 1.0, "best_params": {}}
+    event = {"done": 1, "total": 2, "best_score": 0.5, "left": 1.0, "best_params": {}}
     rounds = {"kernel": "rbf", "metric": "full", "round": 1}
     for part, params, ours, words in [
         ("rounds", rounds, False, "best so far rbf, full metric, round 1"),

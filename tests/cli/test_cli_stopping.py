@@ -94,6 +94,7 @@ def event(score: float | None) -> dict:
         "best_params": {},
         "part": "grid",
         "seconds": 1.0,
+        "left": 1.0,
     }
 
 

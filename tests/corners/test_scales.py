@@ -19,7 +19,8 @@ import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations.exact import ExactModel
 from onefold.kernels import RBF, CallableKernel, Linear
-from onefold.search import GridEdgeWarning, best_cell, edges
+from onefold.search import GridEdgeWarning
+from onefold.search.ledger import best_cell, edges
 from onefold.smoothers import dense
 
 RNG = np.random.default_rng(11)

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, StratifiedK
 from sklearn.preprocessing import StandardScaler
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.search import best_cell
+from onefold.search.ledger import best_cell
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((60, 4))

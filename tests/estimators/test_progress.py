@@ -7,7 +7,6 @@ import pytest
 
 from onefold import LSSVRCV
 from onefold.machine.speed import duration_words
-from onefold.search.progress import Remaining
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(80, 3))
@@ -27,18 +26,25 @@ def test_verbose_names_the_part_and_the_time_left(capsys):
     assert lines[-1].startswith("[LSSVRCV] all rows: ")
 
 
-def test_the_time_left_is_that_of_the_part_at_its_own_pace():
-    def event(part, done, total, seconds):
-        return {"part": part, "done": done, "total": total, "seconds": seconds}
-
-    remaining = Remaining()
-    assert remaining.seconds(event("rounds", 1, 5, 2.0)) == 8.0
-    assert remaining.seconds(event("rounds", 2, 5, 6.0)) == 9.0
-    assert remaining.seconds(event("rounds", 5, 5, 9.0)) == 0.0
-    # Six of the next part came from a journal, at no cost.
-    assert remaining.seconds(event("all rows", 7, 10, 19.0)) == 30.0
-    assert remaining.seconds(event("all rows", 9, 10, 29.0)) == pytest.approx(20 / 3)
-    assert remaining.seconds(event("all rows", 12, 10, 30.0)) == 0.0
+def test_the_time_left_is_that_of_the_part_at_its_own_pace(tmp_path, monkeypatch):
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("onefold.search.loop.time.monotonic", lambda: float(next(clock)))
+    events = []
+    settings = {"n_jobs": 1, "checkpoint": tmp_path / "search", "callback": events.append}
+    LSSVRCV(**GRID | {"gammas": [0.03, 0.1]}, **settings).fit(X, Y)
+    assert [event["done"] for event in events] == [1, 2]
+    assert events[1]["left"] == 0.0
+    events.clear()
+    LSSVRCV(**GRID, **settings).fit(X, Y)
+    assert [event["done"] for event in events] == [3, 4]  # two came from a journal, at no cost
+    assert events[0]["left"] >= 10.0
+    assert events[1]["left"] == 0.0
+    events.clear()
+    LSSVRCV(**GRID, n_jobs=1, callback=events.append).fit(X, Y)
+    began = events[0]["seconds"] - events[0]["left"] / 3
+    for event in events:
+        pace = (event["seconds"] - began) / event["done"]
+        assert event["left"] == pytest.approx(pace * (4 - event["done"]))
 
 
 def test_durations_in_words():

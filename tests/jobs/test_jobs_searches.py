@@ -12,7 +12,7 @@ from onefold.jobs import Settings
 from onefold.jobs.searches import Search, search_of
 from onefold.report.measures import heldout_measures
 from onefold.search import FullGrid
-from onefold.search.strategies import _STRATEGIES
+from onefold.search.strategies import STRATEGIES
 from onefold.tables import Categories, Numbers, Preparation
 from onefold.tables.importances import column_importances
 
@@ -144,7 +144,7 @@ def test_indicators_count_for_their_column():
 
 def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     """Refused in the words of the command line; what they can do is for them to say."""
-    monkeypatch.setitem(_STRATEGIES, "elsewhere", FullGrid)
+    monkeypatch.setitem(STRATEGIES, "elsewhere", FullGrid)
     for given in ({}, {"metric": "full"}, {"kernel": "rbf"}):
         with pytest.raises(ValueError, match=r"search='elsewhere' .* add simple=True or metric='none'"):
             searched(search="elsewhere", **given)

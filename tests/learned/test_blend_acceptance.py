@@ -28,7 +28,7 @@ def deciding(y, wrong, size=1.0):
 
 def worse(y, blended, single, **options):
     """Whether a blend that is wrong in these rows is refused."""
-    one, other = (choice._Predictions(deciding(y, wrong)) for wrong in (blended, single))
+    one, other = ((deciding(y, wrong), None) for wrong in (blended, single))
     return choice._scores_worse(one, other, scoring_of(y, **options))
 
 

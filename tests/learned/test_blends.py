@@ -15,7 +15,8 @@ import onefold
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.final import finish
 from onefold.expansions import Blend
-from onefold.search import Search, blend_leaders
+from onefold.search.choice import blend_leaders
+from onefold.search.loop import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -81,7 +82,8 @@ def test_weights_predictions_and_score(case, some) -> None:
     _, y, weights, cv = CASES[case]
     model, setup, search = searched(case, some)
     leaders, scoring = search.leaders, search.scoring
-    order = np.arange(N) if search.order is None else search.order
+    kept = scoring.problem.kept
+    order = np.arange(N) if kept is None else kept
     Y, v = encoded(y)[order], (np.ones(N) if weights is None else weights)[order]
     H = np.stack([leader.heldout for leader in leaders])
     tested = np.isfinite(H).all(axis=(0, 2))

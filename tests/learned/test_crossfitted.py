@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import ConjugateGradients, Nystroem
-from onefold.search import Search
+from onefold.search.loop import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 

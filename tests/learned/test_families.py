@@ -15,8 +15,10 @@ from onefold.approximations import Problem
 from onefold.criteria import ErrorRate, SquaredError, Task
 from onefold.heldout import Splits
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
-from onefold.search import Candidate, Evaluation, GridEdgeWarning, edges
+from onefold.search import GridEdgeWarning
 from onefold.search.choice import Leader, choose, paired_difference
+from onefold.search.evaluation import Candidate, Evaluation
+from onefold.search.ledger import edges
 from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit
 
 from onefold import LSSVCCV, LSSVRCV
-from onefold.search import Search
+from onefold.search.loop import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 import onefold
 from onefold import LSSVCCV, LSSVRCV
 from onefold.plots import search_heatmap, search_overview
-from onefold.search import edges
+from onefold.search.ledger import edges
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from onefold.search import Ledger
+from onefold.search.ledger import Ledger
 
 
 def empty_ledger(params: Sequence[dict[str, Any]], alphas: Any, n_scores: int) -> Ledger:

@@ -22,6 +22,7 @@ from sklearn.model_selection import (
 
 from onefold import LSSVCCV, LSSVR, LSSVRCV
 from onefold.approximations import Nystroem
+from onefold.heldout import heldout_blocks
 from onefold.search import Halving, SearchStoppedWarning
 from onefold.search.halving import nested_order, subsample
 
@@ -238,7 +239,8 @@ def test_ridges_are_rescaled_by_the_share_of_the_weight(cv: Any) -> None:
     scoring, run = subsample(setup, rows)
     rows, alpha = np.sort(rows), 0.1
     model = setup.grid(run)[5].model(1)
-    heldout, _ = scoring.heldout_at(model, float(scoring.problem.ridge(alpha)))
+    blocks = heldout_blocks(model, scoring.splits, [float(scoring.problem.ridge(alpha))])
+    heldout, _ = scoring.heldout(list(blocks))
     scaled = alpha * weight[rows].sum() / weight.sum()
     total, count = np.zeros(40), np.zeros(40)
     for left, test in zip(scoring.held_out.left_out, scoring.held_out.left_out):

@@ -14,8 +14,10 @@ from sklearn.base import clone
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant, Nystroem
-from onefold.search import Evaluation, Halving, Ledger
-from onefold.search.halving import Climb, compare, next_widths, ridge_windows
+from onefold.search import Halving
+from onefold.search.evaluation import Evaluation
+from onefold.search.halving import climb, compare, next_widths, ridge_windows
+from onefold.search.ledger import Ledger
 from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
@@ -28,15 +30,14 @@ def climbed(scores: Any, cells: dict[int, list[int]], windows: Any = None) -> Le
     alphas = np.arange(1.0, ridges + 1)
     near = [np.arange(max(0, r - 1), min(ridges, r + 2)) for r in range(ridges)]
     first = {number: np.array(own) for number, own in cells.items()}
-    climb = Climb(first, next_widths(names), near if windows is None else windows)
     ledger = empty_ledger(names, alphas, 1)
-    for _ in range(widths * ridges + 1):
-        proposals = climb(ledger)
-        if not proposals:
-            return ledger
+    batches = climb(ledger, first, next_widths(names), near if windows is None else windows)
+    for count, proposals in enumerate(batches):
+        assert count <= widths * ridges, "the climb did not end"
+        assert proposals
         for number, tried in proposals:
             ledger.append(Evaluation(number, tried, scores[number, tried][:, None], 0.0, None, {}))
-    raise AssertionError("the climb did not end")
+    return ledger
 
 
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 8))
@@ -49,7 +50,7 @@ def test_a_climb_ends_in_a_local_optimum(seed: int, widths: int, ridges: int) ->
     for number in range(max(0, best - 1), min(widths, best + 2)):
         top = ledger.best([number])[1]  # of those tried: no neighbour of it is left
         assert_array_equal(np.intersect1d(ledger.untried(number), [top - 1, top + 1]), [])
-        assert ledger.rank(number, top) <= ledger.rank(best, ridge)
+        assert ledger.ranks[number, top] <= ledger.ranks[best, ridge]
 
 
 def test_a_climb_finds_the_top_of_a_smooth_hill() -> None:
@@ -122,19 +123,22 @@ def test_survivors_literally() -> None:
     ledger.append(Evaluation(5, np.array([0]), np.array([[np.nan]]), 0.0, "why", {}))
     leaders = [leader(i, h) for i, h in enumerate(heldout)]
     found: Any = SimpleNamespace(ledger=ledger, leaders=leaders, scoring=scoring)
-    verdicts = compare(found, next_widths(names))
-    assert [one.number for one in verdicts] == [*sorted(range(5), key=lambda i: -ledger.score(i, 0)), 5]
-    best = verdicts[0].number
+    going_on, dropped = compare(found, next_widths(names))
+    order = sorted(range(5), key=lambda i: -ledger.means[i, 0])
+    assert list(going_on) == [number for number in order if number in going_on]
+    best, gone = order[0], {int(one["gamma"]) - 1: one for one in dropped}
     assert best in (2, 4)
-    for one in verdicts[:-1]:
-        d, share = losses[one.number] - losses[best], weight / weight.sum()
+    for number in order:
+        d, share = losses[number] - losses[best], weight / weight.sum()
         mean = float(share @ d)
         error = float(np.sqrt(np.sum((share * (d - mean)) ** 2)))
-        assert one.difference == pytest.approx(mean, rel=1e-10)
-        assert one.standard_error == pytest.approx(error, rel=1e-10)
-        assert (one.dropped is None) == (mean <= 2 * error or abs(one.number - best) == 1)
-    assert verdicts[-1].dropped == "has no score"
-    assert any(one.dropped for one in verdicts[:-1])
+        assert (number in going_on) == (mean <= 2 * error or abs(number - best) == 1)
+        if number not in going_on:
+            assert gone[number]["difference"] == pytest.approx(mean, rel=1e-10)
+            assert gone[number]["standard_error"] == pytest.approx(error, rel=1e-10)
+    assert dropped[-1]["why"] == "has no score"
+    assert gone.keys() == set(range(6)) - going_on.keys()
+    assert len(dropped) > 1
 
 
 def test_windows_of_ridges() -> None:

@@ -153,7 +153,7 @@ def test_without_a_journal_nothing_is_packed(monkeypatch: pytest.MonkeyPatch) ->
     def never(*arguments: Any) -> None:
         raise AssertionError("there is no journal")
 
-    monkeypatch.setattr(checkpoint, "_packed", never)
+    monkeypatch.setattr(checkpoint, "packed", never)
     monkeypatch.setattr(checkpoint, "_sorted", never)
     for settings in ({}, {"metric": "diagonal", "max_rounds": 1}):
         LSSVRCV(**SMALL | settings).fit(X, Y)

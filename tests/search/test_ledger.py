@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.approximations import Circulant
-from onefold.search import Evaluation, Ledger, best_cell
+from onefold.search.evaluation import Evaluation
+from onefold.search.ledger import Ledger, best_cell
 from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(2)
@@ -126,7 +127,7 @@ def test_the_last_evaluation_of_a_cell_counts() -> None:
     ledger = small()
     ledger.append(Evaluation(0, np.array([1]), np.array([[5.0, 7.0]]), 0.25, None, {"name": "again"}))
     assert ledger.best() == (0, 1)
-    assert ledger.report(0) == {"name": "again"}
+    assert ledger.entry(0).report == {"name": "again"}
     table = ledger.cv_results()
     assert table["mean_test_score"][2] == 6.0
     assert np.isnan(table["mean_test_score"][0])

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from onefold import LSSVCCV
-from onefold.search import Evaluation, Ledger
+from onefold.search.evaluation import Evaluation
+from onefold.search.ledger import Ledger
 from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(3)
@@ -30,9 +31,9 @@ def test_ranks_choose_and_scores_are_reported() -> None:
     ledger = small()
     assert ledger.best() == (1, 1)
     assert ledger.best([0]) == (0, 0)
-    assert ledger.rank(1, 1) == -0.5
-    assert ledger.score(1, 1) == pytest.approx(-0.3)
-    assert ledger.progress()["best_score"] == ledger.score(1, 1)
+    assert ledger.ranks[1, 1] == -0.5
+    assert ledger.means[1, 1] == pytest.approx(-0.3)
+    assert ledger.progress()["best_score"] == ledger.means[1, 1]
     assert ledger.cv_results()["rank_test_score"].tolist() == [1, 2, 2, 4]
     ledger.append(
         Evaluation(0, np.array([1]), np.array([[-0.9, -0.9]]), 0.1, None, {}, np.array([-0.4]))

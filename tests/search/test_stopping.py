@@ -145,6 +145,26 @@ def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
         LSSVRCV(n_jobs=1).fit(X, Y)
 
 
+def test_an_interruption_before_a_stage_has_anything_to_finish_is_one(monkeypatch: Any) -> None:
+    """While the metrics of the second pass are learned, there is no candidate on its rows yet."""
+    import onefold.search.metric as metric
+
+    learn = metric.next_round
+
+    def pressed(last: Any, run: Any, *arguments: Any, **options: Any) -> Any:
+        if run.problem.n > 150:
+            raise KeyboardInterrupt
+        return learn(last, run, *arguments, **options)
+
+    monkeypatch.setattr(metric, "FIRST_ROWS", 50)
+    monkeypatch.setattr(metric, "next_round", pressed)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 3))
+    y = np.sin(3 * rows[:, 0]) + 0.1 * rng.standard_normal(400)
+    with pytest.raises(KeyboardInterrupt):
+        LSSVRCV(metric="diagonal", metric_rows=300, random_state=0, n_jobs=1).fit(rows, y)
+
+
 PROCESS = """
 import signal, sys, time, warnings
 import numpy as np

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,18 +19,11 @@ from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 from onefold.kernels import RBF
 from onefold.machine.journal import Journal
-from onefold.search import (
-    Candidate,
-    Cells,
-    Checkpoint,
-    Found,
-    Ledger,
-    Proposal,
-    Search,
-    Stage,
-    register_strategy,
-)
-from onefold.search.strategies import _STRATEGIES
+from onefold.search import Proposal, register_strategy
+from onefold.search.checkpoint import Checkpoint
+from onefold.search.evaluation import Candidate
+from onefold.search.loop import Found, Search, Stage
+from onefold.search.strategies import STRATEGIES
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((60, 2))
@@ -58,35 +52,26 @@ def run_grid(
 ) -> Found:
     """Every candidate with every ridge."""
     stage = (search or Search()).stage(name, candidates, scoring=score, alphas=alphas)
-    return stage.run(Cells([np.arange(len(alphas))] * len(candidates))).found()
+    return stage.run([stage.every_cell()]).found()
 
 
-class Around:
+def around(stage: Stage, seen: list[dict[str, Any]]) -> Iterator[list[Proposal]]:
     """First a few widths; then those on either side of the best, with the ridges near its own."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
-        self.seen: list[dict[str, Any]] = []
-
-    def __call__(self, ledger: Ledger) -> list[Proposal]:
-        if not ledger.entries:
-            return [Proposal(self.stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
-        if len(self.stage.candidates) > 3:
-            return []
-        best, ridge = ledger.best()
-        self.seen.append(ledger.progress())
-        gamma = self.stage.candidates[best].width
-        assert gamma is not None
-        near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
-        return [Proposal(self.stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]
+    yield [Proposal(stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
+    best, ridge = stage.ledger.best()
+    seen.append(stage.ledger.progress())
+    gamma = stage.candidates[best].width
+    assert gamma is not None
+    near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
+    yield [Proposal(stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]
 
 
 def test_two_rounds_of_proposals() -> None:
     events: list[Any] = []
     stage = Search(None, events.append).stage(scoring=scoring(), alphas=ALPHAS)
-    around = Around(stage)
-    found = stage.run(around).found()
-    assert around.seen[0]["done"] == 3
+    seen: list[dict[str, Any]] = []
+    found = stage.run(around(stage, seen)).found()
+    assert seen[0]["done"] == 3
     assert [event["done"] for event in events] == [1, 2, 3, 4, 5]
     assert [event["total"] for event in events] == [3, 3, 3, 5, 5]
     assert found.ledger.params[3:] == [{"gamma": 0.2}, {"gamma": 0.8}]
@@ -129,7 +114,7 @@ class RandomSearch:
 def test_a_strategy_from_outside_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match='one of "grid", "halving"'):
         LSSVRCV(search=RandomSearch()).fit(X, Y[:, 0])
-    monkeypatch.setattr("onefold.search.strategies._STRATEGIES", dict(_STRATEGIES))
+    monkeypatch.setattr("onefold.search.strategies.STRATEGIES", dict(STRATEGIES))
     register_strategy(RandomSearch)
     model = LSSVRCV(search="random", random_state=1, cv=4).fit(X, Y[:, 0])
     assert model.search_["method"] == "random"

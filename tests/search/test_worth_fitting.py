@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from onefold import LSSVRCV
-from onefold.search import Evaluation
 from onefold.search.choice import Leader, worth_fitting
+from onefold.search.evaluation import Evaluation
 from tests.search.ledgers import empty_ledger
 
 RNG = np.random.default_rng(1)

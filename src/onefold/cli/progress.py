@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from onefold.machine.speed import duration_words
 from onefold.report.ran import group_words
-from onefold.search.progress import Remaining, progress_words
+from onefold.search.loop import progress_words
 
 _WIDEST, _NARROWEST = 28, 6  # bars
 _LOG_EVERY_SECONDS = 10.0
@@ -36,7 +36,6 @@ class Progress:
         self._describe = describe
         self._rounds_score = rounds_score
         self._terminal = stream is not None and stream.isatty()
-        self._remaining = Remaining()
         self._last_line = time.monotonic()
         self._drawn = 0
 
@@ -44,9 +43,8 @@ class Progress:
         if self._stream is None:
             return
         words = [progress_words(event)]
-        left = self._remaining.seconds(event)
-        if left:
-            words.append(f"{duration_words(left)} left")
+        if event["left"]:
+            words.append(f"{duration_words(event['left'])} left")
         best = self._best(event)
         text = ", ".join([*words, f"best so far {best}"] if best else words)
         if self._terminal:

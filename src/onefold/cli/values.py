@@ -35,9 +35,9 @@ def approximations() -> list[str]:
 
 def search_methods() -> list[str]:
     """The ways to go through a grid."""
-    from onefold.search import registered_strategies
+    from onefold.search.strategies import STRATEGIES
 
-    return list(registered_strategies())
+    return list(STRATEGIES)
 
 
 def grid(text: str) -> list[float]:

@@ -9,7 +9,6 @@ from sklearn.metrics import get_scorer
 from onefold.criteria.base import (
     Answers,
     Criterion,
-    HeldoutCriterion,
     Scoring,
     Task,
     answers_of,
@@ -31,7 +30,6 @@ __all__ = [
     "Answers",
     "Criterion",
     "ErrorRate",
-    "HeldoutCriterion",
     "Scoring",
     "SquaredError",
     "SumCriterion",
@@ -67,10 +65,7 @@ _FOR_REGRESSORS = _FOR_BOTH | {
 def resolve_criteria(
     criterion: Any, *, classifier: bool, calibration: str | None = None
 ) -> dict[str, Criterion]:
-    """The criteria behind one, or behind a list of them, by name; the first one decides.
-
-    A scorer goes by the name of its function.
-    """
+    """The criteria behind one, or behind a list of them, by name; the first one decides."""
     given = list(criterion) if isinstance(criterion, list | tuple) else [criterion]
     if not given:
         raise ValueError("criterion is an empty list; name at least one criterion.")

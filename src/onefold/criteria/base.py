@@ -38,10 +38,6 @@ class Task:
         X = take_rows(self.X, rows)
         return replace(self, X=X, y=self.y[rows], sample_weight=self.weight_of(rows))
 
-    def labels(self, decision: Any) -> Any:
-        """Labels from decision values (rows, targets): sign for two classes, else the largest."""
-        return self.classes[label_index(decision)]
-
 
 def label_index(decision: Array) -> Array:
     """Position in ``classes`` of each row's label; a decision value of exactly 0 is the first class."""
@@ -84,18 +80,11 @@ class Criterion(ABC):
         """1 for rows with a wrong label, 0 for others, NaN without predictions; None if none counts."""
         return None
 
-
-class HeldoutCriterion(Criterion):
-    """A score of held-out predictions, split by split."""
-
-    @abstractmethod
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        """Scores (μ, splits) from the predictions (μ, rows, targets) of each split's test rows.
-
-        Predictions are NumPy arrays in the problem's units.
-        """
+        """Scores (μ, splits) from NumPy predictions (μ, rows, targets) of each split's test rows."""
+        raise TypeError(f"{type(self).__name__} is no score of held-out rows")
 
 
 @dataclass(frozen=True)
@@ -107,6 +96,7 @@ class Answers:
     values: Any = None  # scores (μ, splits); None where `late` makes them
     ranking: Any = None  # (μ,): what ranks, where that is not the mean score
     late: Callable[[Answers], tuple[Any, str | None]] | None = None  # scores, and why some are NaN
+    places: Any = None  # of the μ, among those that there are
 
     def scores(self) -> tuple[Any, str | None]:
         """Scores (finite μ, splits), and why some of them are NaN.
@@ -114,10 +104,6 @@ class Answers:
         Called in the thread of the search: scikit-learn's configuration is local to it.
         """
         return (self.values[self.finite], None) if self.late is None else self.late(self)
-
-    def ranks(self) -> Any | None:
-        """What the finite μ are ranked by, where that is not their mean score; greater is better."""
-        return None if self.ranking is None else self.ranking[self.finite]
 
 
 def joined(every: Sequence[Answers]) -> Answers:
@@ -127,7 +113,7 @@ def joined(every: Sequence[Answers]) -> Answers:
         part, positions, values = same[0]
         blocks.append((part, positions, namespace(values).concat([one[2] for one in same], axis=0)))
     found: dict[str, Any] = {}
-    for name in ("finite", "values", "ranking"):
+    for name in ("finite", "values", "ranking", "places"):
         values = [getattr(one, name) for one in every]
         found[name] = None if values[0] is None else np.concatenate(values)
     return replace(every[0], blocks=blocks, **found)
@@ -199,33 +185,15 @@ class Scoring(ABC):
         raise TypeError(f"{type(self).__name__} takes no predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
-        """Held-out predictions in the user's units at one of the blocks' μ.
-
-        Returns
-        -------
-        of_rows : array (rows, targets) or None
-            The mean over the splits that test a row.
-        of_splits : list of arrays (tested rows, targets) or None
-            What each split's score is made from, where some row is tested more than once: the mean of
-            several models predicts better than any of them.
-        """
+        """Held-out predictions in the user's units at one of the blocks' μ: of rows, and of splits."""
         if self.splits is None or not blocks:
             return None, None
         add, (of_rows, of_splits) = self.problem.offset, at_ridge(blocks, self.splits, number)
         return of_rows + add, of_splits and [values + add for values in of_splits]
 
-    def heldout_at(self, model: Model, alpha: float) -> tuple[Any | None, Any | None]:
-        """The same, predicted for this one μ."""
-        if self.splits is None:
-            return None, None
-        return self.heldout(list(heldout_blocks(model, self.splits, [alpha])))
-
 
 def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Answers]:
-    """What a model gives every scoring; all that hold rows out have the same splits.
-
-    Only the first one's answers hold on to predictions that its scores do without.
-    """
+    """What a model gives every scoring; all that hold rows out have the same splits."""
     values = np.asarray(alphas, dtype=np.float64).reshape(-1)
     asked_again = len(scorings) > 1 or scorings[0].criterion.needs == "smoother"
     if model.one_by_one and values.size > 1 and asked_again:

@@ -20,12 +20,12 @@ kernel.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from onefold.approximations import Model, Problem, SmoothingModel
+from onefold.approximations import Model, Problem
 from onefold.criteria.base import Answers, Criterion, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits
@@ -52,9 +52,9 @@ def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
 
 
 class ModelCriterion(Criterion):
-    """A score of the model as a whole, which needs no splits."""
+    """A score of the model as a whole, or of its R(μ), which not every model has; it needs no splits."""
 
-    needs: ClassVar[Literal["model", "smoother"]] = "model"
+    needs: ClassVar[Literal["model", "smoother"]] = "smoother"
 
     @abstractmethod
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
@@ -73,6 +73,8 @@ class _ModelScoring(Scoring):
 class LeaveOneOutMean(ModelCriterion):
     """A weighted mean over rows, each predicted from all others, in closed form."""
 
+    needs = "model"
+
     def __init__(self, of_rows: SumCriterion) -> None:
         self._of_rows = of_rows
 
@@ -84,29 +86,16 @@ class LeaveOneOutMean(ModelCriterion):
         return scores
 
 
-class SmootherCriterion(ModelCriterion):
-    """A score of R(μ), which not every model has."""
-
-    needs = "smoother"
-
-    @abstractmethod
-    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-        """One score per μ."""
-
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        return self.of_smoother(cast(SmoothingModel, model).smoother, problem, alphas)
-
-
-class GeneralisedCV(SmootherCriterion):
+class GeneralisedCV(ModelCriterion):
     """−(1/nt) ‖R_b y‖² / (tr R_b / n)²."""
 
-    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-        residuals = smoother.residuals(problem.scaled_targets(), alphas)
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+        residuals = model.smoother.residuals(problem.scaled_targets(), alphas)
         squares = to_numpy(namespace(residuals).mean(residuals**2, axis=(1, 2)))
-        return -squares / (smoother.trace(alphas) / problem.n) ** 2
+        return -squares / (model.smoother.trace(alphas) / problem.n) ** 2
 
 
-class Cost(SmootherCriterion):
+class Cost(ModelCriterion):
     """−(1/nt) [yᵀR_b y + δ² tr R_b], summed over targets; δ² is found once for a search."""
 
     def __init__(self, noise: float = 0.0) -> None:
@@ -115,9 +104,9 @@ class Cost(SmootherCriterion):
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         return _ModelScoring(Cost(float(np.sum(noise_variance(problem)))), problem, task, None)
 
-    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
-        fit = _quadratic(smoother, problem.scaled_targets(), alphas).sum(axis=1)
-        noise = self._noise * smoother.trace(alphas)
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
+        fit = _quadratic(model.smoother, problem.scaled_targets(), alphas).sum(axis=1)
+        noise = self._noise * model.smoother.trace(alphas)
         return -(fit + noise) / (problem.n * problem.Y.shape[1])
 
 
@@ -140,17 +129,17 @@ def noise_variance(problem: Problem) -> Any:
     return np.mean((Y[rows] - Y[other]) ** 2, axis=0) / 2
 
 
-class Evidence(SmootherCriterion):
+class Evidence(ModelCriterion):
     """The profiled log marginal likelihood, summed over targets."""
 
-    def of_smoother(self, smoother: Smoother, problem: Problem, alphas: Any) -> Any:
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         # A target that the intercept fits exactly has no likelihood, and every kernel is as good there
         # as any other: it has no say.
-        fit = known_quadratic(smoother, problem, alphas)
+        fit = known_quadratic(model.smoother, problem, alphas)
         silent = fit == 0
         fit = np.where(silent, 1.0, fit / np.asarray(alphas, dtype=float)[:, None])
         m = problem.n - int(problem.fit_intercept)
-        logdet = smoother.logdet(alphas)[:, None]
+        logdet = model.smoother.logdet(alphas)[:, None]
         if problem.root_weight is not None:
             logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
         terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))

@@ -83,8 +83,6 @@ class AbsoluteError(SumCriterion):
 class RadiusMargin(ModelCriterion):
     """−(1/nt) R̃² ‖w̃‖², summed over targets."""
 
-    needs = "smoother"
-
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         if not isinstance(model, ExactModel):
             raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 
 from onefold.approximations import Model, Problem
 from onefold.approximations.footprint import HELD_PREDICTIONS
-from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task, label_index
+from onefold.criteria.base import Answers, Criterion, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
@@ -28,7 +28,7 @@ from onefold.rows import Rows, rows_of
 _PIECE = 2**13  # rows whose terms are held at once on the host; a device works on whole blocks
 
 
-class SumCriterion(HeldoutCriterion):
+class SumCriterion(Criterion):
     """A function of weighted means over rows."""
 
     needs: ClassVar[Literal["squares", "sums"]] = "sums"

@@ -17,22 +17,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
 from onefold.calibration import calibration_parts, crossfitted
-from onefold.criteria.base import Answers, HeldoutCriterion, Scoring, Task
+from onefold.criteria.base import Answers, Criterion, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import take_rows
 
 
-class Scorer(HeldoutCriterion):
-    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator.
-
-    Predictions that it refuses have no score (NaN), as in GridSearchCV.
-
-    Parameters
-    ----------
-    scorer : function
-    calibration : str or None
-        Of the probabilities that it may ask for; None is a temperature.
-    """
+class Scorer(Criterion):
+    """A scikit-learn scorer, shown the held-out predictions through a stand-in for the estimator."""
 
     needs = "rows"
 
@@ -166,4 +157,4 @@ class _HeldoutClassifier(ClassifierMixin, _Heldout):
         return self._calibrated()[split][number]
 
     def predict(self, X: Any) -> Any:
-        return self.task.labels(self._for(X))
+        return self.task.classes[label_index(self._for(X))]

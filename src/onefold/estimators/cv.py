@@ -15,18 +15,13 @@ from onefold.estimators.objective import Objective
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_budget
 from onefold.machine.warning import warn_user
-from onefold.search import (
-    Callback,
-    Found,
-    GridEdgeWarning,
-    Progress,
-    Search,
-    Setup,
-    edges,
-    fingerprint,
-    importances,
-    open_checkpoint,
-)
+from onefold.search import GridEdgeWarning
+from onefold.search.checkpoint import open_checkpoint
+from onefold.search.fingerprint import fingerprint
+from onefold.search.ledger import edges
+from onefold.search.loop import Callback, Found, Progress, Search
+from onefold.search.metrics import importances
+from onefold.search.strategies import Setup
 from onefold.trust_check import check_setup
 from onefold.typing import (
     ArrayLike,
@@ -146,7 +141,8 @@ class KernelMachineCV(KernelMachine):
         if isinstance(self, KernelRegressor):
             held = None if self.intervals is None else heldout_of(self.intervals, found, final)
             fit_intervals(self, held, setup.seed or 0, setup.rows)
-        self.search_ = {"method": method, **found.record, **search.summary()}
+        self.search_ = {"method": method, **found.record}
+        self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if trust is not None:
             self.approximation_["trust"] = trust
         follow(self, setup.table)
@@ -282,8 +278,8 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
     verbose : int, default=0
         1 writes a line to the standard error stream after each kernel.
     callback : function, optional
-        Called after each kernel with a dict: done, total, best_score, best_params, part, seconds. A
-        search with a metric has several parts, each of which counts anew.
+        Called after each kernel with a dict: done, total, best_score, best_params, part, seconds, left.
+        A search with a metric has several parts, each of which counts anew.
 
     Attributes
     ----------

@@ -16,7 +16,11 @@ from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mix
 from onefold.heldout import mean_by_row
 from onefold.kernels import Kernel
 from onefold.linalg import like, to_numpy
-from onefold.search import BlendResult, Crossfit, Found, Leader, Ledger, Setup, blend_leaders, drawn
+from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
+from onefold.search.ledger import Ledger
+from onefold.search.loop import Found
+from onefold.search.metric import drawn
+from onefold.search.strategies import Setup
 
 _ROWS = 1000  # that are left out, each alone, to calibrate by, where every one costs O(n²)
 
@@ -89,7 +93,7 @@ def _fitted(
         model = run.final_model(leader.candidate.kernel, alpha, model)
         expansion, report = run.finished(model, alpha)
     else:
-        expansion, report = run.problem.restore(leader.expansion), ledger.report(leader.index)
+        expansion, report = run.problem.restore(leader.expansion), ledger.entry(leader.index).report
         if model is not None:
             report = report | model.final_report(run.problem.ridge(alpha), leader.expansion)
     return expansion, report, None if parts is None else _folds_of(leader, parts, model)

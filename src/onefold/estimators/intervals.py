@@ -29,7 +29,7 @@ from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
-from onefold.search import Found, Search
+from onefold.search.loop import Found, Search
 
 _FOLDS = 5  # where a search has held out none
 _MANY_FOLDS = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from functools import cache
 from threading import RLock
 from typing import Any
@@ -13,14 +12,10 @@ import numpy as np
 
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas
-from onefold.search import (
-    Progress,
-    Proposal,
-    Search,
-    StopSearch,
-    fingerprint,
-    open_checkpoint,
-)
+from onefold.search import Proposal, StopSearch
+from onefold.search.checkpoint import open_checkpoint
+from onefold.search.fingerprint import fingerprint
+from onefold.search.loop import Progress, Search
 
 
 class Objective:
@@ -99,7 +94,7 @@ class Objective:
                     raise StopSearch(
                         "the callback has stopped this objective; its fit() takes the best so far."
                     )
-            return np.array([ledger.score(number, ridge) for ridge in ridges])
+            return ledger.means[number, ridges]
 
     def _number(self, params: dict[str, Any]) -> int:
         """The number of the candidate behind its parameters; raise unless exactly these are there."""
@@ -128,7 +123,7 @@ class Objective:
         best = self._ledger.best()
         if self._estimator.select == "min":
             return best
-        return self._stage.simplest(*best)
+        return self._ledger.simplest(*best)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
@@ -155,13 +150,13 @@ class Objective:
     def best_score_(self) -> float:
         """Their mean held-out score."""
         with self._lock:
-            return self._ledger.score(*self._best())
+            return float(self._ledger.means[self._best()])
 
     def fit(self) -> Any:
         """The estimator, fitted on all rows with the best parameters so far."""
         with self._lock, self._estimator._threads(self._setup.problem.n):
-            found = self._stage.chosen(*self._best())
-            found = replace(found, record={"evaluations": len(self._ledger.entries)})
+            record = {"evaluations": len(self._ledger.entries)}
+            found = self._stage.found(cell=self._best(), record=record)
             fitted = copy(self._estimator)
             fitted._finish(found, self._search, "objective", self._trust)
         return fitted

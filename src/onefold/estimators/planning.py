@@ -26,7 +26,7 @@ from onefold.estimators.validation import check_alphas
 from onefold.linalg import is_sparse
 from onefold.machine.threads import use_threads
 from onefold.rows import to_host
-from onefold.search.planning import fit_cost, learned_load
+from onefold.search.metric import fit_cost, learned_load
 from onefold.trust_check import last_step
 from onefold.typing import ArrayLike, MaybeArray
 

@@ -30,16 +30,10 @@ from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Precomputed, kernel_name, resolve_gamma, resolve_kernel
 from onefold.linalg import is_sparse
 from onefold.rows import opened, to_host
-from onefold.search import (
-    Family,
-    FullGrid,
-    MetricSearch,
-    Setup,
-    family_kernels,
-    resolve_strategy,
-    tracks_of,
-)
-from onefold.search.planning import learned_load
+from onefold.search import FullGrid
+from onefold.search.metric import MetricSearch, learned_load
+from onefold.search.metrics import tracks_of
+from onefold.search.strategies import Family, Setup, family_kernels, resolve_strategy
 
 DEFAULT_GAMMAS = 2.0 ** np.arange(-15, 10, 2)
 DEFAULT_ALPHAS = 2.0 ** np.arange(-15, 6, 2)

@@ -17,7 +17,7 @@ from onefold.approximations import Exact, Nystroem, Problem
 from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
-from onefold.criteria import Criterion, HeldoutCriterion, Task
+from onefold.criteria import Criterion, Task
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.final import calibrate, finished
 from onefold.estimators.setup import (
@@ -35,7 +35,10 @@ from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
 from onefold.rows import is_dask, to_host
-from onefold.search import Candidate, Cells, Search, deviation, family_kernels
+from onefold.search.evaluation import Candidate
+from onefold.search.ledger import deviation
+from onefold.search.loop import Search
+from onefold.search.strategies import family_kernels
 from onefold.typing import (
     ArrayLike,
     ClassWeight,
@@ -87,7 +90,7 @@ class Pruned(KernelMachine):
                 'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
             )
         criterion, *others = criteria_of(self).values()
-        if others or not isinstance(criterion, HeldoutCriterion):
+        if others or not criterion.holds_out:
             raise ValueError(
                 f"criterion={self.criterion!r} is no score of held-out predictions, which choose the "
                 'number of centres; use "mse", "error" or a scikit-learn scorer.'
@@ -170,7 +173,7 @@ class Pruned(KernelMachine):
         scoring = criterion.start(problem, task, splits)
         candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
-        leader = stage.run(Cells([np.arange(alphas.size)] * len(candidates))).found().leader
+        leader = stage.run([stage.every_cell()]).found().leader
         self.gamma_ = leader.candidate.width
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n) if problem.weight is None else problem.weight

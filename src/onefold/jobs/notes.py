@@ -6,7 +6,7 @@ from typing import Any
 
 from onefold.jobs.criterion import shown
 from onefold.jobs.leaks import leak_note
-from onefold.search import edges
+from onefold.search.ledger import edges
 
 _NAMED = 6  # candidates that were not tried are named, if they are no more
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from onefold.estimators.validation import check_budget
-from onefold.search import resolve_strategy
+from onefold.search.strategies import resolve_strategy
 from onefold.tables import TableRows, TableSource
 from onefold.tables.errors import setting
 from onefold.tables.target import TargetKind

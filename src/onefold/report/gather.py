@@ -26,7 +26,7 @@ from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
 from onefold.report.words import counted, shortened
 from onefold.report.worst import worst_facts
-from onefold.search import importances
+from onefold.search.metrics import importances
 from onefold.tables.importances import column_importances
 
 _NO_ROWS = "give X and y, the rows that it was fitted on"

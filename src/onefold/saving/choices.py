@@ -26,7 +26,7 @@ from onefold.saving.rules import (
     one_of,
     whole_number,
 )
-from onefold.search import resolve_strategy
+from onefold.search.strategies import resolve_strategy
 
 _ROUNDING = 1e-6  # of shares that sum to 1
 

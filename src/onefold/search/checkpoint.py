@@ -12,23 +12,22 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from onefold.approximations import Approximation, registered
 from onefold.machine.journal import Journal, plain
 from onefold.search.choice import Leader
-from onefold.search.evaluation import Candidate, Evaluation
-from onefold.search.ledger import Ledger
-from onefold.search.metrics import Fitted, Round, Track
+from onefold.search.evaluation import Evaluation
 
 _LARGEST = 2**18  # held-out predictions that are kept: more are made again
 
 _WHY = "reason"
 _KEPT = ("scores", "seconds", "why", "report", "ranks", "others")  # of an evaluation
+_Value = TypeVar("_Value")
 
 
 class Checkpoint:
@@ -47,9 +46,7 @@ class Checkpoint:
     @property
     def decided(self) -> tuple[Approximation, str] | None:
         """What "auto" has chosen for the journal's search, and why; None where nothing was chosen."""
-        if self._journal is None or not self._journal.records:
-            return None
-        first = self._journal.records[0]
+        first = self._journal.records[0] if self._journal and self._journal.records else {}
         noted: Any = first.get("approximation")
         if not first.get(_WHY):
             return None
@@ -70,108 +67,55 @@ class Checkpoint:
         if not self._journal.records:
             self._journal.append(own | {_WHY: reason})
             return
-        noted, names = self._journal.records[0], own.keys() | self._journal.records[0].keys()
-        differ = sorted(name for name in names - {_WHY} if own.get(name) != noted.get(name))
+        noted, *others = self._journal.records
+        names = (own.keys() | noted.keys()) - {_WHY}
+        differ = sorted(name for name in names if own.get(name) != noted.get(name))
         if differ:
             raise ValueError(
                 f"{self._journal.path} is the journal of another search, which differs in "
                 f"{', '.join(differ)}; delete it, or use another name."
             )
-        for number, record in enumerate(self._journal.records[1:], start=3):
+        for number, record in enumerate(others, start=3):
             if record.get("search") != self._mark:
                 raise ValueError(
                     f"line {number} of {self._journal.path} is of another search; delete the file, or "
                     "use another name."
                 )
 
-    def find(self, key: str) -> list[dict[str, Any]]:
-        """The records of a key, the last one first."""
-        return list(reversed(self._found.get(key, [])))
+    def find(
+        self, key: Sequence[Any], read: Callable[[dict[str, Any]], _Value | None]
+    ) -> Iterator[_Value]:
+        """What `read` makes of the records of a key, the last one first; None is passed over."""
+        if self._journal is None:
+            return
+        for record in reversed(self._found.get(_sorted(key), [])):
+            try:
+                found = read(record)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                what = f"{self._journal.path} is damaged ({type(error).__name__} in a record)"
+                raise ValueError(f"{what}; delete it to search anew.") from error
+            if found is not None:
+                yield found
 
-    def append(self, record: dict[str, Any]) -> None:
+    def append(self, key: Sequence[Any], **fields: Any) -> None:
         """Keep a record, if there is a journal."""
         if self._journal is not None:
-            self._journal.append({"search": self._mark} | record)
+            self._journal.append({"search": self._mark, "key": _sorted(key)} | fields)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Whatever goes wrong with a record becomes one sentence that says where."""
-        try:
-            yield
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            path = "the journal" if self._journal is None else self._journal.path
-            raise ValueError(
-                f"{path} is damaged ({type(error).__name__} in a record); delete it to search anew."
-            ) from error
-
-    def learned(
-        self, stage: str, track: Track, lineage: Sequence[Any], learn: Callable[[], Round]
-    ) -> Round:
-        """A round that was learned from the models of a lineage of cells; it is learned at most once."""
-        if self._journal is None:
-            return learn()
-        key = _key(f"metric of {stage}", {"kernel": track.name, "metric": track.kind}, lineage)
-        for record in self.find(key):
-            with self.reading():
-                whole, *parts = (_fitted(track, one) for one in record["metrics"])
-                return Round(track, len(lineage), whole, parts, tuple(lineage))
-        found = learn()
-        metrics = [_noted(one) for one in (found.whole, *(found.parts or []))]
-        self.append({"key": key, "metrics": metrics})
-        return found
-
-
-class StageRecords:
-    """The evaluations of one stage of a search, whose ledger numbers the ridges."""
-
-    def __init__(self, checkpoint: Checkpoint, stage: str, ledger: Ledger) -> None:
-        self._checkpoint, self._stage, self._ledger = checkpoint, stage, ledger
-
-    def _alpha(self, ridge: int) -> float:
-        return float(self._ledger.alphas[ridge])
-
-    def _key(self, candidate: Candidate) -> str:
-        return _key(self._stage, candidate.params, candidate.lineage)
-
-    def recall(self, candidate: Candidate, number: int, ridges: Any) -> list[Evaluation]:
-        """The evaluations of a candidate, by its number, with some of the ridges, as far as known."""
-        if not self._checkpoint:
-            return []
-        entries, missing = [], set(np.asarray(ridges).tolist())
-        for record in self._checkpoint.find(self._key(candidate)):
-            with self._checkpoint.reading():
-                places = {float(alpha): place for place, alpha in enumerate(record["alphas"])}
-                columns = [ridge for ridge in sorted(missing) if self._alpha(ridge) in places]
-                if columns:
-                    rows = [places[self._alpha(ridge)] for ridge in columns]
-                    entries.append(_entry(record, number, columns, rows))
-                missing -= set(columns)
-        return entries
-
-    def remember(self, candidate: Candidate, entry: Evaluation, leader: Leader | None = None) -> None:
+    def keep(
+        self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: Leader | None = None
+    ) -> None:
         """Keep an evaluation; of what leads its group, the held-out predictions too.
 
         Not where a model or an expansion comes with them: these are made anew, all together.
         """
-        if not self._checkpoint:
+        if not self:
             return
-        fields = {name: getattr(entry, name) for name in _KEPT}
-        record = {"key": self._key(candidate), "alphas": self._ledger.alphas[entry.ridges], **fields}
+        fields = {"alphas": alphas[entry.ridges]} | {name: getattr(entry, name) for name in _KEPT}
         if leader is not None and leader.heldout is not None and leader.heldout.size <= _LARGEST:
             alone = leader.model is None and leader.expansion is None and leader.of_splits is None
-            if alone:
-                record |= {"leads": leader.alpha, "heldout": _packed(leader.heldout)}
-        self._checkpoint.append(record)
-
-    def predictions(self, candidate: Candidate, ridge: int) -> Any | None:
-        """The held-out predictions of a cell that led its group when it was evaluated."""
-        if not self._checkpoint:
-            return None
-        for record in self._checkpoint.find(self._key(candidate)):
-            if record.get("leads") == self._alpha(ridge):
-                with self._checkpoint.reading():
-                    return _unpacked(record["heldout"])
-        return None
+            fields |= {"leads": leader.alpha, "heldout": packed(leader.heldout)} if alone else {}
+        self.append(key, **fields)
 
 
 @contextmanager
@@ -184,41 +128,35 @@ def open_checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint]
         yield Checkpoint(journal)
 
 
-def _key(stage: str, params: dict[str, Any], lineage: Sequence[Any]) -> str:
-    return _sorted([stage, params, lineage])
+def known_cells(number: int, wanted: Set[int], alphas: Any, record: dict[str, Any]) -> Evaluation | None:
+    """What a record has of a candidate with the wanted ridges; raise unless that makes sense."""
+    places = {float(alpha): place for place, alpha in enumerate(record["alphas"])}
+    columns = [ridge for ridge in sorted(wanted) if float(alphas[ridge]) in places]
+    if not columns:
+        return None
+    rows = [places[float(alphas[ridge])] for ridge in columns]
+
+    def part(values: Any) -> Any:
+        return np.asarray(values, dtype=np.float64)[rows]
+
+    seconds = float(record["seconds"]) * len(rows) / len(record["alphas"])
+    ranks = None if record["ranks"] is None else part(record["ranks"])
+    others = {name: part(values) for name, values in record["others"].items()}
+    ridges, scores, report = np.asarray(columns), part(record["scores"]), dict(record["report"])
+    return Evaluation(number, ridges, scores, seconds, record["why"], report, ranks, others)
 
 
-def _sorted(value: Any) -> str:
-    return json.dumps(plain(value), sort_keys=True)
-
-
-def _entry(record: dict[str, Any], number: int, columns: list[int], rows: list[int]) -> Evaluation:
-    """An entry from what a journal says of it; raise unless that makes sense."""
-    scores = np.asarray(record["scores"], dtype=np.float64)
-    ranks = None if record["ranks"] is None else np.asarray(record["ranks"], dtype=np.float64)[rows]
-    seconds, why, report = float(record["seconds"]), record["why"], dict(record["report"])
-    share = len(rows) / len(record["alphas"])
-    others = {name: np.asarray(v, dtype=np.float64)[rows] for name, v in record["others"].items()}
-    numbers = number, np.asarray(columns), scores[rows], share * seconds
-    return Evaluation(*numbers, why, report, ranks, others)
-
-
-def _packed(array: Any) -> dict[str, Any]:
+def packed(array: Any) -> dict[str, Any]:
     """An array of float64, to the last bit."""
     values = np.ascontiguousarray(array, dtype="<f8")
     return {"shape": values.shape, "base64": base64.b64encode(values.tobytes()).decode("ascii")}
 
 
-def _unpacked(noted: dict[str, Any]) -> Any:
+def unpacked(noted: dict[str, Any]) -> Any:
+    """What was packed."""
     values = np.frombuffer(base64.b64decode(noted["base64"]), dtype="<f8")
     return values.reshape(noted["shape"]).astype(np.float64)
 
 
-def _noted(fitted: Fitted) -> dict[str, Any]:
-    kernel: Any = fitted.kernel
-    return {"values": _packed(kernel.metric.values), "mean_exponent": fitted.mean_exponent}
-
-
-def _fitted(track: Track, noted: dict[str, Any]) -> Fitted:
-    kernel = track.kernel.with_metric(_unpacked(noted["values"]))
-    return Fitted(kernel, float(noted["mean_exponent"]))
+def _sorted(value: Any) -> str:
+    return json.dumps(plain(value), sort_keys=True)

@@ -74,15 +74,10 @@ def choose(leaders: list[Leader], scoring: Scoring, ledger: Ledger) -> Leader:
     weight, losses = scoring.task.sample_weight, scoring.row_losses(best.heldout)
     tied = [best]
     for leader in leaders:
-        if leader is not best and leader.candidate.complexity < best.candidate.complexity:
+        if leader.candidate.complexity < best.candidate.complexity:
             mean, error = paired_difference(scoring.row_losses(leader.heldout), losses, weight)
-            if mean <= error:
-                tied.append(leader)
-
-    def rank(leader: Leader) -> tuple[tuple[int, int], float]:
-        return leader.candidate.complexity, -ledger.rank(leader.index, leader.ridge)
-
-    return min(tied, key=rank)
+            tied += [leader] if mean <= error else []
+    return min(tied, key=lambda one: (one.candidate.complexity, -ledger.ranks[one.index, one.ridge]))
 
 
 def paired_difference(one: Any, other: Any, weight: Any | None) -> tuple[float, float]:
@@ -137,16 +132,9 @@ class BlendResult:
 
     def described(self) -> list[dict[str, Any]]:
         """Its members by name, the heaviest first."""
-        found = [
-            {
-                "metric": "none",
-                "round": 0,
-                **member.candidate.params,
-                "alpha": member.alpha,
-                "weight": float(weight),
-            }
-            for member, weight in zip(self.members, self.weights)
-        ]
+        names = [{"metric": "none", "round": 0, **member.candidate.params} for member in self.members]
+        pairs = zip(names, self.members, self.weights)
+        found = [name | {"alpha": one.alpha, "weight": float(w)} for name, one, w in pairs]
         return sorted(found, key=lambda member: -member["weight"])
 
 
@@ -160,62 +148,54 @@ class Crossfit:
     intercepts: Any  # (folds, targets) in the user's units
 
 
-@dataclass(frozen=True)
-class _Predictions:
-    """Held-out predictions of rows, and of each split where some row is tested more than once."""
-
-    heldout: Any
-    of_splits: Any = None
-    crossfit: Crossfit | None = None
+_Predictions = tuple[Any, Any]
+"""Held-out predictions of rows, and of each split where some row is tested more than once, or None."""
 
 
 def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -> BlendResult:
     """The blend of the leaders, or the chosen one alone where that predicts held-out rows better."""
-    H = np.stack([leader.heldout for leader in leaders])
-    Y, v = scoring.targets, scoring.training_weights
+    H, Y, v = np.stack([leader.heldout for leader in leaders]), scoring.targets, scoring.training_weights
     tested = np.isfinite(H).all(axis=(0, 2))
-    centred = scoring.problem.fit_intercept
-    single = _Predictions(chosen.heldout, chosen.of_splits)
+    single = chosen.heldout, chosen.of_splits
+    score, none = float(_scores(single, scoring).mean()), np.zeros(Y.shape[1])
+    alone = BlendResult([chosen], np.ones(1), none, chosen.heldout, score)
     if any(np.isin(np.flatnonzero(tested), rows).all() for rows in _folds(scoring)):
-        # No other rows to take the weights of a fold from: any weights would have seen its targets.
-        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
-    blended = _crossfitted(leaders, H, Y, v, tested, scoring)
-    weights, intercept = _fit(H[:, tested], Y[tested], v[tested], centred)
+        return alone  # there are no other rows to take the weights of a fold from
+    blended, crossfit = _crossfitted(leaders, H, tested, scoring)
+    weights, intercept = _fit(H, tested, scoring)
     kept = np.flatnonzero(weights > _LEAST * weights.sum())
     if kept.size:
-        weights, intercept = _fit(H[kept][:, tested], Y[tested], v[tested], centred)
+        weights, intercept = _fit(H[kept], tested, scoring)
         kept, weights = kept[weights > 0], weights[weights > 0]
-    if not kept.size or not _better(blended, single, Y, v, tested, scoring):
-        return _result([chosen], np.ones(1), np.zeros(Y.shape[1]), single, scoring)
-    return _result([leaders[int(i)] for i in kept], weights, intercept, blended, scoring)
+    # What the weights minimise; labels count as ±1, which says more than right or wrong.
+    losses = [np.sum((one[tested] - Y[tested]) ** 2, axis=1) for one in (blended[0], chosen.heldout)]
+    gains = v[tested] @ losses[0] < v[tested] @ losses[1]
+    if not kept.size or not gains or _scores_worse(blended, single, scoring):
+        return alone
+    if not beats_constant(blended[0], scoring):
+        return alone
+    members, score = [leaders[int(i)] for i in kept], float(_scores(blended, scoring).mean())
+    return BlendResult(members, weights, intercept, blended[0], score, crossfit)
 
 
 def worth_fitting(
     leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
 ) -> list[Leader]:
     """The leaders to fit where each fit is dear: those that a blend gives weight, or the two best."""
-    order = sorted(leaders, key=lambda one: -ledger.rank(one.index, one.ridge))
+    order = sorted(leaders, key=lambda one: -ledger.ranks[one.index, one.ridge])
     if not blend or len(order) < 2:
         return order[:_ALONE]
-    H, Y, v = np.stack([one.heldout for one in order]), scoring.targets, scoring.training_weights
-    tested = np.isfinite(H).all(axis=(0, 2))
-    weights, _ = _fit(H[:, tested], Y[tested], v[tested], scoring.problem.fit_intercept)
+    H = np.stack([one.heldout for one in order])
+    weights, _ = _fit(H, np.isfinite(H).all(axis=(0, 2)), scoring)
     return [one for k, one in enumerate(order) if not k or weights[k] > _LEAST * weights.sum()]
 
 
-def _result(
-    members: list[Leader], weights: Any, intercept: Any, predictions: _Predictions, scoring: Scoring
-) -> BlendResult:
-    score = float(_scores(predictions, scoring).mean())
-    crossfit = predictions.crossfit
-    return BlendResult(members, weights, intercept, predictions.heldout, score, crossfit)
-
-
-def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
-    """Weights (groups,) ≥ 0 and intercept (targets,) for predictions (groups, rows, targets)."""
+def _fit(H: Any, rows: Any, scoring: Scoring) -> tuple[Any, Any]:
+    """Weights (groups,) ≥ 0 and intercept (targets,) from some rows of H (groups, n, targets)."""
+    H, Y, v = H[:, rows], scoring.targets[rows], scoring.training_weights[rows]
     share = v / v.sum()
     means, mean = np.zeros((len(H), Y.shape[1])), np.zeros(Y.shape[1])
-    if centred:
+    if scoring.problem.fit_intercept:
         means, mean = np.einsum("i,git->gt", share, H), share @ Y
     root = np.sqrt(share)[None, :, None]
     columns = ((H - means[:, None, :]) * root).reshape(len(H), -1).T
@@ -228,15 +208,15 @@ def _fit(H: Any, Y: Any, v: Any, centred: bool) -> tuple[Any, Any]:
 
 
 def _crossfitted(
-    leaders: Sequence[Leader], H: Any, Y: Any, v: Any, tested: Any, scoring: Scoring
-) -> _Predictions:
+    leaders: Sequence[Leader], H: Any, tested: Any, scoring: Scoring
+) -> tuple[_Predictions, Crossfit]:
     """Predictions of every tested row with weights from the rows of other folds."""
     apart, of_splits, found, made = leaders[0].of_splits is not None, [], [], []
     folds = _folds(scoring)
     for number, rows in enumerate(folds):
         rest = tested.copy()
         rest[rows] = False
-        weights, intercept = _fit(H[:, rest], Y[rest], v[rest], scoring.problem.fit_intercept)
+        weights, intercept = _fit(H, rest, scoring)
         found.append((weights, intercept))
         own = np.unique(rows)
         made.append((own, np.einsum("g,git->it", weights, H[:, own]) + intercept))
@@ -244,9 +224,9 @@ def _crossfitted(
             values = np.stack([leader.of_splits[number] for leader in leaders])
             of_splits.append(np.einsum("g,git->it", weights, values) + intercept)
     every, predicted = (np.concatenate(one) for one in zip(*made))
-    heldout = np.where(tested[:, None], mean_by_row(every, predicted, len(Y)), np.nan)
+    heldout = np.where(tested[:, None], mean_by_row(every, predicted, len(H[0])), np.nan)
     crossfit = Crossfit(leaders, folds, *(np.stack(one) for one in zip(*found)))
-    return _Predictions(heldout, of_splits if apart else None, crossfit)
+    return (heldout, of_splits if apart else None), crossfit
 
 
 def _folds(scoring: Scoring) -> list[Any]:
@@ -258,21 +238,9 @@ def _folds(scoring: Scoring) -> list[Any]:
     return list(splits.tests)
 
 
-def _better(
-    blended: _Predictions, single: _Predictions, Y: Any, v: Any, tested: Any, scoring: Scoring
-) -> bool:
-    """Whether the blend predicts held-out rows better, and the criterion is not worse beyond noise."""
-    # What the weights minimise; labels count as ±1, which says more than right or wrong.
-    squares = [np.sum((one.heldout[tested] - Y[tested]) ** 2, axis=1) for one in (blended, single)]
-    gains = v[tested] @ squares[0] < v[tested] @ squares[1]
-    if not gains or _scores_worse(blended, single, scoring):
-        return False
-    return beats_constant(blended.heldout, scoring)
-
-
 def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring) -> bool:
     """Whether the criterion falls with the blend by more than the noise of the comparison."""
-    one, other = (scoring.row_errors(made.heldout) for made in (blended, single))
+    one, other = (scoring.row_errors(heldout) for heldout, _ in (blended, single))
     if one is not None:
         # Where classes have weights, fewer errors of the common one are no reason to refuse.
         fall, noise = paired_difference(one, other, scoring.training_weights)
@@ -285,8 +253,8 @@ def _scores_worse(blended: _Predictions, single: _Predictions, scoring: Scoring)
 
 def _scores(predictions: _Predictions, scoring: Scoring) -> Any:
     """The criterion of every split for given held-out predictions."""
-    problem, splits = scoring.problem, scoring.held_out
-    of_splits = predictions.of_splits or [predictions.heldout[rows] for rows in splits.tests]
+    (heldout, of_splits), problem, splits = predictions, scoring.problem, scoring.held_out
+    of_splits = of_splits or [heldout[rows] for rows in splits.tests]
     shifted = [values[None] - problem.offset for values in of_splits]
     scores = scoring.criterion.score_splits(shifted, splits, problem, scoring.task)[0]
     return np.asarray(scores, dtype=np.float64)

@@ -21,10 +21,6 @@ _NOT_FINITE = (
 )
 
 
-_Asked = dict[str, tuple[Any, Answers | None]]
-"""For each scoring the places of the ridges that can be solved with, and its answers for these."""
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A kernel, the run that makes its model, and what to call the pair in a table."""
@@ -74,8 +70,7 @@ class Evaluation:
     report: dict[str, Any]  # what the approximation has to say
     ranks: Any = None  # (ridges,): what ridges are compared by, where not by their mean scores
     others: dict[str, Any] = field(default_factory=dict)  # scores of criteria that are recorded only
-    answers: Answers | None = None  # behind the scores,
-    answered: Any = None  # of the ridges of these numbers
+    answers: Answers | None = None  # behind the scores
     model: Model | None = None  # if it is one that a search keeps
     expansion: Any = None  # the model's at its one ridge, in the problem's units, where asked for
     folds: FoldModels | None = None  # the models without each part, with it
@@ -90,15 +85,11 @@ class Evaluation:
         """How many ridges have no score."""
         return int(np.count_nonzero(np.isnan(self.means)))
 
-    def recorded(self) -> Evaluation:
-        """What a ledger keeps: numbers, neither a model nor predictions."""
-        return replace(self, answers=None, answered=None, model=None, expansion=None, folds=None)
-
     def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
         """Held-out predictions of rows and of splits at a ridge, where they were made and held."""
         if self.answers is None:
             return None, None
-        place = np.flatnonzero(self.answered == ridge)
+        place = np.flatnonzero(self.ridges[self.answers.places] == ridge)
         return scoring.heldout(self.answers.blocks, int(place[0])) if place.size else (None, None)
 
 
@@ -112,16 +103,14 @@ def solve(
     factorisation is at hand.
     """
     start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
-    asked: _Asked = dict.fromkeys(scorings, (np.empty(0, dtype=np.intp), None))
-    why: str | None = None
-    more: dict[str, Any] = {"report": {}}
+    asked, why, more = dict[str, Answers](), None, dict[str, Any](report={})
     try:
         model = candidate.model(len(mu))
         asked, why = _ask_all(model, scorings, mu)
         more["report"] = dict(model.report)
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         more["model"] = model if model.keep else None
-        if finish and len(mu) == 1 == len(asked[""][0]):
+        if finish and len(mu) == 1 and "" in asked:
             more["expansion"] = model.expansion(float(mu[0]))
             if scoring.splits is not None and scoring.task.classes is None:
                 more["folds"] = model.fold_models(scoring.splits.left_out, float(mu[0]))
@@ -130,27 +119,28 @@ def solve(
     seconds = time.perf_counter() - start
 
     def evaluation() -> Evaluation:
-        found = {name: _scores(*asked[name], len(mu), one.n_scores) for name, one in scorings.items()}
-        scores, ranks, refusal = found.pop("")
-        places, answers = asked[""]
-        unknown = answers is not None and not answers.finite.all()
-        return Evaluation(
-            number,
-            ridges,
-            scores,
-            seconds,
-            why or (_NOT_FINITE if unknown else refusal),
-            ranks=ranks,
-            others={name: values for name, (values, _, _) in found.items()},
-            answers=answers,
-            answered=ridges[places],
-            **more,
-        )
+        tables, ranks, reason = dict[str, Any](), None, why
+        for name, one in scorings.items():
+            tables[name], answers = np.full((len(mu), one.n_scores), np.nan), asked.get(name)
+            if answers is None:
+                continue
+            there = answers.places[answers.finite]
+            tables[name][there], refusal = answers.scores()
+            if name == "":
+                reason = why or (refusal if answers.finite.all() else _NOT_FINITE)
+            if name == "" and answers.ranking is not None:
+                ranks = np.full(len(mu), np.nan)
+                ranks[there] = answers.ranking[answers.finite]
+        scores = tables.pop("")
+        more.update(ranks=ranks, others=tables, answers=asked.get(""))
+        return Evaluation(number, ridges, scores, seconds, reason, **more)
 
     return evaluation
 
 
-def _ask_all(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[_Asked, str | None]:
+def _ask_all(
+    model: Model, scorings: dict[str, Scoring], mu: Any
+) -> tuple[dict[str, Answers], str | None]:
     """What `_ask` finds with the ridges that can be solved with, and why others cannot."""
     why: str | None = None
     for _ in range(2):  # a factorisation that fails shows the model which ridges are not usable
@@ -158,50 +148,25 @@ def _ask_all(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[_Aske
             return _ask(model, scorings, mu), why
         except UnsolvableError as error:
             why = str(error)
-    each: list[tuple[int, _Asked]] = []
+    each: list[dict[str, Answers]] = []
     for number in range(len(mu)):
         try:
-            each.append((number, _ask(model, scorings, mu[number : number + 1])))
+            each.append(_ask(model, scorings, mu[number : number + 1], number))
         except UnsolvableError as error:
             why = str(error)
-    found: _Asked = {}
-    for name in scorings:
-        solved = [(number, one[name][1]) for number, one in each]
-        answers = [one for _, one in solved if one is not None]
-        places = np.array([number for number, one in solved if one is not None], dtype=np.intp)
-        found[name] = places, joined(answers) if answers else None
-    return found, why
+    of_each = {name: [one[name] for one in each if name in one] for name in scorings}
+    return {name: joined(same) for name, same in of_each.items() if same}, why
 
 
-def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> _Asked:
+def _ask(model: Model, scorings: dict[str, Scoring], mu: Any, first: int = 0) -> dict[str, Answers]:
     """What every scoring gets; those that can be solved with the same ridges are asked together."""
-    usable = {name: np.flatnonzero(model.usable(one.parts, mu)) for name, one in scorings.items()}
-    found: _Asked = {name: (one, None) for name, one in usable.items()}
-    together: dict[bytes, list[str]] = {}
-    for name, places in usable.items():
-        together.setdefault(places.tobytes(), []).append(name)
-    for names in together.values():
-        places = usable[names[0]]
+    together: dict[bytes, tuple[Any, list[str]]] = {}
+    for name, one in scorings.items():
+        places = np.flatnonzero(model.usable(one.parts, mu))
+        together.setdefault(places.tobytes(), (places, []))[1].append(name)
+    found: dict[str, Answers] = {}
+    for places, names in together.values():
         if places.size:
             answers = answers_of([scorings[name] for name in names], model, mu[places])
-            found |= {name: (places, one) for name, one in zip(names, answers)}
+            found |= {name: replace(one, places=first + places) for name, one in zip(names, answers)}
     return found
-
-
-def _scores(
-    places: Any, answers: Answers | None, ridges: int, n_scores: int
-) -> tuple[Any, Any, str | None]:
-    """Scores (ridges, scores) and ranks (ridges,), NaN where there are none, and why.
-
-    Ranks are None where mean scores rank.
-    """
-    scores, ranks = np.full((ridges, n_scores), np.nan), None
-    if answers is None:
-        return scores, ranks, None
-    found, refusal = answers.scores()
-    there, own = places[answers.finite], answers.ranks()
-    scores[there] = found
-    if own is not None:
-        ranks = np.full(ridges, np.nan)
-        ranks[there] = own
-    return scores, ranks, refusal

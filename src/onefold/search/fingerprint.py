@@ -26,12 +26,11 @@ import numpy as np
 
 from onefold._version import __version__
 from onefold.approximations import Approximation
-from onefold.heldout import Splits
 from onefold.kernels import Kernel
 from onefold.linalg import double, is_sparse, to_numpy
 from onefold.machine.journal import plain
 from onefold.rows import Block, Rows
-from onefold.search.setup import Setup
+from onefold.search.strategies import Setup
 
 # Of the generator splitmix64, whose steps take near numbers far apart.
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -40,23 +39,24 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def fingerprint(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Named parts, as plain values; two searches with equal ones have equal evaluations.
-
-    `settings` are those of the estimator that an evaluation may depend on.
-    """
-    compared = {name: described(value) for name, value in settings.items()}
-    problem, task = setup.problem, setup.task
-    n, d, targets = problem.shape
+    """Named parts, as plain values; two searches with equal ones have equal evaluations."""
+    problem, task, splits = setup.problem, setup.task, setup.scoring.splits
+    if splits is None:
+        held_out = "none"
+    elif splits.leave_one_out:
+        held_out = f"leave-one-out, {len(splits)} scores"
+    else:
+        held_out = digest(*splits.left_out, *splits.tests)
     return {
         "version": __version__,
-        "shape": [n, d, targets],
-        "rows": rows_checksum(problem.source, d),
+        "shape": list(problem.shape),
+        "rows": rows_checksum(problem.source, problem.shape[1]),
         "targets": digest(task.y),
         "weights": digest(task.sample_weight, problem.root_weight, problem.alpha_unit),
-        "splits": _of_splits(setup.scoring.splits),
+        "splits": held_out,
         "approximation": described(setup.run.approximation),
         "random_state": setup.seed,
-        **compared,
+        **{name: described(value) for name, value in settings.items()},
     }
 
 
@@ -132,25 +132,17 @@ class _RowSums:
         return self
 
     def __call__(self, block: Block) -> Any:
-        h = _mixed(_row_sums(block.X, self._constants))
+        X = double(block.X).tocsr() if is_sparse(block.X) else to_numpy(block.X)
+        values = np.ascontiguousarray(X.data if is_sparse(X) else X)
+        bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
+        folded = bits ^ (bits >> np.uint64(32))
+        if is_sparse(X):  # zeros add nothing
+            terms = folded * self._constants[X.indices]
+            before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
+            h = _mixed(np.diff(before[X.indptr]))
+        else:
+            h = _mixed(folded @ self._constants)
         return np.array([h.sum(dtype=np.uint64), (h * np.arange(h.size, dtype=np.uint64)).sum()])
-
-
-def _row_sums(X: Any, constants: Any) -> Any:
-    """Σ_j c_j · fold(bits(x_ij)) of every row, modulo 2⁶⁴; zeros add nothing."""
-    if is_sparse(X):
-        X = double(X).tocsr()
-        terms = _folded(np.ascontiguousarray(X.data).view(np.uint64)) * constants[X.indices]
-        before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        return np.diff(before[X.indptr])
-    values = np.ascontiguousarray(to_numpy(X))
-    bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
-    return _folded(bits) @ constants
-
-
-def _folded(bits: Any) -> Any:
-    """Whole numbers of 64 bits with their upper halves in the lower ones too, each to another."""
-    return bits ^ (bits >> np.uint64(32))
 
 
 def _mixed(values: Any) -> Any:
@@ -158,11 +150,3 @@ def _mixed(values: Any) -> Any:
     values = (values ^ (values >> np.uint64(30))) * _FIRST
     values = (values ^ (values >> np.uint64(27))) * _SECOND
     return values ^ (values >> np.uint64(31))
-
-
-def _of_splits(splits: Splits | None) -> str:
-    if splits is None:
-        return "none"
-    if splits.leave_one_out:
-        return f"leave-one-out, {len(splits)} scores"
-    return digest(*splits.left_out, *splits.tests)

@@ -31,10 +31,10 @@ So a cell (γ, α) is the same cell on every subsample, and two cells are compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -45,8 +45,7 @@ from onefold.heldout import Splits, mean_by_row
 from onefold.search.choice import Leader, paired_difference
 from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, NoScoreError, Proposal, Search
-from onefold.search.setup import Setup
-from onefold.search.strategies import next_ridges, register_strategy
+from onefold.search.strategies import Setup, next_ridges, register_strategy
 
 _FEWEST = 100  # rows of a stage, if "smallest",
 _PER_FOLD = 20  # or as many for each fold,
@@ -142,17 +141,16 @@ class Halving:
             scoring, run = subsample(setup, rows)
             candidates = [replace(one, alone=True) for one in setup.grid(run)]
             stage = search.stage(f"{size} rows", candidates, scoring=scoring)
-            climb = Climb(dict.fromkeys(left, every), near, [every] * every.size)
+            climbed = climb(stage.ledger, dict.fromkeys(left, every), near, [every] * every.size)
             try:
-                found = stage.run(climb).found()
+                found = stage.run(climbed).found()
             except NoScoreError as error:
                 raise NoScoreError(
                     f"on {size} rows: {error} If all rows have scores, use a greater min_resources or "
                     'search="grid".'
                 ) from error
-            verdicts = compare(found, near)
-            stages.append(_record(size, found, left, verdicts))
-            ridges = {one.number: one.ridge for one in verdicts if one.dropped is None}
+            ridges, dropped = compare(found, near)
+            stages.append(_record(size, found, left, dropped))
             left = list(ridges)
         # Larger ridges that are hardly worse are wanted too, should the choice be among those.
         windows = ridge_windows(setup) if ridges and setup.select == "min" else [every] * every.size
@@ -163,7 +161,7 @@ class Halving:
             close = {left[0], *near[left[0]]}
             cells = {one: windows[r] if one in close else np.array([r]) for one, r in ridges.items()}
         last = search.stage(f"{n} rows", setup.grid())
-        found = last.run(Climb(cells, near, windows)).found(setup.select)
+        found = last.run(climb(last.ledger, cells, near, windows)).found(setup.select)
         stages.append(_record(n, found, left, []))
         record = {
             "factor": self.factor,
@@ -175,79 +173,58 @@ class Halving:
         return replace(found, record=record)
 
 
-class Verdict(NamedTuple):
-    """What a stage says of a candidate."""
-
-    number: int  # of the candidate
-    ridge: int  # its best one; -1 where it has no score
-    difference: float | None  # by how much its loss is greater than the best one's, if it has one
-    standard_error: float | None
-    dropped: str | None  # why it does not go on
-
-
-def compare(found: Found, near: Sequence[Sequence[int]]) -> list[Verdict]:
-    """Verdicts on all that were tried, the best first; `near` are the next widths of each."""
+def compare(found: Found, near: Sequence[Sequence[int]]) -> tuple[dict[int, int], list[dict[str, Any]]]:
+    """Who goes on, the best first, with the best ridge of each; and why others do not."""
     ledger, (index, _) = found.ledger, found.ledger.best()
     best = next(leader for leader in found.leaders if leader.index == index)
-    verdicts = []
-    for one in sorted(found.leaders, key=lambda o: (o is not best, -ledger.rank(o.index, o.ridge))):
+    order = sorted(found.leaders, key=lambda o: (o is not best, -ledger.ranks[o.index, o.ridge]))
+    going_on, dropped = dict[int, int](), list[dict[str, Any]]()
+    for one in order:
         difference, error = (0.0, 0.0) if one is best else _difference(one, best, found.scoring, ledger)
-        worse = difference > 0 and difference > _ERRORS * error
-        dropped = worse and one.index not in near[index]
-        why = f"worse by more than {_ERRORS:g} standard errors" if dropped else None
-        verdicts.append(Verdict(one.index, one.ridge, difference, error, why))
+        if difference > 0 and difference > _ERRORS * error and one.index not in near[index]:
+            why = f"worse by more than {_ERRORS:g} standard errors"
+            cell = ledger.params[one.index] | {"alpha": float(ledger.alphas[one.ridge])}
+            dropped.append(cell | {"difference": difference, "standard_error": error, "why": why})
+        else:
+            going_on[one.index] = one.ridge
+    unknown: dict[str, Any] = dict.fromkeys(("alpha", "difference", "standard_error"))
     rest = {entry.candidate for entry in ledger.entries} - {one.index for one in found.leaders}
-    return verdicts + [Verdict(number, -1, None, None, "has no score") for number in sorted(rest)]
+    dropped += [ledger.params[one] | unknown | {"why": "has no score"} for one in sorted(rest)]
+    return going_on, dropped
 
 
 def _difference(one: Leader, best: Leader, scoring: Scoring, ledger: Ledger) -> tuple[float, float]:
     """By how much one is worse than the best, and the standard error; infinite where nobody knows."""
     if scoring.criterion.mean_of_rows:
-        losses = [_losses(leader, scoring) for leader in (one, best)]
+        losses = []
+        for leader in (one, best):
+            found = scoring.row_losses(leader.heldout)
+            if leader.of_splits is not None:  # the mean over the splits that test a row
+                pairs = zip(leader.of_splits, tests := scoring.held_out.tests)
+                each = np.concatenate([scoring.row_losses(values, rows) for values, rows in pairs])
+                found = mean_by_row(np.concatenate(tests), each[:, None], scoring.problem.n)[:, 0]
+            losses.append(found)
         return paired_difference(losses[0], losses[1], scoring.task.sample_weight)
     entries = [(ledger.entry(leader.index, leader.ridge), leader.ridge) for leader in (best, one)]
     scores = [entry.scores[np.asarray(entry.ridges) == ridge][0] for entry, ridge in entries]
     difference = scores[0] - scores[1]
-    if difference.size < 2:
-        return float(difference.mean()), np.inf
-    return float(difference.mean()), float(np.std(difference, ddof=1) / np.sqrt(difference.size))
+    error = np.inf if difference.size < 2 else np.std(difference, ddof=1) / np.sqrt(difference.size)
+    return float(difference.mean()), float(error)
 
 
-def _losses(leader: Leader, scoring: Scoring) -> Any:
-    """The loss of every row, the mean over the splits that test it; NaN where none does."""
-    if leader.of_splits is None:
-        return scoring.row_losses(leader.heldout)
-    tests = scoring.held_out.tests
-    losses = [scoring.row_losses(values, rows) for values, rows in zip(leader.of_splits, tests)]
-    return mean_by_row(np.concatenate(tests), np.concatenate(losses)[:, None], scoring.problem.n)[:, 0]
-
-
-def _record(size: int, found: Found, left: list[int], verdicts: list[Verdict]) -> dict[str, Any]:
+def _record(size: int, found: Found, left: list[int], dropped: list[dict[str, Any]]) -> dict[str, Any]:
     """What a stage did, in plain values; `left` were its first candidates."""
     ledger, names = found.ledger, found.ledger.params
     tried = sorted({entry.candidate for entry in ledger.entries})
     best, ridge = ledger.best()
+    cell = {"alpha": float(ledger.alphas[ridge]), "score": float(ledger.means[best, ridge])}
     return {
         "n_resources": size,
         "n_candidates": len(tried),
         "n_cells": int(sum(len(entry.ridges) for entry in ledger.entries)),
-        "best": {
-            **names[best],
-            "alpha": float(ledger.alphas[ridge]),
-            "score": ledger.score(best, ridge),
-        },
+        "best": names[best] | cell,
         "added": [dict(names[number]) for number in tried if number not in left],
-        "dropped": [
-            {
-                **names[one.number],
-                "alpha": None if one.difference is None else float(ledger.alphas[one.ridge]),
-                "difference": one.difference,
-                "standard_error": one.standard_error,
-                "why": one.dropped,
-            }
-            for one in verdicts
-            if one.dropped is not None
-        ],
+        "dropped": dropped,
     }
 
 
@@ -260,10 +237,8 @@ def ridge_windows(setup: Setup) -> list[Any]:
 
 
 def _time(setup: Setup, rows: int, alphas: int) -> float:
-    """Of one kernel on some of the rows with some ridges, over that on all rows with all ridges.
-
-    As on a nominal machine: journals may be read on another.
-    """
+    """Of one kernel on some rows with some ridges, over that on all rows with all ridges."""
+    # As on a nominal machine: journals may be read on another.
     _, d, targets = setup.problem.shape
     times = []
     for n, count in ((rows, alphas), (setup.problem.n, len(setup.alphas))):
@@ -273,39 +248,36 @@ def _time(setup: Setup, rows: int, alphas: int) -> float:
     return times[0] / times[1]
 
 
-@dataclass(frozen=True)
-class Climb:
+def climb(
+    ledger: Ledger,
+    cells: Mapping[int, Any],
+    neighbours: Sequence[Sequence[int]],
+    windows: Sequence[Any],
+) -> Iterator[list[Proposal]]:
     """Given cells, then those around the best one, until it is a local optimum of the whole grid.
 
     That is: the widths next to the best one have been tried; they, and every width that was tried with
     more than one ridge, with the ridges around the best ridge of each.
+
+    `cells` are the first candidates with the ridges of each, in the order of trying; `neighbours` the
+    candidates of the next widths of each, `windows` the ridges around each, itself among them.
     """
-
-    cells: Mapping[int, Any]  # the first candidates and the ridges of each, in the order of trying
-    neighbours: Sequence[list[int]]  # for each candidate, the numbers of those of the next widths
-    windows: Sequence[Any]  # for each ridge, the numbers of those around it, itself among them
-
-    def __call__(self, ledger: Ledger) -> list[Proposal]:
-        if not ledger.entries:
-            return [Proposal(number, ridges) for number, ridges in self.cells.items()]
+    proposals = [Proposal(number, ridges) for number, ridges in cells.items()]
+    while proposals:
+        yield proposals
         if not ledger.has_score:
-            return []
+            return
         best, ridge = ledger.best()
-        followed = [
-            c for c in range(len(self.neighbours)) if ledger.alphas.size - ledger.untried(c).size > 1
-        ]
-        found = []
-        for number in dict.fromkeys((best, *self.neighbours[best], *followed)):
+        followed = [c for c in range(len(neighbours)) if ledger.alphas.size - ledger.untried(c).size > 1]
+        proposals = []
+        for number in dict.fromkeys((best, *neighbours[best], *followed)):
             top = ledger.best([number])[1] if ledger.scored(number) else ridge
-            found.append(Proposal(number, np.intersect1d(ledger.untried(number), self.windows[top])))
-        return [proposal for proposal in found if proposal.ridges.size]
+            missing = np.intersect1d(ledger.untried(number), windows[top])
+            proposals += [Proposal(number, missing)] if missing.size else []
 
 
 def next_widths(names: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """For each candidate the numbers of those of the next smaller and the next larger width.
-
-    Only candidates that differ in nothing else are neighbours.
-    """
+    """For each candidate those of the next widths that differ in nothing else."""
     found = []
     for one in names:
         widths = {

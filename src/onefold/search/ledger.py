@@ -7,6 +7,7 @@ ties, the progress, the history, GridSearchCV's table. Evaluations from a journa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,7 @@ _ROUNDING = 1e-12  # of the best score's size: what is left of its digits after 
 
 
 class Ledger:
-    """Evaluations of numbered candidates with a list of ridges.
-
-    Where a cell was evaluated more than once, the last evaluation counts.
-    """
+    """Evaluations of numbered candidates with a list of ridges; the last one of a cell counts."""
 
     def __init__(self, scoring: Scoring, alphas: Any = ()) -> None:
         self.params: list[dict[str, Any]] = []  # what to call each candidate
@@ -32,14 +30,15 @@ class Ledger:
         # Criteria that are recorded only, with their numbers of splits; 0 for those of the whole model.
         self._others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
         self.entries: list[Evaluation] = []
-        self._means = np.empty((0, self.alphas.size))
-        self._ranks = np.empty((0, self.alphas.size))
+        self.groups: dict[Any, list[int]] = {}  # numbers of the candidates of each
+        # Mean scores (candidates, ridges), what cells are compared by, and which were evaluated.
+        self.means, self.ranks, self._tried = np.empty((3, 0, self.alphas.size))
 
-    def admit(self, params: dict[str, Any]) -> int:
+    def admit(self, params: dict[str, Any], group: Any = None) -> int:
         """A candidate to come, and its number."""
+        self.groups.setdefault(group, []).append(len(self.params))
         self.params.append(dict(params))
-        row = np.full((1, self.alphas.size), np.nan)
-        self._means, self._ranks = (np.vstack([old, row]) for old in (self._means, self._ranks))
+        self._widen(1, 0)
         return len(self.params) - 1
 
     def ridge(self, alpha: float) -> int:
@@ -48,100 +47,73 @@ class Ledger:
         if known.size:
             return int(known[0])
         self.alphas = np.append(self.alphas, alpha)
-        column = np.full((len(self.params), 1), np.nan)
-        self._means, self._ranks = (np.hstack([old, column]) for old in (self._means, self._ranks))
+        self._widen(0, 1)
         return self.alphas.size - 1
+
+    def _widen(self, rows: int, columns: int) -> None:
+        by, tables = ((0, rows), (0, columns)), (self.means, self.ranks)
+        self.means, self.ranks = (np.pad(old, by, constant_values=np.nan) for old in tables)
+        self._tried = np.pad(self._tried, by)
 
     def append(self, entry: Evaluation) -> None:
         """Record an evaluation."""
-        self.entries.append(entry.recorded())
-        self._means[entry.candidate, entry.ridges] = entry.means
-        self._ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
+        # Numbers, neither a model nor predictions.
+        self.entries.append(replace(entry, answers=None, model=None, expansion=None, folds=None))
+        self.means[entry.candidate, entry.ridges] = entry.means
+        self.ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
+        self._tried[entry.candidate, entry.ridges] = 1
 
     def untried(self, candidate: int) -> Any:
         """Numbers of the ridges that a candidate has not been evaluated with."""
-        tried = [entry.ridges for entry in self.entries if entry.candidate == candidate]
-        return np.setdiff1d(np.arange(self.alphas.size), np.concatenate([[], *tried]))
+        return np.flatnonzero(self._tried[candidate] == 0)
 
     @property
     def has_score(self) -> bool:
         """Whether any cell has one."""
-        return bool(np.isfinite(self._means).any())
+        return bool(np.isfinite(self.means).any())
 
     def best(self, among: Sequence[int] | None = None) -> tuple[int, int]:
-        """Candidate and ridge of the best cell; ties go to the largest gamma, then the largest alpha.
+        """Candidate and ridge of the best cell of all candidates, or of some."""
+        return self._best(self.ranks, range(len(self.params)) if among is None else among)
 
-        `among` are the numbers of the candidates to look at; all if None.
-        """
-        rows = np.arange(len(self.params)) if among is None else np.asarray(among, dtype=np.intp)
-        widths = [self.params[row].get("gamma", 1.0) for row in rows]
-        row, ridge = best_cell(self._ranks[rows], widths, self.alphas)
-        return int(rows[row]), ridge
-
-    def simplest(self, best: tuple[int, int], among: Sequence[int]) -> tuple[int, int]:
-        """Of the cells within one standard error of the best one, that of the largest alpha.
-
-        At that alpha the one with the best score. `among` are the numbers of the candidates to look at.
-        """
+    def _best(self, table: Any, among: Any) -> tuple[int, int]:
         rows = np.asarray(among, dtype=np.intp)
-        place = int(np.flatnonzero(rows == best[0])[0]), best[1]
-        inside = within_error(self._scores()[rows], place)
-        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
-        scores = np.where(inside & largest[None, :], self._means[rows], np.nan)
         widths = [self.params[row].get("gamma", 1.0) for row in rows]
-        row, ridge = best_cell(scores, widths, self.alphas)
+        row, ridge = best_cell(table[rows], widths, self.alphas)
         return int(rows[row]), ridge
 
-    def score(self, candidate: int, ridge: int) -> float:
-        """The mean score of a cell, NaN where it has none."""
-        return float(self._means[candidate, ridge])
-
-    def rank(self, candidate: int, ridge: int) -> float:
-        """What a cell is compared by; greater is better."""
-        return float(self._ranks[candidate, ridge])
+    def simplest(self, candidate: int, ridge: int) -> tuple[int, int]:
+        """Of a cell's group, within one standard error of it, the best cell of the largest alpha."""
+        rows = next(numbers for numbers in self.groups.values() if candidate in numbers)
+        inside = within_error(self._scores()[rows], (rows.index(candidate), ridge))
+        largest = self.alphas == self.alphas[inside.any(axis=0)].max()
+        table = self.means.copy()
+        table[rows] = np.where(inside & largest[None, :], table[rows], np.nan)
+        return self._best(table, rows)
 
     def scored(self, candidate: int) -> bool:
         """Whether any cell of a candidate has a score."""
-        return bool(np.isfinite(self._means[candidate]).any())
-
-    @property
-    def _tried(self) -> Any:
-        """Which cells were evaluated, as (candidates, ridges)."""
-        tried = np.zeros(self._means.shape, dtype=bool)
-        for entry in self.entries:
-            tried[entry.candidate, entry.ridges] = True
-        return tried
+        return bool(np.isfinite(self.means[candidate]).any())
 
     def index_of(self, candidate: int, ridge: int) -> int:
         """The place of a cell in `cv_results`: alpha runs slowest, untried cells are missing."""
         place = ridge * len(self.params) + candidate
         return int(np.count_nonzero(self._tried.T.reshape(-1)[:place]))
 
-    def entry(self, candidate: int, ridge: int) -> Evaluation:
-        """The evaluation that counts for a cell."""
-        return next(e for e in reversed(self.entries) if e.candidate == candidate and ridge in e.ridges)
-
-    def report(self, candidate: int) -> dict[str, Any]:
-        """What the approximation reported of a candidate when it was last evaluated."""
-        return next(e.report for e in reversed(self.entries) if e.candidate == candidate)
+    def entry(self, candidate: int, ridge: int | None = None) -> Evaluation:
+        """The evaluation that counts for a cell, or the last one of a candidate."""
+        own = (entry for entry in reversed(self.entries) if entry.candidate == candidate)
+        return next(entry for entry in own if ridge is None or ridge in entry.ridges)
 
     def progress(self) -> dict[str, Any]:
         """What a progress bar shows; no best yet while every score so far is undefined."""
-        event: dict[str, Any] = {
-            "done": len(self.entries),
-            "total": len(self.params),
-            "best_score": None,
-            "best_params": {},
-        }
+        score, params = None, dict[str, Any]()
         if self.has_score:
             candidate, ridge = self.best()
-            event["best_score"] = float(self._means[candidate, ridge])
-            event["best_params"] = {
-                "alpha": float(self.alphas[ridge]),
-                "gamma": None,
-                **self.params[candidate],
-            }
-        return event
+            score, alpha = float(self.means[candidate, ridge]), float(self.alphas[ridge])
+            params = {"alpha": alpha, "gamma": None, **self.params[candidate]}
+        done = {"done": len(self.entries), "total": len(self.params)}
+        return done | {"best_score": score, "best_params": params}
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -160,21 +132,41 @@ class Ledger:
         ]
 
     def cv_results(self) -> dict[str, Any]:
-        """GridSearchCV's ``cv_results_``."""
-        seconds = np.zeros(len(self.params))
+        """GridSearchCV's ``cv_results_``, of the cells that were tried; alpha runs slowest."""
+        tried, seconds = self._tried, np.zeros(len(self.params))
         for entry in self.entries:
             seconds[entry.candidate] += entry.seconds
-        tried = self._tried
-        shares = seconds / np.maximum(tried.sum(axis=1), 1)
-        table = cv_results(self.params, self.alphas, self._scores(), shares, tried, self._per_split)
-        for name, splits in self._others.items():
-            table |= score_columns(name, self._scores(name), tried, splits > 0)
+        ridges, numbers = np.nonzero(tried.T)
+        params = [{"alpha": float(self.alphas[r]), **self.params[c]} for r, c in zip(ridges, numbers)]
+        # One factorisation served all ridges and splits of a candidate.
+        shares = seconds / np.maximum(tried.sum(axis=1), 1) / self._n_scores
+        table: dict[str, Any] = {"mean_fit_time": shares[numbers]}
+        for name in ("std_fit_time", "mean_score_time", "std_score_time"):
+            table[name] = np.zeros(len(params))
+        for name in dict.fromkeys(name for one in params for name in one):
+            values = [one.get(name) for one in params]
+            missing = [value is None for value in values]  # masked, as in GridSearchCV
+            known = next(value for value in values if value is not None)
+            filled = np.array([known if value is None else value for value in values])
+            table[f"param_{name}"] = np.ma.MaskedArray(filled, mask=missing if any(missing) else False)
+        table["params"] = params
+        criteria = {"score": self._per_split} | {name: n > 0 for name, n in self._others.items()}
+        for name, per_split in criteria.items():
+            scores = self._scores(None if name == "score" else name)[numbers, ridges]
+            if per_split:
+                table |= {f"split{i}_test_{name}": scores[:, i].copy() for i in range(scores.shape[1])}
+            means = table[f"mean_test_{name}"] = scores.mean(axis=1)
+            table[f"std_test_{name}"] = deviation(scores, axis=1)
+            # As in GridSearchCV: ties share the smaller rank, undefined scores come last.
+            last = 0 if np.isnan(means).all() else np.nanmin(means) - 1
+            order = np.where(np.isnan(means), last, means)
+            table[f"rank_test_{name}"] = rankdata(-order, method="min").astype(np.int32)
         return table
 
     def _scores(self, other: str | None = None) -> Any:
         """Scores (candidates, ridges, scores) of the criterion that decides, or of another."""
         count = self._n_scores if other is None else max(1, self._others[other])
-        scores = np.full((*self._means.shape, count), np.nan)
+        scores = np.full((*self.means.shape, count), np.nan)
         for entry in self.entries:
             found = entry.scores if other is None else entry.others[other]
             scores[entry.candidate, entry.ridges] = found
@@ -200,13 +192,10 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
 
 
 def tie_tolerance(scores: Any) -> float:
-    """How far below the best a score may lie and still be tied with it.
-
-    The spread is that of the best tenth of the table: hopeless candidates, whose scores know no
-    bounds, have no say in it.
-    """
+    """How far below the best a score may lie and still be tied with it."""
     finite = np.asarray(scores)[np.isfinite(scores)]
     best = float(finite.max())
+    # Hopeless candidates, whose scores know no bounds, have no say in the spread.
     return _TIE * (best - float(np.quantile(finite, 0.9))) + _ROUNDING * abs(best)
 
 
@@ -263,54 +252,3 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
         if not np.any(inside >= scores[best] - tie_tolerance(scores)):
             found.append(f"{'smallest' if chosen == tried[0] else 'largest'} {name}")
     return found
-
-
-def cv_results(
-    models: list[dict[str, Any]], alphas: Any, scores: Any, seconds: Any, tried: Any, splits: bool
-) -> dict[str, Any]:
-    """GridSearchCV's ``cv_results_`` for scores of shape (models, ridges, splits).
-
-    `models` names each model: its gamma, and what else tells it from others. Candidates come in
-    GridSearchCV's order, alpha running slowest, and only those that were `tried` (models, ridges).
-    `seconds` are those of a model's ridge, shared equally among its splits: one factorisation served
-    them all.
-    """
-    n_splits, flat_tried = scores.shape[2], tried.T.reshape(-1)
-    cells = [(alpha, number) for alpha in alphas for number in range(len(models))]
-    cells = [cell for cell, there in zip(cells, flat_tried) if there]
-    params = [{"alpha": float(alpha), **models[number]} for alpha, number in cells]
-    share = np.array([seconds[number] / n_splits for _, number in cells])
-    zeros = np.zeros(len(params))
-    table: dict[str, Any] = {
-        "mean_fit_time": share,
-        "std_fit_time": zeros,
-        "mean_score_time": zeros.copy(),
-        "std_score_time": zeros.copy(),
-    }
-    for name in dict.fromkeys(name for one in params for name in one):
-        table[f"param_{name}"] = _column([one.get(name) for one in params])
-    table["params"] = params
-    return table | score_columns("score", scores, tried, splits)
-
-
-def score_columns(name: str, scores: Any, tried: Any, splits: bool) -> dict[str, Any]:
-    """The columns of one criterion, from its scores of shape (models, ridges, splits)."""
-    flat = scores.transpose(1, 0, 2).reshape(-1, scores.shape[2])[tried.T.reshape(-1)]
-    table: dict[str, Any] = {}
-    if splits:
-        table |= {f"split{i}_test_{name}": flat[:, i].copy() for i in range(flat.shape[1])}
-    means = flat.mean(axis=1)
-    table[f"mean_test_{name}"] = means
-    table[f"std_test_{name}"] = deviation(flat, axis=1)
-    # As in GridSearchCV: ties share the smaller rank, undefined scores come last.
-    order = np.where(np.isnan(means), np.nanmin(means) - 1 if not np.isnan(means).all() else 0, means)
-    table[f"rank_test_{name}"] = rankdata(-order, method="min").astype(np.int32)
-    return table
-
-
-def _column(values: list[Any]) -> Any:
-    """A parameter of every candidate, masked where a candidate has none, as in GridSearchCV."""
-    missing = [value is None for value in values]
-    known = next(value for value in values if value is not None)
-    filled = [known if value is None else value for value in values]
-    return np.ma.MaskedArray(np.array(filled), mask=missing if any(missing) else False)

@@ -1,35 +1,45 @@
-"""The loop of a search: a strategy proposes, models are solved side by side, the ledger remembers.
+r"""The loop of a search: a strategy proposes, models are solved side by side, the ledger remembers.
 
 Everything that evaluates does it here: a grid, halving, rounds of metrics, an optimiser from elsewhere.
 A :class:`Search` has one or more stages. A :class:`Stage` is a scoring on some rows, the candidates that
 are compared there and the ledger of their evaluations. What a journal knows is not evaluated again. A
 search that ends early, by its time budget or Ctrl-C, chooses among what it has tried.
+
+:class:`Progress` shows how far it is, and how long a stage will still take,
+
+    left = (seconds since the stage began) / (evaluations since) · (evaluations to come)
+
+What a journal knew costs nothing and is not counted; nor are rounds that nobody has proposed yet.
 """
 
 from __future__ import annotations
 
-import math
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from onefold.criteria import Scoring
+from onefold.heldout import heldout_blocks
+from onefold.machine.speed import duration_words
 from onefold.machine.threads import map_threads
 from onefold.machine.warning import warn_user
-from onefold.search.checkpoint import Checkpoint, StageRecords
+from onefold.search.checkpoint import Checkpoint, known_cells, unpacked
 from onefold.search.choice import Leader, beats_constant, choose
 from onefold.search.evaluation import Candidate, Evaluation, solve
 from onefold.search.ledger import Ledger
-from onefold.search.progress import Callback
-from onefold.search.setup import Select
 
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
 _NAMED = 6  # candidates that were not tried are named, if they are no more
+
+Callback = Callable[[dict[str, Any]], None]
+Select = Literal["min", "1se"]
 
 
 class NoScoreError(ValueError):
@@ -51,10 +61,6 @@ class Proposal(NamedTuple):
     ridges: Any
 
 
-Propose = Callable[[Ledger], Sequence[Proposal]]
-"""What to evaluate next, in view of what is known; nothing ends a stage."""
-
-
 @dataclass(frozen=True)
 class Found:
     """What a search found."""
@@ -65,49 +71,21 @@ class Found:
     report: dict[str, Any]  # what the approximation has to say of the chosen candidate
     scoring: Scoring  # what the scores are counted on
     history: list[dict[str, Any]] = field(default_factory=list)  # the best cells of metric rounds
-    order: Any = None  # the problem's rows in the order in which they were searched; None for their own
     record: dict[str, Any] = field(default_factory=dict)  # what else the strategy has to say
 
-    def in_order(self, heldout: Any) -> Any:
-        """Held-out predictions of the search in the order of the problem's rows."""
-        if self.order is None or heldout is None:
-            return heldout
-        found = np.empty_like(heldout)
-        found[self.order] = heldout
-        return found
 
-
+@dataclass(eq=False, repr=False)
 class Search:
-    """One search: its setup, when it ends early, its callback, what a journal keeps.
+    """One search: its setup, when it ends early, its callback, what a journal keeps."""
 
-    Parameters
-    ----------
-    setup : Setup, optional
-        What stages are of unless they say otherwise.
-    callback : function of a dict, optional
-        Called after each evaluation; stops the search by raising `StopSearch`.
-    seconds : float, optional
-        After which nothing more is begun. The first evaluation of each stage is always finished.
-    began : float, optional
-        When the seconds began to count, by `time.monotonic`; now if None.
-    checkpoint : Checkpoint, optional
-    """
-
-    def __init__(
-        self,
-        setup: Any = None,
-        callback: Callback | None = None,
-        *,
-        seconds: float | None = None,
-        began: float | None = None,
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        self.setup = setup
-        self.checkpoint = Checkpoint() if checkpoint is None else checkpoint
-        self._callback, self._start = callback, time.monotonic() if began is None else began
-        self._seconds, self._stages = seconds, 0  # stages that have ended
-        self.stopped: str | None = None  # why the search ended early
-        self.untried: list[dict[str, Any]] = []  # what names the candidates that were not evaluated
+    setup: Any = None  # what stages are of unless they say otherwise
+    callback: Callback | None = None  # gets a dict after each evaluation; may raise `StopSearch`
+    seconds: float | None = None  # then nothing more is begun but the first evaluation of each stage
+    began: float = field(default_factory=time.monotonic)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    stages: int = field(default=0, init=False)  # that have ended
+    stopped: str | None = field(default=None, init=False)  # why the search ended early
+    untried: list[dict[str, Any]] = field(default_factory=list, init=False)  # names of candidates
 
     def stage(
         self,
@@ -116,54 +94,22 @@ class Search:
         *,
         scoring: Scoring | None = None,
         alphas: Any = None,
-        finish: bool = False,
-        shown_as: str | None = None,
+        finish: bool = False,  # with the expansion of each candidate that has one ridge
+        shown_as: str | None = None,  # in progress, where not by its name
     ) -> Stage:
-        """A stage, by default on all rows; its name is that of its records in the journal.
-
-        Progress shows the name too, unless `shown_as` is another. `finish` asks for the expansion of
-        each candidate with one ridge at once: a blend needs many.
-        """
+        """A stage, by default on all rows; its records in the journal have its name."""
         scoring = self.setup.scoring if scoring is None else scoring
-        alphas = self.setup.alphas if alphas is None else alphas
-        return Stage(self, name, scoring, alphas, candidates, finish, shown_as or name)
+        ledger = Ledger(scoring, self.setup.alphas if alphas is None else alphas)
+        stage = Stage(self, name, scoring, ledger, finish, shown_as or name, time.monotonic())
+        for candidate in candidates:
+            stage.add(candidate)
+        return stage
 
     def goes_on(self) -> bool:
         """Whether more may be begun."""
-        limit = math.inf if self._seconds is None else self._seconds
-        if self.stopped is None and time.monotonic() - self._start >= limit:
-            self.stopped = TIME_IS_UP
+        over = self.seconds is not None and time.monotonic() - self.began >= self.seconds
+        self.stopped = TIME_IS_UP if self.stopped is None and over else self.stopped
         return self.stopped is None
-
-    def interrupt(self, error: KeyboardInterrupt, ledger: Ledger) -> None:
-        """Go on with what has been found, here or in an earlier stage; raise where that is nothing.
-
-        A second interruption is raised, too.
-        """
-        again = self.stopped == INTERRUPTED or isinstance(error.__context__, KeyboardInterrupt)
-        if again or not (ledger.has_score or self._stages):
-            raise error
-        self.stopped = INTERRUPTED
-
-    def end_stage(self, proposals: Sequence[Proposal], ledger: Ledger) -> None:
-        """Note which of the last proposals were not evaluated."""
-        done = {entry.candidate for entry in ledger.entries}
-        self.untried += [dict(ledger.params[number]) for number, _ in proposals if number not in done]
-        self._stages += 1
-
-    def report_progress(self, ledger: Ledger, name: str) -> None:
-        """Call the callback, which may stop the search."""
-        if self._callback is None:
-            return
-        try:
-            seconds = time.monotonic() - self._start
-            self._callback(ledger.progress() | {"part": name, "seconds": seconds})
-        except StopSearch:
-            self.stopped = self.stopped or BY_CALLBACK
-
-    def summary(self) -> dict[str, Any]:
-        """Whether the search ended early, and what it has not tried."""
-        return {"stopped": self.stopped, "untried": self.untried}
 
     def warn_if_stopped(self) -> None:
         """Warn of an early end."""
@@ -171,57 +117,62 @@ class Search:
             return
         why = f"the search was {self.stopped}"
         if self.stopped == TIME_IS_UP:
-            why = f"the search ended with its time_budget of {self._seconds:g} s"
+            why = f"the search ended with its time_budget of {self.seconds:g} s"
         names = [", ".join(f"{k}={v}" for k, v in one.items()) for one in self.untried]
         listed = f": {'; '.join(names)}" if 0 < len(names) <= _NAMED else ""
-        many = f"{len(names)} candidate{'s' if len(names) > 1 else ''}" if names else "what would follow"
-        what = f"{many} {'were' if len(names) > 1 else 'was'} not tried{listed}"
+        what = "what would follow was" if not names else "1 candidate was"
+        what = f"{len(names)} candidates were" if len(names) > 1 else what
+        what = f"{what} not tried{listed}"
         warn_user(f"{why}; the best so far is used, and {what}.", SearchStoppedWarning)
 
 
+@dataclass(eq=False, repr=False)
 class Stage:
     """A scoring on some rows, the candidates compared there, and the ledger of their evaluations."""
 
-    def __init__(
-        self,
-        search: Search,
-        name: str,
-        scoring: Scoring,
-        alphas: Any,
-        candidates: Sequence[Candidate],
-        finish: bool,
-        shown_as: str,
-    ) -> None:
-        self._search, self.name, self.scoring = search, name, scoring
-        self._finish, self._shown_as = finish, shown_as
-        self.ledger = Ledger(scoring, alphas)
-        self.candidates: list[Candidate] = []
-        self._held: dict[tuple[Any, ...], Leader] = {}  # the best cell of every group so far
-        for candidate in candidates:
-            self.add(candidate)
-
-    @property
-    def _records(self) -> StageRecords:
-        return StageRecords(self._search.checkpoint, self.name, self.ledger)
+    _search: Search
+    name: str
+    scoring: Scoring
+    ledger: Ledger
+    _finish: bool
+    _shown_as: str
+    _began: float
+    candidates: list[Candidate] = field(default_factory=list)
+    _held: dict[tuple[Any, ...], Leader] = field(default_factory=dict)  # the best of every group so far
+    _evaluated: int = 0  # since then, with a callback; not what a journal knew
 
     def add(self, candidate: Candidate) -> int:
         """One more candidate, and its number."""
         self.candidates.append(candidate)
-        return self.ledger.admit(candidate.params)
+        return self.ledger.admit(candidate.params, candidate.group)
 
-    def run(self, propose: Propose) -> Stage:
-        """Evaluate what is proposed until nothing more is, or the search ends."""
-        search, proposals = self._search, []
+    def every_cell(self) -> list[Proposal]:
+        """All candidates, each with all ridges."""
+        return [Proposal(c, np.arange(self.ledger.alphas.size)) for c in range(len(self.candidates))]
+
+    def run(self, batches: Iterable[Sequence[Proposal]]) -> Stage:
+        """Evaluate proposals, batch by batch, until there are no more or the search ends.
+
+        A generator of batches finds its last one in the ledger when it is asked for the next.
+        """
+        search, ledger, proposals = self._search, self.ledger, list[Proposal]()
         try:
-            while proposals := list(propose(self.ledger)):
+            for batch in batches:
+                proposals = list(batch)
                 self.evaluate(proposals)
                 if not search.goes_on():
                     break
         except KeyboardInterrupt as error:
-            search.interrupt(error, self.ledger)
-            if not self.ledger.has_score:  # but an earlier stage has found what is to be finished here
+            # Go on with what has been found, here or in an earlier stage; raise a second interruption.
+            again = search.stopped == INTERRUPTED or isinstance(error.__context__, KeyboardInterrupt)
+            if again or not (ledger.has_score or (search.stages and proposals)):
+                raise
+            search.stopped = INTERRUPTED
+            if not ledger.has_score:  # but an earlier stage has found what is to be finished here
                 self.evaluate(proposals[:1])
-        search.end_stage(proposals, self.ledger)
+        done = {entry.candidate for entry in ledger.entries}
+        search.untried += [dict(ledger.params[number]) for number, _ in proposals if number not in done]
+        search.stages += 1
         self._report_unsolved()
         return self
 
@@ -231,27 +182,40 @@ class Stage:
         Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
         after the other with all threads inside each.
         """
-        rest = []
+        search, ledger, rest = self._search, self.ledger, list[Proposal]()
         for number, ridges in proposals:
-            known = self._records.recall(self.candidates[number], number, ridges)
-            for entry in known:
-                self.ledger.append(entry)
-            missing = np.setdiff1d(ridges, np.concatenate([[], *(entry.ridges for entry in known)]))
-            if missing.size:
-                rest.append(Proposal(number, missing))
-        runs = {id(run): run for run in (self.candidates[number].run for number, _ in rest)}
-        at_most = min([len(rest), *(run.at_once for run in runs.values())])
-        for scored in map_threads(self._solve, self._handed_out(rest), at_most):
+            missing = set(np.asarray(ridges).tolist())
+            read = partial(known_cells, number, missing, ledger.alphas)
+            for entry in search.checkpoint.find(self._key(number), read):
+                ledger.append(entry)
+                missing -= set(entry.ridges.tolist())
+            if missing:
+                rest.append(Proposal(number, np.array(sorted(missing))))
+
+        def handed_out() -> Iterator[Proposal]:
+            for proposal in rest:
+                if not search.goes_on() and ledger.has_score:
+                    return
+                yield proposal
+
+        at_most = min([len(rest), *(self.candidates[number].run.at_once for number, _ in rest)])
+        for scored in map_threads(self._solve, handed_out(), at_most):
             self._record(scored())
             del scored  # and its predictions, before the next model makes its own
-            self._search.report_progress(self.ledger, self._shown_as)
+            if search.callback is None:
+                continue
+            event, now = ledger.progress(), time.monotonic()
+            to_come, self._evaluated = max(event["total"] - event["done"], 0), self._evaluated + 1
+            left = (now - self._began) / self._evaluated * to_come
+            try:
+                times = {"seconds": now - search.began, "left": left}
+                search.callback(event | {"part": self._shown_as} | times)
+            except StopSearch:
+                search.stopped = search.stopped or BY_CALLBACK
 
-    def _handed_out(self, proposals: Sequence[Proposal]) -> Iterator[Proposal]:
-        """The proposals, one after the other, for as long as the search goes on."""
-        for proposal in proposals:
-            if not self._search.goes_on() and self.ledger.has_score:
-                return
-            yield proposal
+    def _key(self, number: int) -> list[Any]:
+        """What finds a candidate in the journal."""
+        return [self.name, self.candidates[number].params, self.candidates[number].lineage]
 
     def _solve(self, proposal: Proposal) -> Callable[[], Evaluation]:
         """What a proposal's model gives; runs in any thread."""
@@ -261,85 +225,56 @@ class Stage:
         return solve(candidate, proposal.candidate, self.scoring, proposal.ridges, mu, finish=finish)
 
     def _record(self, evaluation: Evaluation) -> None:
-        """Put an evaluation into the ledger; hold on to what leads its group."""
+        """Put an evaluation into ledger and journal; hold on to what leads its group."""
         self.ledger.append(evaluation)
-        candidate, leader = self.candidates[evaluation.candidate], None
+        number, leader = evaluation.candidate, None
         if np.isfinite(evaluation.means).any():
-            members = self._groups()
-            index, ridge = self.ledger.best(members[candidate.group])
-            if index == evaluation.candidate and ridge in evaluation.ridges:
+            groups, group = self.ledger.groups, self.candidates[number].group
+            index, ridge = self.ledger.best(groups[group])
+            if index == number and ridge in evaluation.ridges:
                 leader = self._leader(evaluation, ridge)
                 # A model is kept for the final fit; of several groups' models only one would be used.
-                leader = leader if len(members) == 1 else replace(leader, model=None)
-                self._held[candidate.group] = leader
-        self._records.remember(candidate, evaluation, leader)
+                leader = leader if len(groups) == 1 else replace(leader, model=None)
+                self._held[group] = leader
+        self._search.checkpoint.keep(self._key(number), self.ledger.alphas, evaluation, leader)
 
     def _leader(self, evaluation: Evaluation, ridge: int) -> Leader:
         """What the evaluation of a candidate has beyond its scores."""
-        number, found = evaluation.candidate, evaluation
-        return Leader(
-            self.candidates[number],
-            number,
-            ridge,
-            float(self.ledger.alphas[ridge]),
-            *evaluation.heldout(self.scoring, ridge),
-            found.model,
-            found.expansion,
-            found.folds,
-        )
+        number, alpha = evaluation.candidate, float(self.ledger.alphas[ridge])
+        heldout = evaluation.heldout(self.scoring, ridge)
+        model, expansion, folds = evaluation.model, evaluation.expansion, evaluation.folds
+        candidate = self.candidates[number]
+        return Leader(candidate, number, ridge, alpha, *heldout, model, expansion, folds)
 
-    def _groups(self) -> dict[tuple[Any, ...], list[int]]:
-        """The numbers of each group's candidates."""
-        groups: dict[tuple[Any, ...], list[int]] = {}
-        for number, candidate in enumerate(self.candidates):
-            groups.setdefault(candidate.group, []).append(number)
-        return groups
-
-    def found(self, select: Select = "min", **more: Any) -> Found:
-        """The choice among what was evaluated.
-
-        `select` takes the best cell of the chosen group, or the most regularised within a standard
-        error. `more` are further fields.
-        """
-        groups, ledger = self._groups().values(), self.ledger
-        scored = [numbers for numbers in groups if any(map(ledger.scored, numbers))]
-        if not scored:
-            ledger.best()  # raises: there is nothing to choose from
-        leaders = [self.leader(*ledger.best(numbers)) for numbers in scored]
-        leader = choose(leaders, self.scoring, ledger)
-        if not beats_constant(leader.heldout, self.scoring):
-            leader = self.leader(*self._flattest())
-        elif select == "1se":
-            leader = self.leader(*self.simplest(leader.index, leader.ridge))
-        return self._found(leader, leaders, **more)
-
-    def chosen(self, index: int, ridge: int) -> Found:
-        """A given cell as the choice."""
-        leader = self.leader(index, ridge)
-        return self._found(leader, [leader])
-
-    def _found(self, leader: Leader, leaders: list[Leader], **more: Any) -> Found:
+    def found(
+        self, select: Select = "min", *, cell: tuple[int, int] | None = None, **more: Any
+    ) -> Found:
+        """The choice among what was evaluated, or a given cell; `more` are further fields."""
+        ledger = self.ledger
+        if cell is not None:
+            leaders = [leader := self.leader(*cell)]
+        else:
+            groups = ledger.groups.values()
+            scored = [numbers for numbers in groups if any(map(ledger.scored, numbers))]
+            leaders = [self.leader(*ledger.best(numbers)) for numbers in scored]
+            leader = choose(leaders, self.scoring, ledger)
+            if not beats_constant(leader.heldout, self.scoring):
+                leader = self.leader(*self._flattest())
+            elif select == "1se":
+                leader = self.leader(*ledger.simplest(leader.index, leader.ridge))
         candidate = leader.candidate
-        report = self.ledger.report(leader.index) | candidate.run.approximation.diagnose(
-            candidate.kernel, candidate.run.problem
-        )
-        return Found(self.ledger, leaders, leader, report, self.scoring, **more)
-
-    def simplest(self, index: int, ridge: int) -> tuple[int, int]:
-        """Of a cell's group the cell of the largest ridge within one standard error of it."""
-        return self.ledger.simplest((index, ridge), self._groups()[self.candidates[index].group])
+        diagnosis = candidate.run.approximation.diagnose(candidate.kernel, candidate.run.problem)
+        report = ledger.entry(leader.index).report | diagnosis
+        return Found(ledger, leaders, leader, report, self.scoring, **more)
 
     def _flattest(self) -> tuple[int, int]:
         """Of the simplest candidates the cell of the largest ridge, then of the smallest width."""
-        ledger, candidates = self.ledger, self.candidates
-        scored = [number for number in range(len(candidates)) if ledger.scored(number)]
-        least = min(candidates[number].complexity for number in scored)
+        ledger, scored = self.ledger, np.argwhere(np.isfinite(self.ledger.means)).tolist()
+        least = min(self.candidates[number].complexity for number, _ in scored)
         cells = [
-            (ledger.alphas[ridge], -float(candidates[number].params.get("gamma", 1.0)), -number, ridge)
-            for number in scored
-            if candidates[number].complexity == least
-            for ridge in range(ledger.alphas.size)
-            if np.isfinite(ledger.score(number, ridge))
+            (ledger.alphas[ridge], -float(ledger.params[number].get("gamma", 1.0)), -number, ridge)
+            for number, ridge in scored
+            if self.candidates[number].complexity == least
         ]
         _, _, number, ridge = max(cells)
         return -number, ridge
@@ -349,19 +284,23 @@ class Stage:
         candidate, alpha = self.candidates[index], float(self.ledger.alphas[ridge])
         leader = self._held.get(candidate.group)
         if leader is None or leader.index != index:
-            known = self._records.predictions(candidate, ridge)
+
+            def read(record: dict[str, Any]) -> Any:
+                return unpacked(record["heldout"]) if record.get("leads") == alpha else None
+
+            known = next(self._search.checkpoint.find(self._key(index), read), None)
+            leader = Leader(candidate, index, ridge, alpha, known)
             if known is None:
                 # A cell that came from a journal, evaluated once more as it was: to the same digits.
                 again = self._solve(Proposal(index, self.ledger.entry(index, ridge).ridges))()
                 leader = self._leader(again, ridge)
-            else:
-                leader = Leader(candidate, index, ridge, alpha, known)
         elif leader.ridge != ridge:
             leader = Leader(candidate, index, ridge, alpha, model=leader.model)
         if leader.heldout is None and self.scoring.splits is not None:
             model = candidate.model(1) if leader.model is None else leader.model
             mu = float(self.scoring.problem.ridge(alpha))
-            heldout, of_splits = self.scoring.heldout_at(model, mu)
+            blocks = list(heldout_blocks(model, self.scoring.splits, [mu]))
+            heldout, of_splits = self.scoring.heldout(blocks)
             leader = replace(leader, heldout=heldout, of_splits=of_splits)
         return leader
 
@@ -371,13 +310,35 @@ class Stage:
         unsolved, total = sum(e.unsolved for e in entries), sum(len(e.ridges) for e in entries)
         if not unsolved:
             return
-        reasons = [entry.why for entry in entries if entry.unsolved and entry.why]
         default = (
             "their matrix plus alpha is not positive definite; use larger alphas or gammas, or "
             'negative="clip" in the approximation.'
         )
-        why = reasons[0] if reasons else default
+        why = next((entry.why for entry in entries if entry.unsolved and entry.why), default)
         text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): {why}"
         if unsolved == total:
             raise NoScoreError(text)
         warn_user(text)
+
+
+def progress_words(event: Mapping[str, Any]) -> str:
+    """How far a search is: ``300 rows: 12/36 kernels``; a search in one stage needs no name for it."""
+    done, total, part = int(event["done"]), int(event["total"]), str(event["part"])
+    name = "" if part == "grid" else f"{part}: "
+    return f"{name}{min(done, total)}/{total} kernels"
+
+
+class Progress:
+    """The callback of one search on behalf of an estimator: a line if `verbose`, and the user's own."""
+
+    def __init__(self, name: str, verbose: int, callback: Callback | None) -> None:
+        self._name, self._verbose, self._callback = name, verbose, callback
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if self._verbose:
+            best = "none yet" if event["best_score"] is None else f"{event['best_score']:.6g}"
+            line = f"{progress_words(event)}, best score {best} {event['best_params']}"
+            line += f", {duration_words(event['left'])} left" if event["left"] else ""
+            sys.stderr.write(f"[{self._name}] {line}\n")
+        if self._callback is not None:
+            self._callback(event)

@@ -16,27 +16,39 @@ the rounds themselves are of this kind.
 *More.* The last folds are reserved. The paths are repeated on some thousand of the other rows; their
 metrics have seen no target of the reserved folds. So on all rows one kernel matrix per metric serves
 these folds in closed form again, and the score is theirs.
+
+**What it will cost** before it runs, in multiply-adds, with k folds, f families, t tracks and r rounds:
+
+    rounds on few rows    f × widths × half of the ridges, then r t rounds of 1 fit for the metric and a
+                          cross of cells
+    again, few rows       1 fit for the metric and a cross of each track
+    again, all rows       each in k + 1 or k fits of the rows outside a fold, and a cross of closed
+                          forms of each family
+
+How many rounds are worth while, and how many tracks a blend gives weight, is not known before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from math import ceil
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from onefold.approximations import Exact, Problem, Run, Workload
-from onefold.criteria import Scoring, SquaredError, Task
+from onefold.approximations import Exact, Workload
+from onefold.criteria import SquaredError, Task
 from onefold.heldout import Splits
 from onefold.machine.threads import map_in_order
+from onefold.search.checkpoint import packed, unpacked
 from onefold.search.choice import Leader, choose, worth_fitting
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import Ledger
-from onefold.search.loop import Found, Proposal, Search, Stage
-from onefold.search.metrics import Round, Track, first_round, next_round
-from onefold.search.setup import Setup
-from onefold.search.strategies import Cells, next_ridges
+from onefold.search.loop import Found, Proposal, Search
+from onefold.search.metrics import GRADIENT_ROWS, Fitted, Round, Track, measured, next_round
+from onefold.search.strategies import Setup, next_ridges
+from onefold.smoothers.base import choose_route
 
 FIRST_ROWS = 1500  # that rounds are first tried on
 AGAIN = 1.3  # times as many rows are worth repeating a path
@@ -49,6 +61,8 @@ _CHEAP_ROWS = 4000  # up to which a cross of cells is tried on all rows, not the
 _HOPELESS = 1.5  # times the best loss: tracks that are not repeated
 _GAIN = 0.005  # of the loss, that a round must make
 _ROUNDS, _REPEATED, _ALL = "learning the metric", "second pass on more rows", "all rows"
+_USUAL_ROUNDS, _USUAL_MEMBERS = 4, 3  # of a track, and of a blend
+_SLOW_ROWS = 800  # of a fit are slow: kernel values, distances, copies, calls
 
 Cell = tuple[float, int]
 """A relative width and the number of a ridge."""
@@ -70,43 +84,35 @@ class MetricSearch:
         """Whatever could be wrong was found when the tracks were made."""
 
     def run(self, search: Search) -> Found:
-        """Learn the metrics, search and choose.
-
-        Of a search that is stopped, the best that has been found goes through the stages that are left.
-        """
-        setup, n = search.setup, search.setup.problem.n
-        splits = setup.scoring.held_out
-        if self.rows < n:
-            return self._with_reserved_folds(search, splits)
-        if n <= FIRST_ROWS:
-            stage = search.stage(_ROUNDS)
-            rounds = _Rounds(search, stage, setup.run, self, whole=True)
-            found = stage.run(rounds).found()
-            return replace(found, history=_history(found, n))
-        division = divide(splits, setup.task, FIRST_ROWS, setup.seed or 0, reserve=False)
-        paths, first = self._find_paths(search, division)
-        stage = search.stage(_REPEATED)
-        found = stage.run(_Repeated(search, stage, setup.run, paths, whole=True)).found()
-        return replace(found, history=_history(first, _trained(first)) + _history(found, n))
-
-    def _with_reserved_folds(self, search: Search, splits: Splits) -> Found:
-        """Metrics of some of the rows, and a search on all rows that is scored by the reserved folds."""
-        setup = search.setup
-        division = divide(splits, setup.task, self.rows, setup.seed or 0, reserve=True)
+        """Learn the metrics, search and choose; if stopped, with the best that has been found."""
+        setup, reserve = search.setup, self.rows < search.setup.problem.n
+        if not reserve and setup.problem.n <= FIRST_ROWS:
+            rounds = _Rounds(search, _ROUNDS)
+            return rounds.found(rounds.learned(self))
+        splits, size = setup.scoring.held_out, self.rows if reserve else FIRST_ROWS
+        division = divide(splits, setup.task, size, setup.seed or 0, reserve=reserve)
         paths, learned = self._find_paths(search, division)
-        history = _history(learned, _trained(learned))
-        members = [one for one in learned.leaders if any(_ends_in(path, one) for path in paths)]
+        history, groups = learned.history, {path.group for path in paths}
+        if not reserve:
+            rounds = _Rounds(search, _REPEATED)
+            found = rounds.found(rounds.repeated(paths))
+            return replace(found, history=history + found.history)
+        members = [one for one in learned.leaders if one.candidate.group in groups]
         if division.training.size > AGAIN * FIRST_ROWS and search.goes_on():
-            scoring = validated(setup.problem, setup.task, division.training, division.validation)
-            stage = search.stage(_REPEATED, scoring=scoring)
-            repeated = _Repeated(search, stage, exact_run(scoring), paths, whole=False)
-            learned = stage.run(repeated).found()
-            members, history = learned.leaders, history + _history(learned, _trained(learned))
+            rounds = _Rounds(search, _REPEATED, division.training, division.validation)
+            learned = rounds.found(rounds.repeated(paths))
+            members, history = learned.leaders, history + learned.history
         members = worth_fitting(members, learned.ledger, learned.scoring, blend=self.blend)
-        members = members if search.goes_on() else members[:1]
-        reserved = np.unique(np.concatenate([splits.left_out[number] for number in division.reserved]))
-        problem, task, inside, order = setup.problem, setup.task, splits.some(division.reserved), None
+        return self._on_all_rows(search, members if search.goes_on() else members[:1], division, history)
+
+    def _on_all_rows(
+        self, search: Search, members: list[Leader], division: Division, history: list[dict[str, Any]]
+    ) -> Found:
+        """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
+        setup, splits = search.setup, search.setup.scoring.held_out
+        problem, task, inside = setup.problem, setup.task, splits.some(division.reserved)
         if not setup.run.approximation.streams:  # the exact machine: rows held out cost least at the end
+            reserved = np.unique(np.concatenate(inside.left_out))
             order = np.concatenate([np.setdiff1d(np.arange(splits.n), reserved), reserved])
             problem, task, inside = problem.rows(order), task.rows(order), inside.within(order)
         outside = setup.scoring.criterion.start(problem, task, inside)
@@ -114,268 +120,215 @@ class MetricSearch:
         load = replace(setup.run.load, parts=outside.parts if closed else None)
         run = replace(setup.run, problem=problem, load=load)
         factors = FINER if problem.n <= _CHEAP_ROWS and search.goes_on() else (1.0,)
-        cells = [(one, factor) for one in members for factor in factors]
-        candidates = [_on_all_rows(one.candidate, factor, run, inside) for one, factor in cells]
-        ridges = [
-            next_ridges(setup.alphas, one.ridge) if factor == 1.0 < len(factors) else [one.ridge]
-            for one, factor in cells
-        ]
-        stage = search.stage(_ALL, candidates, scoring=outside, finish=closed)
-        return stage.run(Cells(ridges)).found(history=history, order=order)
+        stage, proposals = search.stage(_ALL, scoring=outside, finish=closed), list[Proposal]()
+        for one, factor in ((one, factor) for one in members for factor in factors):
+            last = one.candidate
+            kernel = last.kernel.scaled(factor**last.kernel.exponent_order)
+            names = last.params | {"gamma": factor * last.params["gamma"]}
+            # The same cells on more rows, as when a stopped search goes on, give another metric.
+            lineage = (last.run.problem.n, *last.lineage)
+            new = Candidate(run.restarted(kernel), kernel, names, lineage)
+            if not closed:  # it is refitted without each fold
+                parts = inside.left_out
+                new = replace(new, parts=parts, part_kernels=[kernel] * len(parts))
+            middle = factor == 1.0 < len(factors)
+            ridges = next_ridges(setup.alphas, one.ridge) if middle else [one.ridge]
+            proposals.append(Proposal(stage.add(new), ridges))
+        return stage.run([proposals]).found(history=history)
 
     def _find_paths(self, search: Search, division: Division) -> tuple[list[Path], Found]:
         """Try the rounds on few of the rows; the paths of all tracks that are not hopeless."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
         few = drawn(division.training, setup.task, FIRST_ROWS, generator)
-        scoring = validated(setup.problem, setup.task, few, division.validation)
-        stage = search.stage(_ROUNDS, scoring=scoring)
-        rounds = _Rounds(search, stage, exact_run(scoring), self, whole=False)
-        found = stage.run(rounds).found()
-        best: dict[Path, float] = {}
-        for track in self.tracks:
-            own = [one for one in found.leaders if _belongs(one, track)]
+        rounds = _Rounds(search, _ROUNDS, few, division.validation)
+        found = rounds.found(rounds.learned(self))
+        ranks, best = found.ledger.ranks, dict[Any, tuple[Path, float]]()
+        for path in rounds.paths:
+            groups = (path.track.name, "none"), (path.track.name, path.track.kind)
+            own = [one for one in found.leaders if one.candidate.group[:2] in groups]
             if not own:
                 continue
             # The best round of a track, or round 0 where that is as good within noise.
             index, _ = found.ledger.best([one.index for one in own])
             rivals = [one for one in own if one.index == index or not one.candidate.params["round"]]
-            leader = choose(rivals, scoring, found.ledger)
-            path = rounds.path(track, leader)
-            if not any(_same(path, other) for other in best):
-                best[path] = found.ledger.rank(leader.index, leader.ridge)
-        top = max(best.values(), default=0.0)
+            leader = choose(rivals, found.scoring, found.ledger)
+            path = path.up_to(leader)
+            best.setdefault(path.group, (path, float(ranks[leader.index, leader.ridge])))
+        top = max((rank for _, rank in best.values()), default=0.0)
         least = _HOPELESS * top if search.goes_on() else top  # of negative losses
-        return [path for path, rank in best.items() if rank >= least], found
+        return [path for path, rank in best.values() if rank >= least], found
 
 
-@dataclass(frozen=True)
+@dataclass
 class Path:
-    """A track and the best cell of each of its rounds, the last one being the round to use."""
+    """What a track has gone through: its rounds and the best cell of each, up to the round to use."""
 
     track: Track
-    cells: tuple[Cell, ...]
-    before: Round | None = field(default=None, compare=False)  # the round before the last, as learned
+    rounds: list[Round]  # as learned; all, or those before the one to use
+    numbers: list[int]  # of the candidates of the last one
+    ranks: list[float] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+
+    @property
+    def group(self) -> tuple[str, str, int]:
+        """That of the candidates that it leads to."""
+        last = len(self.cells) - 1
+        return self.track.name, self.track.kind if last else "none", last
+
+    def up_to(self, leader: Leader) -> Path:
+        """The path that ends with the best cell of one of its rounds."""
+        params = leader.candidate.params
+        number, cell = int(params["round"]), (float(params["gamma"]), leader.ridge)
+        return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
+
+    def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
+        """Note the best cell of the last round, and say whether another is worth its time.
+
+        Losses fall as scores rise: from 0 for errors, from 1 for shares such as accuracy and R². Errors
+        are never above 0. An R² may begin there and end below 1: one top must serve all rounds.
+        """
+        scored = [number for number in self.numbers if ledger.scored(number)]
+        if not scored:
+            return False
+        number, ridge = ledger.best(scored)
+        self.ranks.append(float(ledger.ranks[number, ridge]))
+        self.cells.append((float(ledger.params[number]["gamma"]), ridge))
+        if self.track.kind == "none" or len(self.cells) > max_rounds:
+            return False
+        top = 1.0 if max(self.ranks) > 0 else 0.0
+        *before, last = (max(top - rank, 0.0) for rank in self.ranks)
+        return not before or last <= (1 - _GAIN) * min(before)
 
 
-def _belongs(leader: Leader, track: Track) -> bool:
-    names = leader.candidate.params
-    return names["kernel"] == track.name and names["metric"] in ("none", track.kind)
+class _Rounds:
+    """Rounds of every track, each from the best cell of the last, or paths repeated on other rows.
 
-
-def _ends_in(path: Path, leader: Leader) -> bool:
-    here = leader.candidate.params["round"] == len(path.cells) - 1
-    return here and _belongs(leader, path.track)
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether both end with the family as it is."""
-    return one.track.name == other.track.name and len(one.cells) == len(other.cells) == 1
-
-
-def _trained(found: Found) -> int:
-    """How many rows of a validated scoring are trained on."""
-    scoring = found.scoring
-    return scoring.problem.n - sum(len(part) for part in scoring.parts or [])
-
-
-def _history(found: Found, rows: int) -> list[dict[str, Any]]:
-    """The best cell of every group, and on how many rows the tracks were tried."""
-    return [
-        dict(one.candidate.params)
-        | {"alpha": one.alpha, "score": found.ledger.score(one.index, one.ridge), "rows": rows}
-        for one in found.leaders
-    ]
-
-
-def _on_all_rows(candidate: Candidate, factor: float, run: Run, splits: Splits) -> Candidate:
-    """The candidate of the whole table at its width times a factor.
-
-    It is refitted without each fold where no closed form serves.
+    Of all rows, each fold with metrics of its own and one of all rows, by the search's own criterion; or
+    one chain of metrics from the `training` rows, by the squared error of the `validation` rows.
     """
-    kernel = candidate.kernel.scaled(factor**candidate.kernel.exponent_order)
-    names = candidate.params | {"gamma": factor * candidate.params["gamma"]}
-    # The same cells on more rows, as when a search that was stopped goes on, give another metric.
-    lineage = (candidate.run.problem.n, *candidate.lineage)
-    found = Candidate(run.restarted(kernel), kernel, names, lineage)
-    if run.approximation.selects:
+
+    def __init__(self, search: Search, name: str, training: Any = None, validation: Any = None) -> None:
+        setup = search.setup
+        self._search, self._seed, self._whole = search, setup.seed or 0, training is None
+        self._run, scoring, self._rows = setup.run, setup.scoring, setup.problem.n
+        if training is not None:
+            order, self._rows = np.concatenate([training, validation]), training.size
+            problem, part = setup.problem.rows(order).alone(), np.arange(training.size, order.size)
+            splits = Splits(order.size, [part], [part])
+            scoring = SquaredError().start(problem, setup.task.rows(order), splits)
+            self._run = Exact().start(problem, [], Workload(1, 1, folds=1, parts=splits.left_out))
+        self._stage, self._parts = search.stage(name, scoring=scoring), scoring.held_out.left_out
+        self._alphas, self.paths = self._stage.ledger.alphas, list[Path]()
+
+    def found(self, batches: Iterator[list[Proposal]]) -> Found:
+        """What rounds lead to, with the best cell of every group, and the rows it was trained on."""
+        found, history = self._stage.run(batches).found(), list[dict[str, Any]]()
+        for one in found.leaders:
+            score = float(found.ledger.means[one.index, one.ridge])
+            cell = {"alpha": one.alpha, "score": score, "rows": self._rows}
+            history.append(one.candidate.params | cell)
+        return replace(found, history=history)
+
+    def learned(self, strategy: MetricSearch) -> Iterator[list[Proposal]]:
+        """Round 0, which the tracks of one family share, then a cross of cells for each metric."""
+        proposals, begun = list[Proposal](), dict[str, list[int]]()
+        order = np.argsort(self._alphas, kind="stable")  # the user's may come in any
+        ridges = np.sort(order[:: 1 if self._whole else 2])
+        for track in strategy.tracks:
+            first = self._first(track)
+            if track.name not in begun:
+                begun[track.name] = self._add(first, strategy.widths)
+                proposals += [Proposal(number, ridges) for number in begun[track.name]]
+            self.paths.append(Path(track, [first], begun[track.name]))
+        going_on = self.paths
+        while proposals:
+            yield proposals
+            ledger, proposals = self._stage.ledger, []
+            going_on = [one for one in going_on if one.goes_on(ledger, strategy.max_rounds)]
+            steps = [(one.rounds[-1], one.cells[-1]) for one in going_on]
+            metrics = list(map_in_order(self._next, steps, self._run.at_once))
+            for path, last in zip(going_on, metrics):
+                path.rounds.append(last)
+                cross = self._cross(last, path.cells[-1], CROSS)
+                path.numbers = [number for number, _ in cross]
+                proposals += cross
+
+    def repeated(self, paths: Sequence[Path]) -> Iterator[list[Proposal]]:
+        """Paths on other rows: metrics are learned anew, the last round is tried in a cross.
+
+        Where every part needs metrics of its own (`whole`), all rounds are repeated, and the families
+        are tried as they are, too; a single chain of metrics goes on from the round before the last,
+        which was learned from some of the same rows.
+        """
+
+        def last_round(path: Path) -> Round:
+            last, steps = self._first(path.track), path.cells[:-1]
+            if path.rounds and not self._whole:
+                last, steps = path.rounds[-1], path.cells[-2:-1]
+            for cell in steps:
+                last = self._next((last, cell))
+            return last
+
+        plain = [replace(path, cells=path.cells[:1]) for path in paths] if self._whole else []
+        distinct = {path.group: path for path in [*paths, *plain]}.values()
+        rounds = list(map_in_order(last_round, distinct, self._run.at_once))
+        crosses = [self._cross(one, path.cells[-1], FINER) for path, one in zip(distinct, rounds)]
+        yield [proposal for cross in crosses for proposal in cross]
+
+    def _first(self, track: Track) -> Round:
+        """Round 0: the family as it is."""
+        return Round(track, measured(track.kernel, self._run.problem, self._seed))
+
+    def _next(self, step: tuple[Round, Cell]) -> Round:
+        """The round after another, from its models at a cell; a journal may know it."""
+        last, (width, ridge) = step
+        track, cell = last.track, (width, float(self._run.problem.ridge(self._alphas[ridge])))
+        lineage, journal = (*last.lineage, cell), self._search.checkpoint
+        names = {"kernel": track.name, "metric": track.kind}
+        key = [f"metric of {self._stage.name}", names, lineage]
+
+        def read(record: dict[str, Any]) -> Round:
+            kernels = [track.kernel.with_metric(unpacked(one["values"])) for one in record["metrics"]]
+            means = [float(one["mean_exponent"]) for one in record["metrics"]]
+            whole, *parts = map(Fitted, kernels, means)
+            return Round(track, whole, parts, lineage)
+
+        known = next(journal.find(key, read), None)
+        if known is not None:
+            return known
+        found = next_round(last, self._run, self._parts, cell, self._seed, whole=self._whole)
+        if journal:
+            every: list[Any] = [found.whole, *(found.parts or [])]
+            values = [(packed(one.kernel.metric.values), one.mean_exponent) for one in every]
+            journal.append(key, metrics=[{"values": v, "mean_exponent": mean} for v, mean in values])
         return found
-    return replace(found, parts=splits.left_out, part_kernels=[kernel] * len(splits.left_out))
 
-
-class _Proposals:
-    """What the rounds and their repetition share: candidates of a round, in a cross of cells.
-
-    `run` has the rows that the metrics are learned from. `whole` learns a metric of all of them too;
-    otherwise that of the first part serves in its place.
-    """
-
-    def __init__(self, search: Search, stage: Stage, run: Run, *, whole: bool) -> None:
-        self._search, self._stage, self._run, self._whole = search, stage, run, whole
-        self._parts, self._seed = stage.scoring.held_out.left_out, search.setup.seed or 0
-        self._alphas = stage.ledger.alphas
-
-    def _learned(self, last: Round, cell: Cell) -> Round:
-        """The round after `last`, from its models at a cell; a journal may know it."""
-        mu = float(self._run.problem.ridge(self._alphas[cell[1]]))
-
-        def learn() -> Round:
-            return next_round(last, self._run, self._parts, cell[0], mu, self._seed, whole=self._whole)
-
-        lineage = (*last.lineage, (cell[0], mu))
-        return self._search.checkpoint.learned(self._stage.name, last.track, lineage, learn)
-
-    def _cross(
-        self, last: Round, cell: Cell, factors: Sequence[float]
-    ) -> tuple[list[int], list[Proposal]]:
+    def _cross(self, last: Round, cell: Cell, factors: Sequence[float]) -> list[Proposal]:
         """The width times each factor at the ridge, and itself at the neighbours in size too."""
         width, ridge = cell
         near, alone = next_ridges(self._alphas, ridge), np.array([ridge])
         numbers = self._add(last, [width * factor for factor in factors])
         middle = numbers[factors.index(1.0)] if len(numbers) > 1 else numbers[0]
-        return numbers, [Proposal(n, near if n == middle else alone) for n in numbers]
+        return [Proposal(n, near if n == middle else alone) for n in numbers]
 
     def _add(self, last: Round, widths: Sequence[float]) -> list[int]:
         """Candidates of a round, one for each width, and their numbers."""
-        run, kernel, numbers = self._run, last.whole.kernel, []
-        closed = last.parts is None and run.approximation.selects and self._whole
-        for width in widths if kernel.has_width else [1.0]:
+        closed = last.parts is None and self._run.approximation.selects and self._whole
+        run = self._run if closed else replace(self._run, shared=None)  # landmarks follow the metric
+        numbers, parts = list[int](), self._parts
+        for width in widths if last.whole.kernel.has_width else [1.0]:
             names: dict[str, Any] = {"kernel": last.track.name, "metric": last.metric}
-            names |= {"round": last.number, "gamma": float(width)}
+            names |= {"round": len(last.lineage), "gamma": float(width)}
             new = Candidate(run, last.whole.at(width), names)
             if not closed:
-                new = replace(
-                    new,
-                    run=replace(run, shared=None),  # landmarks follow the metric
-                    lineage=last.lineage,
-                    parts=self._parts,
-                    part_kernels=last.part_kernels(width, len(self._parts)),
-                )
+                kernels = last.part_kernels(width, len(parts))
+                new = replace(new, lineage=last.lineage, parts=parts, part_kernels=kernels)
             numbers.append(self._stage.add(new))
         return numbers
 
 
-@dataclass
-class _Open:
-    """A track under way: its last round, the numbers of its candidates, what it went through."""
-
-    last: Round
-    numbers: list[int]
-    scores: list[float] = field(default_factory=list)
-    cells: list[Cell] = field(default_factory=list)
-    rounds: list[Round] = field(default_factory=list)
-
-    def ends(self, max_rounds: int) -> bool:
-        """Whether another round is not worth its time.
-
-        Losses fall as scores rise: from 0 for errors, from 1 for shares such as accuracy and R². Errors
-        are never above 0. An R² may begin there and end below 1: one top must serve all rounds.
-        """
-        if self.last.track.kind == "none" or self.last.number >= max_rounds:
-            return True
-        top = 1.0 if max(self.scores) > 0 else 0.0
-        losses = [max(top - score, 0.0) for score in self.scores]
-        return len(losses) > 1 and losses[-1] > (1 - _GAIN) * min(losses[:-1])
-
-
-class _Rounds(_Proposals):
-    """Rounds of every track, each from the best cell of the last."""
-
-    def __init__(
-        self, search: Search, stage: Stage, run: Run, strategy: MetricSearch, *, whole: bool
-    ) -> None:
-        super().__init__(search, stage, run, whole=whole)
-        self._strategy = strategy
-        self._all: list[_Open] = []
-        self._going_on: list[_Open] | None = None
-
-    def path(self, track: Track, leader: Leader) -> Path:
-        """What a track went through up to the best cell of one of its rounds."""
-        own, params = next(one for one in self._all if one.last.track == track), leader.candidate.params
-        number, cell = int(params["round"]), (float(params["gamma"]), leader.ridge)
-        before = own.rounds[number - 1] if number else None
-        return Path(track, (*own.cells[:number], cell), before)
-
-    def __call__(self, ledger: Ledger) -> list[Proposal]:
-        if self._going_on is None:
-            return self._first()
-        going_on = []
-        for track in self._going_on:
-            scored = [number for number in track.numbers if ledger.scored(number)]
-            if not scored:
-                continue
-            number, ridge = ledger.best(scored)
-            track.scores.append(ledger.rank(number, ridge))
-            track.cells.append((float(ledger.params[number]["gamma"]), ridge))
-            track.rounds.append(track.last)
-            if not track.ends(self._strategy.max_rounds):
-                going_on.append(track)
-        self._going_on = going_on
-        learned = map_in_order(self._next, going_on, self._run.at_once)
-        proposals: list[Proposal] = []
-        for track, last in zip(going_on, list(learned)):
-            track.last = last
-            track.numbers, cross = self._cross(last, track.cells[-1], CROSS)
-            proposals += cross
-        return proposals
-
-    def _next(self, track: _Open) -> Round:
-        return self._learned(track.last, track.cells[-1])
-
-    def _first(self) -> list[Proposal]:
-        """Round 0; the tracks of one family share it."""
-        proposals: list[Proposal] = []
-        begun: dict[str, list[int]] = {}
-        order = np.argsort(self._alphas, kind="stable")  # the user's may come in any
-        ridges = np.sort(order[:: 1 if self._whole else 2])
-        for track in self._strategy.tracks:
-            first = first_round(track, self._run.problem, self._seed)
-            if track.name not in begun:
-                begun[track.name] = self._add(first, self._strategy.widths)
-                proposals += [Proposal(number, ridges) for number in begun[track.name]]
-            self._all.append(_Open(first, list(begun[track.name])))
-        self._going_on = list(self._all)
-        return proposals
-
-
-class _Repeated(_Proposals):
-    """Paths repeated on other rows: metrics are learned anew, the last round is tried in a cross.
-
-    Where every part needs metrics of its own (`whole`), all rounds are repeated, and the families are
-    tried as they are, too; a single chain of metrics goes on from the round before the last, which was
-    learned from some of the same rows.
-    """
-
-    def __init__(
-        self, search: Search, stage: Stage, run: Run, paths: Sequence[Path], *, whole: bool
-    ) -> None:
-        super().__init__(search, stage, run, whole=whole)
-        self._paths = paths
-
-    def __call__(self, ledger: Ledger) -> list[Proposal]:
-        if self._stage.candidates:
-            return []
-        wanted = list(self._paths)
-        if self._whole:
-            wanted += [Path(path.track, path.cells[:1]) for path in self._paths]
-        distinct = {(p.track.name, p.track.kind if len(p.cells) > 1 else "none"): p for p in wanted}
-        last = list(map_in_order(self._repeat, distinct.values(), self._run.at_once))
-        proposals: list[Proposal] = []
-        for path, round_ in zip(distinct.values(), last):
-            proposals += self._cross(round_, path.cells[-1], FINER)[1]
-        return proposals
-
-    def _repeat(self, path: Path) -> Round:
-        last, steps = first_round(path.track, self._run.problem, self._seed), path.cells[:-1]
-        if path.before is not None and not self._whole:
-            last, steps = path.before, path.cells[-2:-1]
-        for cell in steps:
-            last = self._learned(last, cell)
-        return last
-
-
-@dataclass(frozen=True)
-class Division:
+class Division(NamedTuple):
     """The rows of a table, divided for a metric that is learned from some of them."""
 
     reserved: list[int]  # numbers of the splits whose held-out rows are in neither of the others
@@ -386,11 +339,15 @@ class Division:
 def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -> Division:
     """Reserve the last splits, if asked to; the last of the others divides what is left."""
     generator = np.random.default_rng([seed, 0])
-    reserved = _last_splits(splits) if reserve else []
-    free = np.ones(splits.n, dtype=bool)
-    for number in reserved:
-        free[splits.left_out[number]] = False
-    for number in reversed(range(len(splits.left_out))):
+    reserved, free, numbers = list[int](), np.ones(splits.n, dtype=bool), range(len(splits.left_out))
+    for number in reversed(numbers) if reserve else ():
+        left = free.copy()
+        left[splits.left_out[number]] = False
+        enough = reserved and splits.n - np.count_nonzero(free) >= RESERVED_ROWS
+        if enough or (reserved and left.mean() < 1 - RESERVED_SHARE):
+            break
+        reserved, free = [number, *reserved], left
+    for number in reversed(numbers):
         tests, left = splits.tests[number], splits.left_out[number]
         validation = np.unique(tests[free[tests]])
         pool = free.copy()
@@ -410,20 +367,6 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
     return Division(reserved, drawn(np.flatnonzero(pool), task, size, generator), validation)
 
 
-def _last_splits(splits: Splits) -> list[int]:
-    """Numbers of the last splits, as few as leave out 500 rows, or half of the rows; one at least."""
-    left = np.zeros(splits.n, dtype=bool)
-    chosen: list[int] = []
-    for number in reversed(range(len(splits.left_out))):
-        left[splits.left_out[number]] = True
-        if chosen and left.mean() > RESERVED_SHARE:
-            break
-        chosen.append(number)
-        if left.sum() >= RESERVED_ROWS:
-            break
-    return sorted(chosen)
-
-
 def drawn(rows: Any, task: Task, size: int, generator: np.random.Generator) -> Any:
     """Some of the rows, in order, drawn at random; every class keeps its share."""
     if rows.size <= size:
@@ -437,16 +380,48 @@ def drawn(rows: Any, task: Task, size: int, generator: np.random.Generator) -> A
     return np.sort(np.concatenate(picked))
 
 
-def validated(problem: Problem, task: Task, training: Any, validation: Any) -> Scoring:
-    """Models of the training rows, scored by the squared error of the validation rows at the end."""
-    order = np.concatenate([training, validation])
-    part = np.arange(training.size, order.size)
-    return SquaredError().start(
-        problem.rows(order).alone(), task.rows(order), Splits(order.size, [part], [part])
-    )
+def fit_cost(
+    rows: float, d: int, alphas: int = 1, *, heldout: bool = False, slow: int = _SLOW_ROWS
+) -> float:
+    """Multiply-adds of a model; of few rows, the matrix takes as long as its factorisation."""
+    route = choose_route(int(rows), alphas, "heldout" if heldout else "coefficients")
+    return (route.cost * rows**3 + rows**2 * d / 2) * (1 + slow / max(rows, 1))
 
 
-def exact_run(scoring: Scoring) -> Run:
-    """The exact machine on the rows of a scoring, for cells that are refitted or in closed form."""
-    parts: Sequence[Any] = scoring.parts if scoring.parts is not None else []
-    return Exact().start(scoring.problem, [], Workload(1, 1, folds=len(parts), parts=parts))
+def learned_load(load: Workload, learning: MetricSearch, shape: tuple[int, int, int]) -> Workload:
+    """What is asked of the run on all rows, as so many kernels of one ridge and all folds."""
+    n, d, targets = shape
+    folds, rounds = max(2, load.folds), min(learning.max_rounds, _USUAL_ROUNDS)
+    tracks, families = len(learning.tracks), len({track.name for track in learning.tracks})
+    few, cross, finer = learning.rows < n, len(CROSS) + 2, len(FINER) + 2  # widths, two more ridges
+
+    def learn(rows: float) -> float:
+        """A model of so many rows and its gradients."""
+        return fit_cost(rows, d) + min(rows, GRADIENT_ROWS) * rows * (d + 1) * (targets + 1)
+
+    def outside(wanted: int) -> int:
+        """Rows outside the fold that scores rounds, and outside one that no metric sees."""
+        return max(1, min(wanted, int(max(1 - (1 + few) / folds, 0.4) * n)))
+
+    before = 0.0
+    if n > FIRST_ROWS:
+        rows = outside(FIRST_ROWS)
+        before += families * len(learning.widths) * fit_cost(rows, d, ceil(load.alphas / 2))
+        before += rounds * tracks * (cross * fit_cost(rows, d) + learn(rows))
+        rows = outside(learning.rows)
+        if few and rows > AGAIN * FIRST_ROWS:
+            before += tracks * (learn(rows) + finer * fit_cost(rows, d))
+    if few:
+        kernels = min(tracks, _USUAL_MEMBERS if learning.blend else 2)
+        return replace(load, kernels=kernels, alphas=1, before=before)
+    training = n * (1 - 1 / folds)
+    if n > FIRST_ROWS:
+        closed = families * finer * fit_cost(n, d, heldout=True)
+        cells = finer * folds * fit_cost(training, d)
+    else:
+        closed = families * len(learning.widths) * fit_cost(n, d, load.alphas, heldout=True)
+        cells = rounds * cross * folds * fit_cost(training, d)
+    total = closed + tracks * (cells + rounds * (folds + 1) * learn(training))
+    total += (_USUAL_MEMBERS if learning.blend else 1) * fit_cost(n, d)
+    kernels = max(1, ceil(total / fit_cost(n, d, heldout=True, slow=0)))
+    return replace(load, kernels=kernels, alphas=1, before=before)

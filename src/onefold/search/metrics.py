@@ -27,7 +27,7 @@ import numpy as np
 from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
 from onefold.kernels import RBF, Kernel, listed
-from onefold.linalg import Array, is_sparse, namespace, take_rows, to_numpy
+from onefold.linalg import Array, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = ("diagonal", "full", "auto")
@@ -97,11 +97,7 @@ def gradient_metric(
 
 
 def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
-    r"""The share of each feature in Σ_j Var(x_j) · mean Σ_t (∂f_t/∂x_j)²: `feature_importances_`.
-
-    How much of f moves with a feature, whatever the feature's unit; at 1500 rows at most. All alike
-    where f is constant.
-    """
+    """The share of each feature in Σ_j Var(x_j) · mean Σ_t (∂f_t/∂x_j)², whatever its unit."""
     rows = _drawn(X.shape[0], GRADIENT_ROWS, np.random.default_rng(seed))
     part, given = take_rows(X, rows), None if weight is None else weight[rows]
     slopes = outer_gradients(expansion, part, given, diagonal=True)
@@ -132,64 +128,49 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Round:
-    """The kernels of a track in one round."""
+    """The kernels of a track in one round; round 0 is before anything is learned."""
 
     track: Track
-    number: int  # 0 before anything is learned
     whole: Fitted  # learned from all rows
-    parts: Sequence[Fitted] | None  # learned without each part; None in round 0: `whole` serves all
+    parts: Sequence[Fitted] | None = None  # learned without each part; None in round 0: `whole` serves
     lineage: tuple[Any, ...] = ()  # the width and the ridge that each round before was learned from
 
     @property
     def metric(self) -> str:
         """What kind of metric its kernels have."""
-        return self.track.kind if self.number else "none"
+        return self.track.kind if self.lineage else "none"
 
     def part_kernels(self, width: float, count: int) -> list[Kernel]:
         """The kernel of each part at a relative width."""
-        if self.parts is None:
-            return [self.whole.at(width)] * count
-        return [part.at(width) for part in self.parts]
-
-
-def first_round(track: Track, problem: Problem, seed: int) -> Round:
-    """The family as it is. Its width is relative to the rows, whose targets it does not see."""
-    return Round(track, 0, _measured(track.kernel, problem, seed), None)
+        return [part.at(width) for part in self.parts or [self.whole] * count]
 
 
 def next_round(
-    last: Round,
-    run: Run,
-    parts: Sequence[Any],
-    width: float,
-    ridge: Any,
-    seed: int,
-    *,
-    whole: bool,
+    last: Round, run: Run, parts: Sequence[Any], cell: tuple[float, Any], seed: int, *, whole: bool
 ) -> Round:
-    """Learn the metrics of the next round from models of this one at (width, ridge).
+    """Learn the metrics of the next round from models of this one at a cell (width, ridge).
 
     One fit of the rows outside each part and, for the metric of the `whole`, one of all rows; without it
     the first part's metric takes its place. The fits run side by side where memory allows.
     """
-    problem = run.problem
+    (width, ridge), problem = cell, run.problem
     sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
     kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
 
     def learned(number: int) -> Fitted:
         own = problem.without(sets[number]) if len(sets[number]) else problem
         expansion = model_of(run, own, kernels[number], 1).expansion(ridge)
-        generator = np.random.default_rng([seed, last.number])
+        generator = np.random.default_rng([seed, len(last.lineage)])
         values = gradient_metric(expansion, own.X, own.weight, kind=last.track.kind, generator=generator)
-        return _measured(last.track.kernel.with_metric(values), own, seed)
+        return measured(last.track.kernel.with_metric(values), own, seed)
 
     found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
-    last_one = found[-1] if whole else found[0]
-    lineage = (*last.lineage, (width, ridge))
-    return Round(last.track, last.number + 1, last_one, found[: len(parts)], lineage)
+    of_all = found[-1] if whole else found[0]
+    return Round(last.track, of_all, found[: len(parts)], (*last.lineage, cell))
 
 
-def _measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
+def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
+    """A kernel whose width is relative to the rows of a problem; their targets it does not see."""
     rows = _drawn(problem.n, _PAIRS_OF, np.random.default_rng(seed))
     weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
@@ -217,44 +198,43 @@ class CrossFitted(Model):
     def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
         return [values for _, _, values in self.heldout_blocks(parts, alphas)]
 
+    def _without(self, number: int, n_alphas: int) -> tuple[Problem, Model]:
+        """The rows outside a part, and their model."""
+        check_stop()
+        part = self._run.problem.without(self._parts[number])
+        return part, model_of(self._run, part, self._kernels[number], n_alphas)
+
     def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
         if parts is not self._parts:
             raise ValueError("the parts are not those that the metrics were learned without.")
-        for number, (rows, kernel) in enumerate(zip(parts, self._kernels)):
-            check_stop()
-            yield number, slice(None), self._predicted(rows, kernel, np.asarray(alphas).reshape(-1))
+        for number in range(len(parts)):
+            yield number, slice(None), self._predicted(number, np.asarray(alphas).reshape(-1))
 
-    def _predicted(self, rows: Any, kernel: Kernel, alphas: Any) -> Array:
-        """The rows (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
-        problem = self._run.problem
-        part = problem.without(rows)
-        model = model_of(self._run, part, kernel, alphas.size)
+    def _predicted(self, number: int, alphas: Any) -> Array:
+        """A part (μ, |J|, targets) in the problem's units, NaN where a μ cannot be solved with."""
+        problem, rows = self._run.problem, self._parts[number]
+        part, model = self._without(number, alphas.size)
         usable = model.usable(None, alphas)
         found = [part.restore(model.expansion(mu)) for mu in alphas[usable]]
         xp, targets = namespace(problem.Y), problem.Y.shape[1]
-        values = xp.full_like(xp.asarray(problem.Y[:1, :] + 0.0), xp.nan)
-        values = xp.broadcast_to(values[None, ...], (alphas.size, len(rows), targets)) + 0.0
+        values = like(np.full((alphas.size, len(rows), targets), np.nan), problem.Y)
         if found:  # all ridges share their centres, and so one product with the kernel
-            together = replace(
-                found[0],
-                coef=xp.concat([f.coef for f in found], axis=1),
-                intercept=xp.concat([f.intercept for f in found]),
-            )
+            coef = xp.concat([one.coef for one in found], axis=1)
+            together = replace(found[0], coef=coef, intercept=xp.concat([f.intercept for f in found]))
             predicted = together.predict(take_rows(problem.X, rows))
             predicted = xp.reshape(predicted, (len(rows), len(found), targets))
-            for place, number in enumerate(np.flatnonzero(usable).tolist()):
-                values[number, ...] = predicted[:, place, :]
+            for place, ridge in enumerate(np.flatnonzero(usable).tolist()):
+                values[ridge, ...] = predicted[:, place, :]
         return values
 
     def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels:
         """One more fit without each part, at one μ."""
-        fitted = []
-        for rows, kernel in zip(parts, self._kernels):
-            check_stop()
-            part = self._run.problem.without(rows)
-            model = model_of(self._run, part, kernel, np.unique(alpha).size)
-            fitted.append(part.restore(model.expansion(alpha)))
-        return FoldModels.each(fitted)
+
+        def fitted(number: int) -> Any:
+            part, model = self._without(number, np.unique(alpha).size)
+            return part.restore(model.expansion(alpha))
+
+        return FoldModels.each([fitted(number) for number in range(len(parts))])
 
     def expansion(self, alpha: Any) -> Expansion:
         raise ValueError("a cross-fitted model only predicts held-out rows; the final one is the run's.")

@@ -1,4 +1,4 @@
-"""Strategies: they propose candidates and read the ledger; the loop evaluates.
+"""What is searched, and strategies to search it: they propose candidates and read the ledger.
 
 A strategy is a frozen dataclass of plain settings with a name. ``run(search)`` opens one stage or more
 (:class:`onefold.search.loop.Stage`), proposes cells there until it has seen enough, and returns what the
@@ -13,10 +13,91 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import _num_samples
 
-from onefold.search.ledger import Ledger
-from onefold.search.loop import Found, Proposal, Search
-from onefold.search.setup import Setup
+from onefold.approximations import Problem, Run
+from onefold.criteria import Scoring, Task
+from onefold.kernels import Kernel, Precomputed
+from onefold.linalg import take_rows
+from onefold.search.evaluation import Candidate
+from onefold.search.loop import Found, Search, Select
+from onefold.search.metrics import measured
+
+Family = tuple[str, Kernel]
+"""A kernel at the width 1, and how it is called in a table of results."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A search that is about to take place: everything it needs, decided and checked."""
+
+    table: Any  # the rows as the user gave them
+    task: Task
+    scoring: Scoring  # the criterion at work; its splits are None where nothing is held out
+    cv: Any  # as the user gave it, an iterator as a list
+    groups: Any  # as the user gave them
+    families: Sequence[Family]  # what is chosen among
+    relative: bool  # whether widths are relative to the mean distance, and families named
+    kernels: list[Kernel]  # the grid: every family at every width,
+    names: list[dict[str, Any]]  # what names each,
+    alphas: Any  # and ridges
+    run: Run
+    seed: int | None  # of everything random; None leaves it to the approximation's own settings
+    strategy: Strategy
+    select: Select = "min"  # which cell of the table is chosen
+    blend: bool = False  # whether a blend of the best of each family is wanted
+
+    @property
+    def problem(self) -> Problem:
+        """What is solved."""
+        return self.run.problem
+
+    @property
+    def rows(self) -> int:
+        """How many rows the user gave; the problem may have fewer."""
+        return int(_num_samples(self.table))
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether the rows are those of a kernel matrix."""
+        return isinstance(self.kernels[0], Precomputed)
+
+    def rows_of(self, rows: Any, centres: Any) -> Any:
+        """Rows of X, and only the columns of the training rows where X is a kernel matrix."""
+        part = take_rows(self.problem.X, rows)
+        return take_rows(part.T, centres).T if self.precomputed else part
+
+    def grid(self, run: Run | None = None) -> list[Candidate]:
+        """One candidate per kernel, on all rows or on those of another run."""
+        run = self.run if run is None else run
+        return [Candidate(run, kernel, dict(name)) for kernel, name in zip(self.kernels, self.names)]
+
+    def candidate(self, family: Family, width: float | None) -> Candidate:
+        """A kernel at any width, on the grid or off it."""
+        widths = [] if width is None else [width]
+        args = [family], widths, self.problem, self.seed or 0
+        (kernel,), (name,) = family_kernels(*args, relative=self.relative)
+        return Candidate(self.run, kernel, name)
+
+
+def family_kernels(
+    families: Sequence[Family], widths: Sequence[float], problem: Problem, seed: int, *, relative: bool
+) -> tuple[list[Kernel], list[dict[str, Any]]]:
+    """Every family at every width, where it has one, and what names each."""
+    kernels: list[Kernel] = []
+    names: list[dict[str, Any]] = []
+    for name, kernel in families:
+        called: dict[str, Any] = {"kernel": name} if relative else {}
+        if relative:
+            kernel.check_features(problem.X.shape[1])
+        if not kernel.has_width:
+            kernels.append(kernel)
+            names.append(called)
+            continue
+        at = measured(kernel, problem, seed).at if relative else kernel.scaled
+        kernels += [at(width) for width in widths]
+        names += [called | {"gamma": width} for width in widths]
+    return kernels, names
 
 
 class Strategy(Protocol):
@@ -32,27 +113,22 @@ class Strategy(Protocol):
 
 
 _Class = TypeVar("_Class", bound=type[Any])
-_STRATEGIES: dict[str, type[Any]] = {}
+STRATEGIES: dict[str, type[Any]] = {}  # the classes by name
 
 
 def register_strategy(strategy: _Class) -> _Class:
     """Make a class of strategies known by its name."""
-    _STRATEGIES[strategy.name] = strategy
+    STRATEGIES[strategy.name] = strategy
     return strategy
-
-
-def registered_strategies() -> dict[str, type[Any]]:
-    """The classes of strategies by name."""
-    return dict(_STRATEGIES)
 
 
 def resolve_strategy(search: Any) -> Strategy:
     """The strategy behind a name or an object."""
-    if isinstance(search, str) and search in _STRATEGIES:
-        return _STRATEGIES[search]()
-    if type(search) in _STRATEGIES.values():
+    if isinstance(search, str) and search in STRATEGIES:
+        return STRATEGIES[search]()
+    if type(search) in STRATEGIES.values():
         return search
-    names = ", ".join(f'"{name}"' for name in _STRATEGIES)
+    names = ", ".join(f'"{name}"' for name in STRATEGIES)
     raise ValueError(
         f"search must be one of {names}, or an object of a registered strategy; got {search!r:.60}."
     )
@@ -71,20 +147,7 @@ class FullGrid:
     def run(self, search: Search) -> Found:
         """Search."""
         stage = search.stage("grid", search.setup.grid())
-        every = [np.arange(stage.ledger.alphas.size)] * len(stage.candidates)
-        return stage.run(Cells(every)).found(search.setup.select)
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Given ridges for every candidate, once; what the ledger has is not done again."""
-
-    ridges: Sequence[Any]
-
-    def __call__(self, ledger: Ledger) -> list[Proposal]:
-        wanted = enumerate(self.ridges)
-        found = [Proposal(c, np.intersect1d(ledger.untried(c), ridges)) for c, ridges in wanted]
-        return [proposal for proposal in found if proposal.ridges.size]
+        return stage.run([stage.every_cell()]).found(search.setup.select)
 
 
 def next_ridges(alphas: Any, ridge: int) -> Any:

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from onefold import saving
 from onefold.approximations import Approximation
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.search import Callback
+from onefold.search.loop import Callback
 from onefold.tables.errors import TableError
 from onefold.tables.learn import Missing
 from onefold.tables.model import TableModel
