@@ -39,7 +39,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state
 
 from onefold.approximations import Exact
-from onefold.approximations.auto import html_table
 from onefold.criteria import Task
 from onefold.linalg import is_foreign, take_rows, to_numpy
 from onefold.search import GridEdgeWarning
@@ -145,19 +144,6 @@ class TrustCheck:
             f"approximation {_named(self.approximate)}, {self.steps} grid steps apart; "
             f"regret {self.regret:.3g} (tolerance {self.tolerance:.3g}){loss}."
         )
-
-    def _repr_html_(self) -> str:
-        """The same as a small table, for notebooks."""
-        facts = [
-            ("exact method", _named(self.exact)),
-            ("approximation", f"{_named(self.approximate)}, {self.steps} grid steps apart"),
-            ("regret", f"{self.regret:.3g} (tolerance {self.tolerance:.3g})"),
-        ]
-        if self.loss is not None:
-            facts += [("loss on fresh rows", f"{self.loss:.3g} (tolerance {self.loss_tolerance:.3g})")]
-        if len(self.draws) > 1:
-            facts += [("subsamples", ", ".join(one.verdict for one in self.draws))]
-        return html_table(facts, f"{self.verdict}, on {self.rows} rows")
 
 
 def _named(params: dict[str, Any]) -> str:

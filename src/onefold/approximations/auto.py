@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from numbers import Real
 from typing import Any, Literal, NoReturn
 
@@ -26,19 +25,6 @@ _MEMORY_SHARE = 0.5
 NOMINAL = Speed(multiply_adds=4e10, exponentials=3e8)  # of a small machine
 _CLEARLY = 30.0  # times faster or slower than that, no machine is expected to be
 _SHORT = 1.0  # seconds: a shorter time is given without measuring the machine for half a second
-_CELL = "text-align:left;vertical-align:top;padding:0.15em 0.8em 0.15em 0"
-_TITLE = "text-align:left;font-weight:bold"
-
-
-def html_table(rows: Sequence[tuple[str, str]], caption: str) -> str:
-    """Names and values, escaped; no colours, so that it suits light and dark pages."""
-    cells = "".join(
-        f'<tr><th scope="row" style="{_CELL};font-weight:normal;opacity:0.7">{escape(name)}</th>'
-        f'<td style="{_CELL};max-width:45em">{escape(value)}</td></tr>'
-        for name, value in rows
-    )
-    title = f'<caption style="{_TITLE}">{escape(caption)}</caption>'
-    return f'<table style="border:none">{title}<tbody>{cells}</tbody></table>'
 
 
 @dataclass(frozen=True)
@@ -70,27 +56,16 @@ class Plan:
         """Whether the memory that is free would do."""
         return self.bytes is None or self.free_bytes is None or self.bytes <= self.free_bytes
 
-    @property
-    def _title(self) -> str:
-        return f"{self.rows} rows, {self.features} features: {self.approximation}"
-
     def __str__(self) -> str:
-        return "\n".join([self._title, *(f"{name:<8}{words}" for name, words in self._facts())])
-
-    def _repr_html_(self) -> str:
-        """The same as a small table, for notebooks."""
-        return html_table(self._facts(), self._title)
-
-    def _facts(self) -> list[tuple[str, str]]:
         time = "unknown" if self.seconds is None else f"about {duration_words(self.seconds)}"
         memory = "unknown" if self.bytes is None else f"{self.bytes / 2**30:.2f} GiB"
         if self.free_bytes is not None:
             memory += f" ({self.free_bytes / 2**30:.1f} GiB free)"
-        return [
-            ("why", self.reason),
-            ("time", time),
-            ("memory", f"{memory}{'' if self.fits else ', not enough'}"),
-        ]
+        return (
+            f"{self.rows} rows, {self.features} features: {self.approximation}\n"
+            f"why     {self.reason}\ntime    {time}\n"
+            f"memory  {memory}{'' if self.fits else ', not enough'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -104,8 +79,10 @@ class Facts:
     given: bool = False  # the kernel matrix itself is given
 
 
-def choose(auto: Auto, facts: Facts, load: Workload, machine: Machine, *, timed: bool = False) -> Plan:
-    """What "auto" runs, why, and its price: a pure function of what it is handed.
+def choose(
+    asked: Approximation, facts: Facts, load: Workload, machine: Machine, *, timed: bool = False
+) -> Plan:
+    """What runs, why, and its price, a pure function of what it is handed; "auto" chooses:
 
     ==================================================  ===============================================
     the first that holds                                what runs
@@ -123,30 +100,44 @@ def choose(auto: Auto, facts: Facts, load: Workload, machine: Machine, *, timed:
     The machine is measured only where the choice depends on its speed, or where the time is wanted and
     worth it (`timed`).
     """
-    landmarks = Nystroem(random_state=auto.random_state)
+    shape = facts.n, facts.d, facts.targets
 
-    def priced(what: Approximation, reason: str, *, decides: bool = True) -> Plan:
-        seconds = auto.seconds if decides or timed else None
-        return price(what, facts, load, machine, reason, seconds, timed=timed)
+    def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
+        """On a nominal machine unless a choice within `seconds` depends on it, or its time is wanted."""
 
+        def duration(speed: Speed) -> float | None:
+            time = what.duration(*shape, load, speed)
+            return None if time is None else time + load.before / speed.multiply_adds
+
+        time = duration(NOMINAL)
+        rough = time or 0.0
+        decisive = seconds is not None and seconds / _CLEARLY < rough < _CLEARLY * seconds
+        if decisive or (timed and rough > _SHORT):
+            time = duration(machine.speed)
+        needed = what.memory(*shape, load, machine.free)
+        return Plan(what, facts.n, facts.d, time, needed, machine.free, reason)
+
+    if not isinstance(asked, Auto):
+        return priced(asked, "as asked for")
+    landmarks = Nystroem(random_state=asked.random_state)
     if facts.given:
-        return priced(Exact(), "a kernel matrix is given: exact", decides=False)
+        return priced(Exact(), "a kernel matrix is given: exact")
     if facts.place == "dask":
-        return priced(landmarks, "rows stay on Dask's workers: landmarks", decides=False)
+        return priced(landmarks, "rows stay on Dask's workers: landmarks")
     if facts.place == "streamed":
-        return priced(landmarks, "rows are streamed to the device: landmarks", decides=False)
+        return priced(landmarks, "rows are streamed to the device: landmarks")
     if facts.n <= _ALWAYS_EXACT:
-        found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact", decides=False)
+        found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact")
         if found.fits:
             return found
-    found = priced(Exact(), f"exact within {duration_words(auto.seconds)} and memory")
-    why_not = _objection(found, auto.seconds)
+    found = priced(Exact(), f"exact within {duration_words(asked.seconds)} and memory", asked.seconds)
+    why_not = _objection(found, asked.seconds)
     if why_not is None:
         return found
     sizes = [m for m in _SIZES if 4 * m <= facts.n] or [max(1, facts.n // 4)]
     for m in sizes:
-        found = priced(replace(landmarks, n_components=m), "")
-        short = _objection(found, auto.seconds)
+        found = priced(replace(landmarks, n_components=m), "", asked.seconds)
+        short = _objection(found, asked.seconds)
         if short is None or m == sizes[-1]:
             break
     reason = f"the exact machine {why_not}; {m} landmarks"
@@ -154,39 +145,9 @@ def choose(auto: Auto, facts: Facts, load: Workload, machine: Machine, *, timed:
     return replace(found, reason=reason)
 
 
-def price(
-    what: Approximation,
-    facts: Facts,
-    load: Workload,
-    machine: Machine,
-    reason: str = "as asked for",
-    seconds: float | None = None,
-    *,
-    timed: bool,
-) -> Plan:
-    """Time and memory; of a nominal machine unless `seconds` or `timed` ask for this one."""
-    shape = facts.n, facts.d, facts.targets
-
-    def duration(speed: Speed) -> float | None:
-        """Of what comes before and of the fit itself; None where the approximation has no estimate."""
-        time = what.duration(*shape, load, speed)
-        return None if time is None else time + load.before / speed.multiply_adds
-
-    time = duration(NOMINAL)
-    rough = time or 0.0
-    decisive = seconds is not None and seconds / _CLEARLY < rough < _CLEARLY * seconds
-    if decisive or (timed and rough > _SHORT):
-        time = duration(machine.speed)
-    needed = what.memory(*shape, load, machine.free)
-    return Plan(what, facts.n, facts.d, time, needed, machine.free, reason)
-
-
 def make_plan(approximation: Approximation, n: int, d: int, targets: int, load: Workload) -> Plan:
     """The price of an approximation on this machine; for `Auto`, the choice first."""
-    facts, machine = Facts(n, d, targets), Machine.host()
-    if isinstance(approximation, Auto):
-        return choose(approximation, facts, load, machine, timed=True)
-    return price(approximation, facts, load, machine, timed=True)
+    return choose(approximation, Facts(n, d, targets), load, Machine.host(), timed=True)
 
 
 def _objection(found: Plan, seconds: float) -> str | None:

@@ -154,16 +154,16 @@ class IterativeModel(Model):
         X, noise = self.problem.X, float(np.finfo(np.float32).eps) / 2 * np.sqrt(self.problem.n)
         largest = max(float(X.max()), -float(X.min()), float(self._kernel.diagonal(X).max()))
         single = largest < _SINGLE_LARGEST and mu > _SINGLE_NOISE * noise
-        rough = self._operator(np.dtype(np.float32 if single else np.float64), may_keep=True)
-        self.report["tiles"] = f"{rough.dtype}, {'kept' if rough.keep else 'computed at each product'}"
-        return [rough, self._operator(np.dtype(np.float64), may_keep=False)] if single else [rough]
-
-    def _operator(self, dtype: Any, *, may_keep: bool) -> KernelOperator:
-        if dtype not in self._operators:
-            n, free = self.problem.n, available_memory()
-            keep = may_keep and free is not None and n * n * dtype.itemsize // 2 < _KEEP_SHARE * free
-            self._operators[dtype] = KernelOperator(self._kernel, self.problem.X, dtype=dtype, keep=keep)
-        return self._operators[dtype]
+        dtypes = [np.dtype(kind) for kind in (["float32", "float64"] if single else ["float64"])]
+        for dtype in dtypes:
+            if dtype not in self._operators:
+                bytes_kept, free = self.problem.n**2 * dtype.itemsize // 2, available_memory()
+                keep = dtype is dtypes[0] and free is not None and bytes_kept < _KEEP_SHARE * free
+                self._operators[dtype] = KernelOperator(self._kernel, X, dtype=dtype, keep=keep)
+        found = [self._operators[dtype] for dtype in dtypes]
+        kept = "kept" if found[0].keep else "computed at each product"
+        self.report["tiles"] = f"{dtypes[0]}, {kept}"
+        return found
 
     def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""

@@ -119,17 +119,17 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         points = points if is_sparse(rows) else points - points.mean(axis=0)
         points = Transform(1.0, metric, points)(points)
     scaled, origin, unit = _in_single(points)
-    means = MiniBatchKMeans(
-        m,
-        n_init=1,
-        init="random",
-        batch_size=max(1024, 2 * m),
-        random_state=int(rng.integers(2**31 - 1)),
-    ).fit(scaled)
+    size, seed = max(1024, 2 * m), int(rng.integers(2**31 - 1))
+    means = MiniBatchKMeans(m, n_init=1, init="random", batch_size=size, random_state=seed).fit(scaled)
     if metric is None:
         centres = means.cluster_centers_.astype(np.float64) * unit + origin
     else:
-        centres = _means_of_clusters(rows, means.labels_, m)
+        # The mean row of every cluster that has some, dense: S · mean is the mean of the rows S x.
+        labels, places = means.labels_, np.arange(len(means.labels_) + 1)
+        sizes = np.bincount(labels, minlength=m)
+        shares = scipy.sparse.csr_array((1.0 / sizes[labels], labels, places), shape=(len(labels), m))
+        centres = shares.T @ double(rows)
+        centres = (centres.toarray() if is_sparse(centres) else centres)[sizes > 0]
     report = {"method": "kmeans", "candidates": int(candidates.size)}
     return Basis(_like_rows(centres, X), None, report)
 
@@ -150,16 +150,6 @@ def _in_single(rows: Any) -> tuple[Any, Any, float]:
     for part in spans(len(rows), 1024):  # no second sample in float64
         scaled[part] = (rows[part] - origin) / unit
     return scaled, origin, unit
-
-
-def _means_of_clusters(rows: Any, labels: Any, m: int) -> Any:
-    """The mean row of every cluster that has some, dense: S · mean is the mean of the rows S x."""
-    sizes = np.bincount(labels, minlength=m)
-    belongs = scipy.sparse.csr_array(
-        (1.0 / sizes[labels], labels, np.arange(len(labels) + 1)), shape=(len(labels), m)
-    )
-    means = belongs.T @ double(rows)
-    return (means.toarray() if is_sparse(means) else means)[sizes > 0]
 
 
 def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import iadd
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,10 +77,7 @@ class Blend(FittedFunction):
         for weight, member in self.parts:
             term = values(member)
             term *= weight
-            if total is None:
-                total = term
-            else:
-                total += term
+            total = term if total is None else iadd(total, term)
         return total
 
     @property
