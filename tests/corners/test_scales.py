@@ -204,9 +204,9 @@ class TestRidgesBelowTheRoundingOfK:
         below, above, made = [1e-8, 1e-6], list(10.0 ** np.arange(1, 10)), []
 
         class Counted(ExactModel):
-            def __init__(self, *arguments, **settings):
-                super().__init__(*arguments, **settings)
-                made.append(settings["n_alphas"])
+            def __init__(self, kernel, problem, load):
+                super().__init__(kernel, problem, load)
+                made.append(load.alphas)
 
         monkeypatch.setattr("onefold.approximations.exact.ExactModel", Counted)
         counted = []

@@ -42,6 +42,7 @@ import numpy as np
 from onefold.approximations.base import Approximation, Run, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
 from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.basis import predictions_of
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product
@@ -281,13 +282,11 @@ class CirculantModel(SmoothingModel):
             known[which] = layout
         training = self.problem.rows(rows if layout.order is None else rows[layout.order])
         smoother = self._smoother(layout)
-        xp, targets = namespace(training.Y), int(training.Y.shape[1])
+        xp = namespace(training.Y)
         dual, intercepts = smoother.coefficients(training.Y, alphas)
         columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
         X = take_rows(self.problem.X, part)
-        values = kernel_product(self._kernel, X, training.X, columns)
-        predictions = xp.reshape(values, (len(part), dual.shape[0], targets))
-        return xp.permute_dims(predictions, (1, 0, 2)) + intercepts[:, None, :]
+        return predictions_of(kernel_product(self._kernel, X, training.X, columns), intercepts)
 
     def expansion(self, alpha: Any) -> Expansion:
         """Coefficients trained with U, for the true kernel."""

@@ -42,16 +42,7 @@ from onefold.linalg import (
 )
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
-from onefold.smoothers.base import (
-    GIVEN,
-    LARGE,
-    PSD,
-    Flags,
-    Need,
-    Rounding,
-    UnsolvableError,
-    choose_route,
-)
+from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
 from onefold.smoothers.dense import (
     CholeskySmoother,
     DenseSmoother,
@@ -81,7 +72,7 @@ class Exact(Approximation):
     remedy = 'use fewer rows, approximation="nystroem", or a machine with more memory'
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ExactModel:
-        return ExactModel(kernel, problem, n_alphas=load.alphas, need=load.need)
+        return ExactModel(kernel, problem, load)
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
         return exact_bytes(n, targets, load, at_once)
@@ -98,8 +89,8 @@ class ExactModel(SmoothingModel):
 
     smoother: DenseSmoother
 
-    def __init__(self, kernel: Kernel, problem: Problem, *, n_alphas: int, need: Need) -> None:
-        self.problem, self._kernel = problem, kernel
+    def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
+        self.problem, self._kernel, need = problem, kernel, load.need
         K = gram(kernel, problem.X)
         rounding = PSD
         if not kernel.always_psd:
@@ -127,17 +118,16 @@ class ExactModel(SmoothingModel):
         if need == "heldout" and alone is None and not uneven:
             thin = low_rank_factor(K, psd=kernel.always_psd)
         rank = None if thin is None else thin.shape[1]
-        route = choose_route(problem.n, n_alphas, need, gpu=on_accelerator(K), uneven=uneven, rank=rank)
+        route = choose_route(
+            problem.n, load.alphas, need, gpu=on_accelerator(K), uneven=uneven, rank=rank
+        )
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         if thin is not None:
             self.smoother = LowRankSmoother(thin, border)
         elif route.name == "eigen":
-            small = problem.n <= LARGE
-            self.smoother = SpectralSmoother(
-                K, border, alone=alone, release_lock=small, rounding=rounding
-            )
+            self.smoother = SpectralSmoother(K, border, alone=alone, rounding=rounding)
         else:
-            self.one_by_one, once = True, n_alphas == 1  # its one factor then takes the place of K
+            self.one_by_one, once = True, load.alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
     def usable(self, parts: Sequence[Index] | None, alphas: ArrayLike) -> Flags:
@@ -241,7 +231,7 @@ class ExactModel(SmoothingModel):
     def _refitted_without(self, rows: Index, alphas: Any, n_alphas: int) -> list[Expansion]:
         """Models of the other rows, about their own mean: one for each of `alphas`."""
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
-        model = ExactModel(self._kernel, part, n_alphas=n_alphas, need="coefficients")
+        model = ExactModel(self._kernel, part, Workload(alphas=n_alphas))
         return [part.restore(model.expansion(alpha)) for alpha in alphas]
 
     # -- fitted functions ----------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import iadd
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,7 +76,9 @@ class Blend(FittedFunction):
         for weight, member in self.parts:
             term = values(member)
             term *= weight
-            total = term if total is None else iadd(total, term)
+            if total is not None:
+                term += total
+            total = term
         return total
 
     @property

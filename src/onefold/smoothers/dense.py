@@ -86,6 +86,7 @@ from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import (
     BELOW,
     GIVEN,
+    LARGE,
     Flags,
     Rounding,
     Smoother,
@@ -401,8 +402,8 @@ class SpectralSmoother(_Decomposed):
     """R_b(μ) from the eigenvalues and eigenvectors of K (n, n), which is overwritten.
 
     The rows `alone`, from :func:`isolated_rows`, are left out of the decomposition. `release_lock` takes
-    the routine that scales over Python threads (and needs more memory). `rounding` says which negative
-    eigenvalues count as 0.
+    the routine that scales over Python threads and needs more memory, by default for few rows;
+    `rounding` says which negative eigenvalues count as 0.
     """
 
     def __init__(
@@ -411,14 +412,15 @@ class SpectralSmoother(_Decomposed):
         border: Array | None,
         *,
         alone: Index | None = None,
-        release_lock: bool = False,
+        release_lock: bool | None = None,
         rounding: Rounding = GIVEN,
     ) -> None:
         super().__init__(K.shape[0], border)
         check_stop()
         rest = None
         if alone is None:
-            values, vectors = symmetric_eigh(K, overwrite=True, release_lock=release_lock)
+            shared = self.n <= LARGE if release_lock is None else release_lock
+            values, vectors = symmetric_eigh(K, overwrite=True, release_lock=shared)
         else:
             rest = np.setdiff1d(np.arange(K.shape[0]), alone)
             values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
