@@ -209,7 +209,7 @@ def test_splits_that_cannot_teach_the_spread_say_so():
 
 
 def test_many_folds_need_no_models_of_their_own(monkeypatch):
-    monkeypatch.setattr("onefold.estimators.intervals._LARGEST_MODELS", 10**4)
+    monkeypatch.setattr("onefold.estimators.final._LARGEST_MODELS", 10**4)
     rows = np.vstack([X, X + 0.1])
     with pytest.warns(UserWarning, match="100 folds have too many coefficients.*use 64 folds"):
         model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
@@ -238,7 +238,7 @@ def test_a_fold_that_cannot_be_solved_warns(monkeypatch):
 
 
 def test_the_rows_that_sizes_are_learned_from_follow_random_state(monkeypatch):
-    monkeypatch.setattr("onefold.estimators.intervals._SPREAD_ROWS", 30)
+    monkeypatch.setattr("onefold.estimators.final._SPREAD_ROWS", 30)
     for machine in (LSSVR(gamma=0.5, alpha=0.1), KernelRidgeCV(gammas=[0.5], alphas=[0.1])):
         bounds = [
             clone(machine).set_params(intervals="normalised", random_state=seed).fit(X, y)

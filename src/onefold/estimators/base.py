@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,18 +19,19 @@ from sklearn.base import (
     _clone_parametrized,
 )
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils._set_output import ADAPTERS_MANAGER
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onefold.approximations import resolve_approximation
 from onefold.calibration import Calibrator, ConformalIntervals
 from onefold.criteria import label_index
-from onefold.estimators.intervals import bounds_by_blocks, check_share
+from onefold.estimators.final import rows_at_once, spread_from
 from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FittedFunction, FoldModels
 from onefold.linalg import Array, is_foreign, labels_like, like, to_numpy
-from onefold.machine.threads import count_workers, limit_blas, use_threads
+from onefold.machine.threads import count_workers, limit_blas, spans, use_threads
 from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
@@ -242,7 +244,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         with the columns "lower" and "upper" ("lower_0" and so on of several targets) and its index.
         Infinite, with a warning, where there are too few held-out residuals. See docs/intervals.md.
         """
-        share = check_share(coverage, "coverage")
+        share = _check_share(coverage, "coverage")
         bounds, widest = ConformalIntervals.bounds, [max(share, 0.5)]
         return self._bounded("predict_interval", X, bounds, ["lower", "upper"], widest, coverage=share)
 
@@ -253,7 +255,7 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
         Order statistics of f_s(x) + r_i over the held-out residuals r_i, which rise with the quantile. A
         data frame gives a frame with its index whose columns are named "0.1" and so on.
         """
-        asked = [check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
+        asked = [_check_share(q, "quantiles") for q in np.atleast_1d(np.asarray(quantiles)).tolist()]
         if not asked:
             raise ValueError("quantiles is empty; give numbers between 0 and 1.")
         bounds, names = ConformalIntervals.quantiles, [str(q) for q in asked]
@@ -273,12 +275,42 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
             )
         if not is_dask(X):
             intervals.warn_if_too_few(shares)
-            return bounds_by_blocks(self, X, partial(bounds, intervals, **options), names)
+            return _bounds_by_blocks(self, X, partial(bounds, intervals, **options), names)
         if not self.single_target_:
             raise ValueError(
                 f"{method} of several targets has three axes, which lazy rows do not; give X.compute()."
             )
         return _lazy_predictions(self, method, X, np.float64, names, **options)
+
+
+def _check_share(value: Any, name: str) -> float:
+    """A number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must lie between 0 and 1; got {value!r:.60}.")
+    return float(value)
+
+
+def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names: list[str]) -> Any:
+    """Bounds (rows, targets, names) in X's library, the targets' axis for several alone."""
+    rows = check_rows(estimator, X, sparse=estimator.expansion_.accepts_sparse, fitting=False)
+    found = np.empty((rows.shape[0], estimator.expansion_.n_targets, len(names)))
+    models, spread, jobs = estimator.fold_models_, estimator.spread_models_, estimator.n_jobs
+    for part in spans(rows.shape[0], rows_at_once(models)):
+        if models is None:
+            values = to_numpy(estimator.expansion_.predict(rows[part], jobs))[:, None, :]
+        else:
+            values = models.predict(rows[part], jobs)
+        stretch = None
+        if spread is not None:
+            stretch = spread_from(spread.predict(rows[part], jobs), estimator.intervals_.residuals)
+        found[part] = bounds(require_finite(values), spread=stretch)
+    values, single = like(found, rows), estimator.single_target_
+    adapter = ADAPTERS_MANAGER.adapters.get(type(X).__module__.partition(".")[0])
+    if adapter is None or not adapter.is_supported_container(X):
+        return values[:, 0, :] if single else values
+    several = [f"{name}_{t}" for t in range(values.shape[1]) for name in names]
+    flat = values.reshape(values.shape[0], -1)
+    return adapter.create_container(flat, X, columns=names if single else several)
 
 
 def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:

@@ -9,8 +9,14 @@ from typing import Any, ClassVar, Self
 
 from onefold.approximations import Approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.final import calibrate_heldout, finish, finished, metric_of
-from onefold.estimators.intervals import fit_intervals, heldout_of, searched_parts
+from onefold.estimators.final import (
+    calibrate_heldout,
+    finish,
+    finished,
+    fit_intervals,
+    heldout_of,
+    metric_of,
+)
 from onefold.estimators.objective import Objective
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_budget
@@ -109,10 +115,8 @@ class KernelMachineCV(KernelMachine):
 
     def _finish(self, found: Found, search: Search, method: str, trust: dict[str, Any] | None) -> None:
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
-        parts, setup = None, search.setup
-        if isinstance(self, KernelRegressor) and self.intervals is not None:
-            parts = searched_parts(self.intervals, found)
-        final = finish(found, blend=self.blend, parts=parts)
+        setup = search.setup
+        final = finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))
         ledger, leader, problem = found.ledger, found.leader, setup.problem
         kernel, named = leader.candidate.kernel, leader.candidate.params.get("kernel")
         self.expansion_ = finished(final.expansion, problem, setup.rows)
@@ -139,7 +143,7 @@ class KernelMachineCV(KernelMachine):
         if isinstance(self, KernelClassifier):
             calibrate_heldout(self, found, final, setup)
         if isinstance(self, KernelRegressor):
-            held = None if self.intervals is None else heldout_of(self.intervals, found, final)
+            held = heldout_of(self.intervals, found, final)
             fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}

@@ -1,4 +1,11 @@
-"""From what a search found to the model that is kept: the chosen one or a blend, and its calibration."""
+r"""From what a search found to the model that is kept, with its calibration and its intervals.
+
+The model is the chosen one or a blend. Intervals come of residuals of held-out rows, fold by fold.
+*Normalised* ones need σ(x), how large residuals are at x, from a second machine on the logarithms of
+their sizes: log σ_s(x) is a kernel expansion fitted to log max(R_i, floor) over rows i outside fold s,
+so that no residual has a say in the σ it is divided by. One search on 2000 rows at most chooses its
+width and ridge, and its own fold models are the σ_s.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +15,39 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 
 from onefold.approximations import Model, Problem, Run
-from onefold.calibration import crossfitted, fit_calibrator
+from onefold.calibration import ConformalIntervals, crossfitted, fit_calibrator
+from onefold.calibration.intervals import METHODS
 from onefold.criteria import Task
+from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.heldout import mean_by_row
 from onefold.kernels import Kernel
-from onefold.linalg import like, to_numpy
+from onefold.linalg import is_sparse, like, take_rows, to_numpy
+from onefold.machine.memory import require_memory
+from onefold.machine.threads import spans
+from onefold.machine.warning import warn_user
 from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
 from onefold.search.ledger import Ledger
-from onefold.search.loop import Found
+from onefold.search.loop import Found, Search
 from onefold.search.metric import drawn
 from onefold.search.strategies import Setup
 
 _ROWS = 1000  # that are left out, each alone, to calibrate by, where every one costs O(n²)
+_FOLDS = 5  # where a search has held out none
+_MANY_FOLDS = 64
+_LARGEST_MODELS = 2**24  # coefficients of many folds that are kept; beyond, f itself serves
+_JACKKNIFE_ARRAYS = 8  # of n × n for each target, while the n models are made
+_BY_FOLDS = "the models without each fold"
+_BY_FINAL = "the final model itself, with the residuals of held-out rows"
+
+_SPREAD_ROWS = 2000
+_FEWEST = 10  # rows that a fold's σ is learned from
+_FLOOR = 1e-3  # of the mean size of residuals
+_WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
+_RIDGES = tuple(4.0**power for power in range(-2, 6))  # the logarithm of a size is mostly noise
 
 
 @dataclass(frozen=True)
@@ -65,8 +90,9 @@ def metric_of(kernel: Kernel) -> Any | None:
     return None if metric is None else np.array(metric.values)
 
 
-def finish(found: Found, *, blend: bool, parts: Sequence[Any] | None = None) -> Final:
-    """Fit what the search chose on all rows, and without each of the `parts` if there are any."""
+def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
+    """Fit what the search chose on all rows, and without those that `intervals` need left out."""
+    parts = None if intervals is None else _searched_parts(intervals, found)
     blended = blend_leaders(found.leaders, found.leader, found.scoring) if blend else None
     members = [found.leader] if blended is None else blended.members
     expansions, reports, every = zip(*(_fitted(member, found.ledger, parts) for member in members))
@@ -197,3 +223,259 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
         index = np.searchsorted(estimator.classes_, task.y[rows])
         weight = task.weight_of(rows)
         estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)
+
+
+# -- intervals: what fits ask for ----------------------------------------------------------------------
+
+
+def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
+    """Raise before a fit for intervals that could not be made after it.
+
+    A single fit, of the estimator named `given`, must have models without folds.
+    """
+    problem, approximation = run.problem, run.approximation
+    if method is None:
+        return
+    if method not in METHODS:
+        names = ", ".join(f'"{name}"' for name in METHODS)
+        raise ValueError(f"intervals must be None or one of {names}; got {method!r:.60}.")
+    if method == "normalised" and problem.remote:
+        raise ValueError(
+            "normalised intervals need the rows in one place, and those of Dask stay on its workers;"
+            ' use intervals="cv+".'
+        )
+    if method == "jackknife+":
+        if not (approximation.exact and approximation.fold_models == "closed") or learned:
+            raise ValueError(
+                "jackknife+ needs the exact machine in closed form, without a learned metric or a "
+                'blend; use approximation="exact", metric=None and blend=False, or intervals="cv+".'
+            )
+        n, _, t = problem.shape
+        needed = 8 * _JACKKNIFE_ARRAYS * n * n * t
+        require_memory(needed, f"jackknife+ with {n} models", 'use intervals="cv+"')
+    if given is not None and (problem.remote or not approximation.has_folds(problem.n)):
+        what = "rows of Dask" if problem.remote else f"{approximation!r:.60} and {problem.n} rows"
+        raise ValueError(
+            f"intervals need models without each fold, which a single fit does not make for {what}; "
+            f'use approximation="exact" or "nystroem", or {given}CV.'
+        )
+
+
+def _parts_of(method: str, n: int) -> list[Any]:
+    """Rows that are each left out alone, or five folds of consecutive rows."""
+    return np.array_split(np.arange(n), n if method == "jackknife+" else min(n, _FOLDS))
+
+
+def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
+    """The rows that fold models are made without, in the order of the search; None for no models."""
+    splits, (n, _, t) = found.scoring.splits, found.scoring.problem.shape
+    if method == "jackknife+" or splits is None or splits.leave_one_out:
+        return _parts_of(method, n)
+    count = len(splits.left_out)
+    if count > _MANY_FOLDS and count * n * t > _LARGEST_MODELS:
+        warn_user(
+            f"the models without each of {count} folds have too many coefficients to keep, and "
+            f"intervals come from {_BY_FINAL}; use {_MANY_FOLDS} folds or fewer."
+        )
+        return None
+    return list(splits.left_out)
+
+
+# -- from held-out predictions to intervals ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that models without them predict."""
+
+    problem: Problem
+    models: FoldModels | None  # None where f itself stands in: its residuals are those of one fold
+    tests: Sequence[Any]  # the rows that each model predicts
+    left_out: Sequence[Any]  # and those that it was not trained on
+    predictions: list[Any] | None = None  # (rows, targets) of the tests in the user's units, where known
+
+
+def given_heldout(
+    method: str | None, run: Run, model: Model, kernel: Kernel, alpha: Any
+) -> HeldOut | None:
+    """Of given hyper-parameters: five folds, or single rows, in closed form; None for nothing."""
+    if method is None or run.problem.n < 2:
+        return None
+    parts = _parts_of(method, run.problem.n)
+    models = run.fold_models(model, kernel, alpha, parts)
+    return None if models is None else HeldOut(run.problem, models, parts, parts)
+
+
+def heldout_of(method: str | None, found: Found, final: Final) -> HeldOut | None:
+    """What the final models of a search predict for rows that they have not seen; None for nothing."""
+    problem, splits, folds = found.scoring.problem, found.scoring.splits, final.folds
+    if method is None:
+        return None
+    if folds is None or folds.models is None:
+        if final.heldout is None:
+            return None
+        tested = np.flatnonzero(np.isfinite(final.heldout).all(axis=1))
+        return HeldOut(problem, None, [tested], [tested], [final.heldout[tested]])
+    if method == "jackknife+" or splits is None or splits.leave_one_out:
+        parts = _parts_of(method, problem.n)
+        return HeldOut(problem, folds.models, parts, parts)
+    tests, left_out = splits.tests, splits.left_out
+    crossfit = None if final.blend is None else final.blend.crossfit
+    if crossfit is not None:
+        tests = crossfit.folds
+        left_out = list(left_out) * len(tests) if len(left_out) == 1 else left_out
+    known = None
+    if folds.own and not (splits.repeated and crossfit is not None):
+        known = final.leaders[0].of_splits or [final.heldout[rows] for rows in tests]
+    return HeldOut(problem, folds.models, tests, left_out, known)
+
+
+def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> None:
+    """Set the fitted attributes, for a table of n rows."""
+    estimator.intervals_ = estimator.fold_models_ = estimator.spread_models_ = None
+    estimator.conformity_scores_ = None
+    if held is None:
+        return
+    problem, (rows, fold, residuals) = held.problem, _residuals(held)
+    if not len(residuals):
+        return
+    method, precomputed = estimator.intervals, is_precomputed(estimator.kernel)
+    report: dict[str, Any] = {"residuals": len(residuals)}
+    spread = values = None
+    if method == "normalised":
+        why = "the approximation has no models without each fold"
+        if held.models is not None:
+            why = "too few residuals outside each fold to learn their size from"
+            held, fold = _several(held, rows, fold)
+            spread = _learn_spread(held, rows, fold, residuals, precomputed, seed)
+        if spread is None:
+            method, report["why"] = "cv+", why
+            warn_user(
+                f"the intervals are not normalised: {why}; use more rows, folds that test every row "
+                '(cv=5, say), or approximation="exact" or "nystroem".'
+            )
+        else:
+            values = spread_from(_predicted(spread, problem, rows, fold), residuals)
+    count, by = (1, _BY_FINAL) if held.models is None else (held.models.count, _BY_FOLDS)
+    report |= {"method": method, "folds": count, "predictions": by}
+    estimator.approximation_["intervals"] = report
+    estimator.intervals_ = ConformalIntervals(method, residuals, fold.astype(np.int32), count, values)
+    for name, models in (("fold_models_", held.models), ("spread_models_", spread)):
+        if precomputed and models is not None and problem.kept is not None:
+            models = models.with_columns(n, problem.kept)  # one for every row of X
+        setattr(estimator, name, models)
+    scores = problem.in_table(mean_by_row(rows, np.abs(residuals), problem.n), n)
+    estimator.conformity_scores_ = scores[:, 0] if estimator.single_target_ else scores
+
+
+def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
+    """Rows, folds and signed residuals (N, targets), those that are finite; a row once in each fold."""
+    problem, tested, single = held.problem, [], []
+    for test in map(np.asarray, held.tests):
+        once: Any = slice(None)
+        if np.any(np.diff(test) <= 0):  # in no order, and some rows perhaps twice
+            once = np.sort(np.unique(test, return_index=True)[1])
+        tested.append(test[once])
+        single.append(once)
+    rows = np.concatenate(tested)
+    fold = np.repeat(np.arange(len(tested)), [own.size for own in tested])
+    if held.predictions is not None:
+        values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
+    elif held.models is not None:
+        values = _predicted(held.models, problem, rows, fold)
+    residuals = to_numpy(problem.Y)[rows] - (values - problem.offset)
+    finite = np.isfinite(residuals).all(axis=1)
+    return (rows, fold, residuals) if finite.all() else (rows[finite], fold[finite], residuals[finite])
+
+
+def _predicted(models: FoldModels, problem: Problem, rows: Any, fold: Any) -> Any:
+    """The rows (rows, targets), each by the model of its fold; no more than some rows by all at once."""
+    values = np.empty((rows.size, models.n_targets))
+    for part in spans(rows.size, rows_at_once(models)):
+        every = models.predict(take_rows(problem.X, rows[part]))
+        values[part] = every[np.arange(len(every)), fold[part]]
+    return values
+
+
+def rows_at_once(models: FoldModels | None) -> int:
+    """Rows whose predictions by all folds, some four times over, fit the working memory."""
+    width = 1 if models is None else models.count * models.n_targets
+    return max(1, int(get_config()["working_memory"] * 2**20 / (32 * width)))
+
+
+# -- the size of residuals -----------------------------------------------------------------------------
+
+
+def _several(held: HeldOut, rows: Any, fold: Any) -> tuple[HeldOut, Any]:
+    """The rows of a single split in five folds of the same model: sizes are learned across them."""
+    if len(held.tests) > 1 or held.models is None:
+        return held, fold
+    place, count = np.empty(rows.size, np.intp), min(_FOLDS, rows.size)
+    place[np.argsort(rows)] = np.arange(rows.size) % _FOLDS
+    tests, none = [rows[place == i] for i in range(count)], np.zeros((count, held.models.n_targets))
+    same = mixed([held.models], np.ones((count, 1)), none, [0] * count)
+    return HeldOut(held.problem, same, tests, tests), place
+
+
+def _learn_spread(
+    held: HeldOut, rows: Any, fold: Any, residuals: Any, precomputed: bool, seed: int
+) -> FoldModels | None:
+    """Log σ of every fold from the residuals (N, targets) of some rows; None for too few of them."""
+    from onefold.estimators.cv import LSSVRCV  # which is a regressor with intervals itself
+
+    problem, parts = held.problem, [rows[fold == number] for number in range(len(held.left_out))]
+    few = _some(rows, parts, problem.n, np.random.default_rng([seed, 2]))
+    splits = []
+    for own, out in zip(parts, held.left_out):
+        tested, outside = np.isin(few, own), ~np.isin(few, out)
+        if outside.sum() < _FEWEST:  # windows of a series: no earlier row was tested
+            outside = ~tested
+        if outside.sum() < _FEWEST or not tested.any():
+            return None
+        splits.append((np.flatnonzero(outside), np.flatnonzero(tested)))
+    X = take_rows(problem.X, few)
+    X = X if is_sparse(X) else to_numpy(X)
+    floor, _ = _range_of(residuals)
+    sizes = mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
+    machine = LSSVRCV(
+        "precomputed" if precomputed else ["rbf"],
+        gammas=None if precomputed else _WIDTHS,
+        alphas=_RIDGES,
+        approximation="exact",
+        cv=splits,
+        intervals=None,
+    )
+    # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
+    setup = machine.set_up(X[:, few] if precomputed else X, sizes)
+    found = setup.strategy.run(Search(setup))
+    folds = finish(found, blend=False, intervals="cv+").folds
+    if folds is None or folds.models is None:
+        return None
+    return folds.models.with_columns(problem.n, few) if precomputed else folds.models
+
+
+def _some(rows: Any, parts: list[Any], n: int, generator: np.random.Generator) -> Any:
+    """At most 2000 of the rows, sorted, of every fold its share and one at least."""
+    tested = np.flatnonzero(np.bincount(rows, minlength=n))
+    if tested.size <= _SPREAD_ROWS:
+        return tested
+    picked = []
+    for own in parts:
+        wanted = min(own.size, max(1, round(_SPREAD_ROWS * own.size / rows.size)))
+        picked.append(generator.choice(np.sort(own), wanted, replace=False))
+    return np.unique(np.concatenate(picked))
+
+
+def spread_from(log_spread: Any, residuals: Any) -> Any:
+    """Σ from its logarithm (…, targets), held within the sizes of the residuals (N, targets)."""
+    floor, largest = _range_of(residuals)
+    return np.exp(np.clip(log_spread, np.log(floor), np.log(largest)))
+
+
+def _range_of(residuals: Any) -> tuple[Any, Any]:
+    """The least and the largest size that counts, for each target."""
+    sizes = np.abs(residuals)
+    largest = sizes.max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    mean = (sizes / largest).mean(axis=0) * largest
+    return np.maximum(_FLOOR * np.where(mean > 0, mean, 1.0), np.finfo(float).tiny), largest

@@ -11,8 +11,14 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Approximation, Workload, resolve_approximation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
-from onefold.estimators.final import calibrate_alone, finished, metric_of
-from onefold.estimators.intervals import check_intervals, fit_intervals, given_heldout
+from onefold.estimators.final import (
+    calibrate_alone,
+    check_intervals,
+    finished,
+    fit_intervals,
+    given_heldout,
+    metric_of,
+)
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.estimators.validation import (
     check_alphas,

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Auto, Problem, Workload, resolve_approximation
 from onefold.criteria import Criterion, resolve_criteria
-from onefold.estimators.intervals import check_intervals
+from onefold.estimators.final import check_intervals
 from onefold.estimators.validation import (
     check_alphas,
     check_count,
