@@ -60,7 +60,7 @@ def around(stage: Stage, seen: list[dict[str, Any]]) -> Iterator[list[Proposal]]
     yield [Proposal(stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
     best, ridge = stage.ledger.best()
     seen.append(stage.ledger.progress())
-    gamma = stage.candidates[best].width
+    gamma = stage.candidates[best].params.get("gamma")
     assert gamma is not None
     near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
     yield [Proposal(stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]

@@ -58,7 +58,10 @@ class Scorer(Criterion):
     ) -> tuple[Any, str | None]:
         """Scores (μ, splits), and why those that are refused have none."""
         scores, refusal = np.full((len(predictions[0]), len(splits)), np.nan), None
-        takes_weights = self._request is not False and self._takes_weights()
+        # Whether rows can count by their weight is asked as GridSearchCV asks.
+        accepts = getattr(self._scorer, "_accept_sample_weight", None)
+        known = accepts() if accepts else "sample_weight" in signature(self._scorer).parameters
+        takes_weights = self._request is not False and known
         shifted = [values + problem.offset for values in predictions]
         stand_in = _HeldoutRegressor if task.classes is None else _HeldoutClassifier
 
@@ -84,12 +87,6 @@ class Scorer(Criterion):
                 "another criterion, or splits with more rows to test."
             )
         return scores, refusal
-
-    def _takes_weights(self) -> bool:
-        """Whether held-out rows can count by their weight, asked as GridSearchCV asks."""
-        if hasattr(self._scorer, "_accept_sample_weight"):
-            return bool(self._scorer._accept_sample_weight())
-        return "sample_weight" in signature(self._scorer).parameters
 
 
 class RowScoring(Scoring):

@@ -122,7 +122,9 @@ class KernelMachineCV(KernelMachine):
         self.expansion_ = finished(final.expansion, problem, setup.rows)
         self.approximation_ = {"selected_with": found.report, "fitted_with": final.report}
         self.alpha_ = leader.alpha
-        self.gamma_ = leader.candidate.width if named is None else getattr(kernel, "gamma", None)
+        self.gamma_ = (
+            leader.candidate.params.get("gamma") if named is None else getattr(kernel, "gamma", None)
+        )
         self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
         self.metric_, self.metric_history_ = metric_of(kernel), found.history
         self.feature_importances_ = None

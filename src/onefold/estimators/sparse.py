@@ -174,7 +174,7 @@ class Pruned(KernelMachine):
         candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
         stage = Search().stage("grid", candidates, scoring=scoring, alphas=alphas)
         leader = stage.run([stage.every_cell()]).found().leader
-        self.gamma_ = leader.candidate.width
+        self.gamma_ = leader.candidate.params.get("gamma")
         # The folds chose a ridge for their training parts; the mean squared error is what it weighs.
         weight = np.ones(problem.n) if problem.weight is None else problem.weight
         left = np.mean([weight[rows].sum() for rows in splits.left_out]) / weight.sum()

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -56,10 +56,7 @@ class Checkpoint:
             return None
 
     def begin(self, fingerprint: Callable[[], dict[str, Any]], reason: str = "") -> None:
-        """Note whose search this is, or raise if it is not the one that the journal was begun with.
-
-        `reason` is why "auto" chose its approximation, which makes no difference.
-        """
+        """Note whose search this is; raise if it is not the one that the journal was begun with."""
         if self._journal is None:
             return
         own = {name: plain(value) for name, value in fingerprint().items()}
@@ -68,7 +65,7 @@ class Checkpoint:
             self._journal.append(own | {_WHY: reason})
             return
         noted, *others = self._journal.records
-        names = (own.keys() | noted.keys()) - {_WHY}
+        names = (own.keys() | noted.keys()) - {_WHY}  # why "auto" chose makes no difference
         differ = sorted(name for name in names if own.get(name) != noted.get(name))
         if differ:
             raise ValueError(
@@ -105,14 +102,12 @@ class Checkpoint:
     def keep(
         self, key: Sequence[Any], alphas: Any, entry: Evaluation, leader: Leader | None = None
     ) -> None:
-        """Keep an evaluation; of what leads its group, the held-out predictions too.
-
-        Not where a model or an expansion comes with them: these are made anew, all together.
-        """
+        """Keep an evaluation; of what leads its group, the held-out predictions too."""
         if not self:
             return
         fields = {"alphas": alphas[entry.ridges]} | {name: getattr(entry, name) for name in _KEPT}
         if leader is not None and leader.heldout is not None and leader.heldout.size <= _LARGEST:
+            # What comes with a model or an expansion is made anew, all together.
             alone = leader.model is None and leader.expansion is None and leader.of_splits is None
             fields |= {"leads": leader.alpha, "heldout": packed(leader.heldout)} if alone else {}
         self.append(key, **fields)
@@ -121,10 +116,7 @@ class Checkpoint:
 @contextmanager
 def open_checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint]:
     """What is kept in the journal at `path`, which is open while the block runs; None keeps nothing."""
-    if path is None:
-        yield Checkpoint()
-        return
-    with Journal(path) as journal:
+    with nullcontext() if path is None else Journal(path) as journal:
         yield Checkpoint(journal)
 
 

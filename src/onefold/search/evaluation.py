@@ -34,11 +34,6 @@ class Candidate:
     alone: bool = False  # in a group of its own, so that its held-out predictions are kept
 
     @property
-    def width(self) -> float | None:
-        """The number that names the kernel; None where it has no width."""
-        return self.params.get("gamma")
-
-    @property
     def group(self) -> tuple[Any, ...]:
         """Its family, kind of metric and round, whatever its width: what is compared with others."""
         if self.alone:
@@ -96,12 +91,7 @@ class Evaluation:
 def solve(
     candidate: Candidate, number: int, scoring: Scoring, ridges: Any, mu: Any, *, finish: bool = False
 ) -> Callable[[], Evaluation]:
-    """Make a model and ask it everything that costs time; runs in any thread.
-
-    What comes back scores it, in the thread of the search: scorers are the user's. `ridges` are the
-    numbers of the ridges `mu`. `finish` asks for the expansion too, if there is one ridge: the
-    factorisation is at hand.
-    """
+    """Make a model and ask it everything that costs time, in any thread; what comes back scores it."""
     start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
     asked, why, more = dict[str, Answers](), None, dict[str, Any](report={})
     try:
@@ -118,7 +108,7 @@ def solve(
         why = str(error)
     seconds = time.perf_counter() - start
 
-    def evaluation() -> Evaluation:
+    def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
         tables, ranks, reason = dict[str, Any](), None, why
         for name, one in scorings.items():
             tables[name], answers = np.full((len(mu), one.n_scores), np.nan), asked.get(name)

@@ -293,11 +293,7 @@ def next_widths(names: Sequence[dict[str, Any]]) -> list[list[int]]:
 
 
 def nested_order(splits: Splits, task: Task, seed: int) -> Any:
-    """The problem's rows in an order whose every beginning has the share of each fold and class.
-
-    The first row of every fold and class comes before the second of any, so that no class is missing
-    where there are rows enough for one of each.
-    """
+    """The problem's rows in an order whose every beginning has the share of each fold and class."""
     n, generator = splits.n, np.random.default_rng([seed, 2])
     kinds = np.zeros(n, dtype=np.intp)
     if not splits.leave_one_out:
@@ -308,6 +304,7 @@ def nested_order(splits: Splits, task: Task, seed: int) -> Any:
     shuffled = generator.permutation(n)
     by_kind = shuffled[np.argsort(kinds[shuffled], kind="stable")]
     _, first, counts = np.unique(kinds[by_kind], return_index=True, return_counts=True)
+    # The first row of every kind comes before the second of any: no class is missing.
     place = np.arange(n) - np.repeat(first, counts)  # of each row among those of its kind
     return by_kind[np.lexsort((generator.random(n), place / np.repeat(counts, counts)))]
 

@@ -36,6 +36,10 @@ from onefold.search.ledger import Ledger
 TIME_IS_UP = "time_budget"
 INTERRUPTED = "interrupted"
 BY_CALLBACK = "stopped by the callback"
+_NOT_DEFINITE = (
+    "their matrix plus alpha is not positive definite; use larger alphas or gammas, or "
+    'negative="clip" in the approximation.'
+)
 _NAMED = 6  # candidates that were not tried are named, if they are no more
 
 Callback = Callable[[dict[str, Any]], None]
@@ -173,7 +177,15 @@ class Stage:
         done = {entry.candidate for entry in ledger.entries}
         search.untried += [dict(ledger.params[number]) for number, _ in proposals if number not in done]
         search.stages += 1
-        self._report_unsolved()
+        unsolved = sum(entry.unsolved for entry in ledger.entries)
+        if unsolved:
+            total = sum(len(entry.ridges) for entry in ledger.entries)
+            reasons = (entry.why for entry in ledger.entries if entry.unsolved and entry.why)
+            text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): "
+            text += next(reasons, _NOT_DEFINITE)
+            if unsolved == total:
+                raise NoScoreError(text)
+            warn_user(text)
         return self
 
     def evaluate(self, proposals: Sequence[Proposal]) -> None:
@@ -303,22 +315,6 @@ class Stage:
             heldout, of_splits = self.scoring.heldout(blocks)
             leader = replace(leader, heldout=heldout, of_splits=of_splits)
         return leader
-
-    def _report_unsolved(self) -> None:
-        """Say how many cells have no score, and why; raise if none has."""
-        entries = self.ledger.entries
-        unsolved, total = sum(e.unsolved for e in entries), sum(len(e.ridges) for e in entries)
-        if not unsolved:
-            return
-        default = (
-            "their matrix plus alpha is not positive definite; use larger alphas or gammas, or "
-            'negative="clip" in the approximation.'
-        )
-        why = next((entry.why for entry in entries if entry.unsolved and entry.why), default)
-        text = f"{unsolved} of {total} combinations of kernel and alpha have no score (NaN): {why}"
-        if unsolved == total:
-            raise NoScoreError(text)
-        warn_user(text)
 
 
 def progress_words(event: Mapping[str, Any]) -> str:

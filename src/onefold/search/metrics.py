@@ -30,7 +30,7 @@ from onefold.kernels import RBF, Kernel, listed
 from onefold.linalg import Array, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop, map_in_order
 
-KINDS = ("diagonal", "full", "auto")
+KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
 GRADIENT_ROWS = 1500  # at which the gradient is taken
 _FLOOR = 1e-6
 _PAIRS_OF = 500  # rows, whose mean distance a width is relative to
@@ -58,10 +58,9 @@ def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> 
     found = []
     for name, kernel in families:
         able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
-        wanted = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}[metric]
-        if metric == "auto" and isinstance(kernel, RBF) and "full" in able:
-            wanted = ["full"]
-        if metric == "full" and kernel.learns and is_sparse(X) and "full" in kernel.learns:
+        full_alone = metric == "auto" and isinstance(kernel, RBF) and "full" in able
+        wanted = ["full"] if full_alone else KINDS[metric]
+        if metric == "full" and is_sparse(X) and "full" in kernel.learns:
             raise ValueError(
                 "a full metric mixes all features and makes sparse rows dense; use "
                 'metric="diagonal", or dense rows.'
@@ -79,16 +78,12 @@ def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> 
 def gradient_metric(
     expansion: Any, X: Array, weight: Any | None, *, kind: str, generator: np.random.Generator
 ) -> Any:
-    """S (d, d), symmetric, or its weights per feature (d,) for a diagonal metric.
-
-    O(rows · m · d · targets) time for an expansion of m terms, at 1500 rows at most. Where f is
-    constant, nothing is known of any feature and all weigh the same.
-    """
+    """S (d, d), symmetric, or its weights (d,) for a diagonal metric; O(1500 · m · d · targets)."""
     rows = _drawn(X.shape[0], GRADIENT_ROWS, generator)
     given = None if weight is None else weight[rows]
     M = outer_gradients(expansion, take_rows(X, rows), given, diagonal=kind == "diagonal")
     largest = float(np.max(M if M.ndim == 1 else np.diagonal(M)))
-    if not 0 < largest < np.inf:
+    if not 0 < largest < np.inf:  # f is constant: nothing is known of any feature
         return np.ones(M.shape[0]) if M.ndim == 1 else np.eye(M.shape[0])
     if M.ndim == 1:
         return np.sqrt(M / largest + _FLOOR)
@@ -148,11 +143,7 @@ class Round:
 def next_round(
     last: Round, run: Run, parts: Sequence[Any], cell: tuple[float, Any], seed: int, *, whole: bool
 ) -> Round:
-    """Learn the metrics of the next round from models of this one at a cell (width, ridge).
-
-    One fit of the rows outside each part and, for the metric of the `whole`, one of all rows; without it
-    the first part's metric takes its place. The fits run side by side where memory allows.
-    """
+    """Learn the metrics of the next round from models of this one at a cell (width, ridge)."""
     (width, ridge), problem = cell, run.problem
     sets: list[Any] = [*parts, np.empty(0, dtype=np.intp)] if whole else list(parts)
     kernels = [*last.part_kernels(width, len(parts)), last.whole.at(width)]
@@ -165,7 +156,7 @@ def next_round(
         return measured(last.track.kernel.with_metric(values), own, seed)
 
     found = list(map_in_order(learned, range(len(sets)), min(len(sets), run.at_once)))
-    of_all = found[-1] if whole else found[0]
+    of_all = found[-1] if whole else found[0]  # the first part's takes its place
     return Round(last.track, of_all, found[: len(parts)], (*last.lineage, cell))
 
 
