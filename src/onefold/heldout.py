@@ -126,29 +126,11 @@ def make_splits(
     if plain and splitter.n_splits <= n:  # known folds: long tables need no lists of what is left
         folds = np.array_split(np.arange(n), splitter.n_splits)
         return Splits(n, folds, folds)
-    return _gathered(splitter.split(X, y, groups), n, labels, kept)
-
-
-def check_folds(cv: Any, n: int) -> None:
-    """Raise for a word or a number of folds that means nothing for `n` rows."""
-    if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
-        raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
-    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
-        raise ValueError(
-            f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
-            'use fewer folds or cv="loo".'
-        )
-
-
-def _gathered(
-    pairs: Iterable[tuple[Any, Any]], n: int, labels: NDArray[Any] | None, kept: Index | None
-) -> Splits:
-    """The splits of row numbers, checked one by one, in the numbering of the rows that are kept."""
     if kept is not None:  # where each row of the user's stands in the problem, -1 for nowhere
         place = np.full(n, -1)
         place[kept] = np.arange(kept.size)
     tests, left_out, empty = [], [], []
-    for number, (train, test) in enumerate(pairs):
+    for number, (train, test) in enumerate(splitter.split(X, y, groups)):
         train, test = _as_rows(train, n, number, "training"), _as_rows(test, n, number, "test")
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
@@ -178,7 +160,18 @@ def _gathered(
             f"split {', '.join(map(str, empty))} tests rows of weight 0 only and has no score; "
             "the mean is that of the other splits."
         )
-    return Splits(n if kept is None else kept.size, tests, left_out)
+    return Splits(size, tests, left_out)
+
+
+def check_folds(cv: Any, n: int) -> None:
+    """Raise for a word or a number of folds that means nothing for `n` rows."""
+    if isinstance(cv, type) or (isinstance(cv, str) and cv != "loo"):
+        raise ValueError(f'cv must be a number of folds, "loo" or a splitter; got {cv!r}.')
+    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and not 2 <= int(cv) <= n:
+        raise ValueError(
+            f"cv={cv} must be at least 2 and at most the number of rows, n_samples={n}; "
+            'use fewer folds or cv="loo".'
+        )
 
 
 def _as_rows(index: Any, n: int, number: int, what: str) -> Index:
