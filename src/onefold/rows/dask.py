@@ -22,7 +22,7 @@ that ends the fit with one sentence.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import islice, pairwise
@@ -510,8 +510,7 @@ class DaskRows(Rows):
     def __init__(self, table: DaskTable, Y: Any, root: Any, device: Device = None) -> None:
         super().__init__(table, Y, root, device)
         self._table, self._pieces = table, table.pieces()
-        self._kept_sides: list[Any] | None = None
-        self._labelled: tuple[Any, list[Any]] | None = None
+        self._travelled: dict[str, tuple[Any, list[Any]]] = {}
 
     def part(self, index: Index) -> DaskRows:
         Y, root = (picked(side, index) for side in self._arrays[1:])
@@ -547,33 +546,28 @@ class DaskRows(Rows):
         delayed, parts = require_dask().delayed, self._table.parts
         shared, count = delayed(function, traverse=False), 1 if groups is None else groups.count
         run = partial(_work, dtype=self._table.dtype, groups=count, device=self._device, **settings)
-        labels: Sequence[Any] = [None] * len(self._pieces) if groups is None else self._labels(groups)
+        (_, Y, root), looks = self._arrays, self._table.looks
+        sides = self._held(
+            "targets, √weights, the kept rows and the first look",
+            None,
+            ((take_part(Y, r), take_part(root, r), kept, looks[i]) for i, r, kept in self._pieces),
+        )
+        labels: Sequence[Any] = [None] * len(sides)
+        if groups is not None:
+            small, label = np.min_scalar_type(max(1, groups.count)), groups.label
+            labels = self._held("groups", label, ((label[r].astype(small),) for _, r, _ in self._pieces))
         return [
             delayed(run)(parts[number], side, label, shared)
-            for (number, _, _), side, label in zip(self._pieces, self._sides(), labels)
+            for (number, _, _), side, label in zip(self._pieces, sides, labels)
         ]
 
-    def _sides(self) -> list[Any]:
-        """Targets, √weights, the kept rows and the first look of every partition; they travel once."""
+    def _held(self, name: str, key: Any, values: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Values for every partition as tasks of their own; they travel once for the same key."""
         with self._lock:
-            if self._kept_sides is None:
-                held, (_, Y, root) = require_dask().delayed(_held), self._arrays
-                lazy = [
-                    held(take_part(Y, rows), take_part(root, rows), kept, self._table.looks[number])
-                    for number, rows, kept in self._pieces
-                ]
-                self._kept_sides = self._table.runner.held(lazy)
-            return self._kept_sides
-
-    def _labels(self, groups: Groups) -> list[Any]:
-        """The groups of every partition's rows; they travel once for the same groups."""
-        with self._lock:
-            if self._labelled is None or self._labelled[0] is not groups.label:
-                held = require_dask().delayed(_held)
-                small = groups.label.astype(np.min_scalar_type(max(1, groups.count)))
-                lazy = [held(small[rows]) for _, rows, _ in self._pieces]
-                self._labelled = groups.label, self._table.runner.held(lazy)
-            return self._labelled[1]
+            if name not in self._travelled or self._travelled[name][0] is not key:
+                hold = require_dask().delayed(_held)
+                self._travelled[name] = key, self._table.runner.held([hold(*one) for one in values])
+            return self._travelled[name][1]
 
 
 def _held(*values: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -111,11 +111,10 @@ class CirculantSpectrum:
                 f"alpha above {-self.smallest:.3g}, a larger gamma or spacing, "
                 'or Circulant(negative="clip") to set negative eigenvalues to 0.'
             )
-        values, constant = alpha / (self.eigenvalues + alpha), (0,) * len(self.shape)
-        first = float(values[constant])
+        values = alpha / (self.eigenvalues + alpha)
         if fit_intercept:
-            values[constant] = 0.0
-        return CirculantFilter(values, self.shape, first)
+            values[(0,) * len(self.shape)] = 0.0
+        return CirculantFilter(values, self.shape, alpha)
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class CirculantFilter:
 
     values: Array  # half spectrum of R_b
     shape: tuple[int, ...]
-    constant: float  # the constant's component before an intercept set it to 0
+    alpha: float
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
@@ -154,12 +153,6 @@ class CirculantFilter:
             index += (right[None, :] - left[:, None]) % size
         xp = namespace(self.first_row)
         return xp.reshape(take_rows(self.first_row, index.reshape(-1)), index.shape)
-
-    def inverse(self) -> CirculantFilter:
-        """(U + μI)/μ, which undoes R; also where an intercept has none."""
-        values = namespace(self.values).asarray(self.values, copy=True)
-        values[(0,) * len(self.shape)] = self.constant
-        return CirculantFilter(1.0 / values, self.shape, 1.0 / self.constant)
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
         """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
@@ -313,7 +306,9 @@ class CirculantSmoother(Smoother):
         the inverse of R_JJ; where J is scattered R_JJ is well conditioned by itself.
         """
         runs = 1 + np.count_nonzero(np.diff(np.sort(cells)) != 1)
-        inverse = filtered.inverse() if runs <= _SCATTERED * cells.size else None
+        inverse = None
+        if runs <= _SCATTERED * cells.size:
+            inverse = replace(filtered, values=self.spectrum.eigenvalues / filtered.alpha + 1.0)
 
         def product(by: CirculantFilter, x: Array) -> Array:
             blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved

@@ -336,21 +336,22 @@ class ToeplitzSmoother(Smoother):
             del X, inverse, g  # before the next μ needs the memory
         self._earlier = []
 
-    def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
-        out = np.empty((np.size(alphas), *Y.shape))
-        for solved in self._each(Y, alphas):
-            np.multiply(solved.W.T, solved.mu, out=out[solved.index])
-            del solved
+    def _mapped(self, function: Map, alphas: ArrayLike, Y: Array | None = None) -> HostArray:
+        """function(G_b⁻¹ at μ, with Y) for every μ: numbers, or with Y arrays of its shape."""
+        out = np.empty((np.size(alphas), *(() if Y is None else Y.shape)))
+        for solved in self._each(np.zeros((self.n, 0)) if Y is None else Y, alphas):
+            out[solved.index] = function(solved)
+            del solved  # before the next μ needs the memory
         return out
 
+    def residuals(self, Y: Array, alphas: ArrayLike) -> HostArray:
+        return self._mapped(lambda solved: solved.mu * solved.W.T, alphas, Y)
+
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> HostArray:
-        out = np.empty((np.size(alphas), *Y.shape))
-        for solved in self._each(Y, alphas):
-            errors = solved.W
-            errors /= solved.diagonal()
-            np.subtract(Y, errors.T, out=out[solved.index])
-            del solved, errors  # before the next μ needs the memory
-        return out
+        return self._mapped(lambda solved: Y - (solved.W / solved.diagonal()).T, alphas, Y)
+
+    def trace(self, alphas: ArrayLike) -> HostArray:
+        return self._mapped(lambda solved: solved.mu * solved.diagonal().sum(), alphas)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         outs: list[Any] = [np.empty((np.size(alphas), len(rows), Y.shape[1])) for rows in parts]
@@ -366,28 +367,21 @@ class ToeplitzSmoother(Smoother):
             del solved, whole
         return outs
 
-    def trace(self, alphas: ArrayLike) -> HostArray:
-        out = np.empty(np.size(alphas))
-        for solved in self._each(np.zeros((self.n, 0)), alphas):
-            out[solved.index] = solved.mu * solved.diagonal().sum()
-        return out
-
     def logdet(self, alphas: ArrayLike) -> HostArray:
         if self.n > _LOGDET_LIMIT:
             raise ValueError(
                 f"the log-determinant of a Toeplitz matrix takes n² operations, too many for n = "
                 f'{self.n}; use criterion="press" or "gcv".'
             )
-        out = np.empty(np.size(alphas))
-        for solved in self._each(np.zeros((self.n, 0)), alphas):
+
+        def one(solved: _Solved) -> float:
             try:
-                out[solved.index] = log_determinant(self.toeplitz.shifted(solved.mu))
+                value = log_determinant(self.toeplitz.shifted(solved.mu))
             except np.linalg.LinAlgError:  # too long for `_levinson` to have found out
-                out[solved.index] = np.nan
-                continue
-            if self.border is not None:
-                out[solved.index] += np.log(solved.total) - np.log(self.n)
-        return out
+                return np.nan
+            return value if self.border is None else value + np.log(solved.total) - np.log(self.n)
+
+        return self._mapped(one, alphas)
 
     # -- G⁻¹ B and G⁻¹ at one μ ----------------------------------------------------------------------
 
