@@ -164,7 +164,7 @@ class _Pair(Kernel):
 
     @staticmethod
     @abstractmethod
-    def combine(left: Array, right: Array) -> Any:
+    def combine(left: Array, right: Array) -> Array:
         """The value of both from those of each, over `left`."""
 
     def __post_init__(self) -> None:
@@ -182,20 +182,20 @@ class _Pair(Kernel):
         self.left.check_features(n_features)
         self.right.check_features(n_features)
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         return self.combine(self.left(A, B), self.right(A, B))
 
     def bind(self, landmarks: Array) -> Tile:
         left, right = self.left.bind(landmarks), self.right.bind(landmarks)
         return lambda rows, out=None: self.combine(left(rows, out), right(rows))
 
-    def on_grid(self, axes: Sequence[Array]) -> Any:
+    def on_grid(self, axes: Sequence[Array]) -> Array:
         return self.combine(self.left.on_grid(axes), self.right.on_grid(axes))
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return self.combine(self.left.diagonal(A), self.right.diagonal(A))
 
-    def pairs(self, A: Array, B: Array) -> Any:
+    def pairs(self, A: Array, B: Array) -> Array:
         return self.combine(self.left.pairs(A, B), self.right.pairs(A, B))
 
 
@@ -204,11 +204,11 @@ class Sum(_Pair):
     """k(x, x') = left(x, x') + right(x, x')."""
 
     @staticmethod
-    def combine(left: Array, right: Array) -> Any:
+    def combine(left: Array, right: Array) -> Array:
         left += right
         return left
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         left = self.left.gradient(rows, landmarks, coef, factor)
         return left + self.right.gradient(rows, landmarks, coef, factor)
 
@@ -218,12 +218,12 @@ class Product(_Pair):
     """k(x, x') = left(x, x') · right(x, x')."""
 
     @staticmethod
-    def combine(left: Array, right: Array) -> Any:
+    def combine(left: Array, right: Array) -> Array:
         left *= right
         return left
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
-        def part(moving: Kernel, held: Kernel) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        def part(moving: Kernel, held: Kernel) -> Array:
             tile = held(rows, landmarks)
             if factor is not None:
                 tile *= factor
@@ -241,13 +241,13 @@ class Precomputed(Kernel):
 
     always_psd = False
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         raise TypeError(
             "a precomputed kernel has no rows to compare, X being the kernel matrix itself; use it by "
             "itself, and add or multiply matrices before they are given."
         )
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return namespace(A).linalg.diagonal(A)
 
 
@@ -260,7 +260,7 @@ class CallableKernel(Kernel):
     thread_safe = False
     accepts_sparse = True
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         tile = self.function(A, B)
         tile = tile.toarray() if is_sparse(tile) else tile
         shape = getattr(tile, "shape", ())
@@ -275,5 +275,5 @@ class CallableKernel(Kernel):
         xp = namespace(tile)
         return xp.asarray(tile, dtype=xp.float64, copy=True)
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return self.pairs(A, A)

@@ -73,18 +73,18 @@ class Radial(WidthKernel):
     harmless_norm: ClassVar[float] = HARMLESS_NORM  # of squared rows that need no better distances
 
     @abstractmethod
-    def profile(self, distances: Array) -> Any:
+    def profile(self, distances: Array) -> Array:
         """φ(q) at unit · q, overwritten."""
 
     @abstractmethod
-    def slope(self, distances: Array, rounding: Array) -> Any:
+    def slope(self, distances: Array, rounding: Array) -> Array:
         """2 φ'(q) / slope_unit at unit · q, overwritten; numbers up to `rounding` stand for 0."""
 
     def distance_at(self, exponent: float) -> float:
         """The q at which the kernel falls to about exp(−exponent)."""
         return exponent
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         if B is not A:
             return self.bind(B)(A)
         rows = self.transform(A)(A)
@@ -95,11 +95,11 @@ class Radial(WidthKernel):
         distances = Distances(transform(landmarks), self)
         return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
 
-    def on_grid(self, axes: Sequence[Array]) -> Any:
+    def on_grid(self, axes: Sequence[Array]) -> Array:
         scale = self.gamma**self.width_power
         return self.profile(self.unit * outer_sum([(axis * scale) ** 2 for axis in axes]))
 
-    def pairs(self, A: Array, B: Array) -> Any:
+    def pairs(self, A: Array, B: Array) -> Array:
         return self.profile(self.unit * squared_norms(self.transform(A)(A - B)))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
@@ -114,7 +114,7 @@ class Radial(WidthKernel):
         share = like(share, distances)
         return float(share @ (distances @ share))
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp, transform, coef = namespace(rows), self.transform(rows), coef * self.slope_unit
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
@@ -166,10 +166,10 @@ class RBF(Radial):
     unit = -1.0
     slope_unit = -2.0
 
-    def profile(self, distances: Array) -> Any:
+    def profile(self, distances: Array) -> Array:
         return in_place("exp", distances)
 
-    def slope(self, distances: Array, rounding: Array) -> Any:
+    def slope(self, distances: Array, rounding: Array) -> Array:
         return in_place("exp", distances)
 
 
@@ -200,7 +200,7 @@ class Matern(Radial):
     def distance_at(self, exponent: float) -> float:
         return exponent**2 / self.unit
 
-    def profile(self, distances: Array) -> Any:
+    def profile(self, distances: Array) -> Array:
         s = in_place("sqrt", distances)
         if self.nu == 0.5:
             s *= -1.0
@@ -213,7 +213,7 @@ class Matern(Radial):
         values *= factor
         return values
 
-    def slope(self, distances: Array, rounding: Array) -> Any:
+    def slope(self, distances: Array, rounding: Array) -> Array:
         xp = namespace(distances)
         if self.nu == 0.5:  # no slope at distance 0, and none of a distance that is all rounding
             distances = xp.where(distances > rounding, distances, xp.inf)
@@ -281,7 +281,7 @@ class Distances:
             tile *= abs(self._unit)
         return tile, close
 
-    def rounding(self, A: Array) -> Any:
+    def rounding(self, A: Array) -> Array | float:
         """Up to which a number of the tile may be that of equal rows, (rows, 1); 0 in NumPy."""
         if is_numpy(A):
             return 0.0
@@ -332,7 +332,7 @@ class Laplacian(WidthKernel):
                 f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
             )
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         return self.bind(B)(A)
 
     def bind(self, landmarks: Array) -> Tile:
@@ -340,10 +340,10 @@ class Laplacian(WidthKernel):
         exponentials = l1_exponentials(transform(landmarks))
         return lambda rows, out=None: exponentials(transform(rows), out)
 
-    def on_grid(self, axes: Sequence[Array]) -> Any:
+    def on_grid(self, axes: Sequence[Array]) -> Array:
         return in_place("exp", -outer_sum([abs(axis * self.gamma) for axis in axes]))
 
-    def pairs(self, A: Array, B: Array) -> Any:
+    def pairs(self, A: Array, B: Array) -> Array:
         return in_place("exp", -namespace(A).sum(abs(self.transform(A)(A - B)), axis=1))
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
@@ -356,7 +356,7 @@ class Laplacian(WidthKernel):
         between = (up_to - share) - (up_to[-1] - up_to)
         return 2.0 * float(np.sum(share * between * (ordered - ordered[:1])))
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor

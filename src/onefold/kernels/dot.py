@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -23,16 +22,16 @@ class Linear(Kernel):
 
     accepts_sparse = True
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         return inner_products(A, B)
 
     def bind(self, landmarks: Array) -> Tile:
         return lambda rows, out=None: inner_products(rows, landmarks, out)
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return squared_norms(A)
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         xp = namespace(rows)
         if factor is None:  # the same at every row
             same = (landmarks.T @ coef)[None, ...]
@@ -67,7 +66,7 @@ class Polynomial(WidthKernel):
     def always_psd(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
-    def __call__(self, A: Array, B: Array) -> Any:
+    def __call__(self, A: Array, B: Array) -> Array:
         return self.bind(B)(A)
 
     def bind(self, landmarks: Array) -> Tile:
@@ -79,21 +78,21 @@ class Polynomial(WidthKernel):
         transform = Transform(self.gamma, self.metric, landmarks)
         others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
 
-        def base(rows: Array, out: Array | None = None) -> Any:
+        def base(rows: Array, out: Array | None = None) -> Array:
             tile = inner_products(transform(rows), others, out)
             tile += self.coef0
             return tile
 
         return base
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
         return float(like(share, squares) @ squares)
 
-    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         weights = _power(self._base(landmarks)(rows), self.degree - 1)
         weights *= self.degree
         if factor is not None:
@@ -102,7 +101,7 @@ class Polynomial(WidthKernel):
         return weighted_sums(weights, coef, transform.pull_back(transform(landmarks)))
 
 
-def _power(tile: Array, exponent: float) -> Any:
+def _power(tile: Array, exponent: float) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
         tile **= exponent
     return tile

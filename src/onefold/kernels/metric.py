@@ -67,7 +67,7 @@ class Metric:
     def __reduce__(self) -> tuple[Any, ...]:
         return Metric, (self.values,)  # copies are checked and read-only again
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.values, dtype=dtype)
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class Transform:
             weights = like(factor * metric.values, reference)
             self._weights = xp.astype(weights, reference.dtype if floating else xp.float64)
 
-    def __call__(self, rows: Array) -> Any:
+    def __call__(self, rows: Array) -> Array:
         if self._weights is None:
             return rows * self._factor
         if self._weights.ndim == 2:
@@ -95,13 +95,13 @@ class Transform:
             return rows.multiply(self._weights[None, :]).tocsr()
         return rows * self._weights[None, :]
 
-    def pull_back(self, gradients: Array) -> Any:
+    def pull_back(self, gradients: Array) -> Array:
         """Gradients in the transformed rows (rows, d) to those in the rows: factor · Sᵀ g."""
         if self._weights is None:
             return gradients * self._factor
         return gradients @ self._weights if self._weights.ndim == 2 else gradients * self._weights
 
-    def rounding(self, rows: Array) -> Any:
+    def rounding(self, rows: Array) -> Array:
         """Up to which squared lengths of the transformed rows may be rounding of the product with S."""
         xp, squares = namespace(rows), rows * rows
         if self._weights is None or self._weights.ndim == 1:
@@ -162,7 +162,7 @@ class WidthKernel(Kernel):
                 "features; give one width, or a metric of X's features."
             )
 
-    def diagonal(self, A: Array) -> Any:
+    def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)  # of a stationary kernel
 
     def transform(self, reference: Array) -> Transform:
@@ -170,7 +170,7 @@ class WidthKernel(Kernel):
         return Transform(self.gamma**self.width_power, self.metric, reference)
 
 
-def outer_sum(vectors: Sequence[Array]) -> Any:
+def outer_sum(vectors: Sequence[Array]) -> Array:
     """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
     total = vectors[0]
     for vector in vectors[1:]:
@@ -178,7 +178,7 @@ def outer_sum(vectors: Sequence[Array]) -> Any:
     return total
 
 
-def inner_products(A: Array, B: Array, out: Array | None = None) -> Any:
+def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
     """A Bᵀ as a dense array, in `out` where it fits."""
     if not is_sparse(A) and not is_sparse(B):
         return product_into(A, B.T, out)
@@ -193,12 +193,12 @@ def squared_norms(A: Array) -> Any:
     return namespace(A).sum(A * A, axis=1)
 
 
-def weighted_sums(weights: Array, coef: Array, points: Array) -> Any:
+def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
     """Σ_j weights_ij coef_jt points_j of shape (rows, d, targets): one product for many targets."""
     xp, (m, d) = namespace(weights), points.shape
     step = max(1, _SUM_NUMBERS // max(1, m * d))
 
-    def sums(targets: slice) -> Any:
+    def sums(targets: slice) -> Array:
         right = points[:, :, None] * coef[:, None, targets]
         return xp.reshape(weights @ xp.reshape(right, (m, -1)), (weights.shape[0], d, -1))
 

@@ -62,7 +62,7 @@ def common_origin(kernel: Kernel, X: Array) -> Array | None:
     return namespace(X).mean(double(X), axis=0)
 
 
-def _rows(X: Array, part: slice, origin: Array | None) -> Any:
+def _rows(X: Array, part: slice, origin: Array | None) -> Array:
     rows = double(X[part] if is_sparse(X) else X[part, :])
     if origin is None:
         return rows
@@ -70,7 +70,7 @@ def _rows(X: Array, part: slice, origin: Array | None) -> Any:
     return np.asarray(rows - origin[None, :]) if is_sparse(rows) else rows - origin[None, :]
 
 
-def gram(kernel: Kernel, X: Array) -> Any:
+def gram(kernel: Kernel, X: Array) -> Array:
     """K = [k(x_i, x_j)] in float64, n × n; each pair of rows is computed once.
 
     O(n² d) time; memory is K itself plus a bounded number of tiles.
@@ -109,7 +109,7 @@ def gram(kernel: Kernel, X: Array) -> Any:
     return K
 
 
-def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any:
+def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
     """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
 
     O(n m (d + t)) time, O(working_memory) scratch whatever n and m.
@@ -141,7 +141,7 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any
     return out
 
 
-def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Any:
+def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
     """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t).
 
     O(n m d t) time, never more than some tiles besides. Sparse rows are made dense, some of them at a
@@ -155,7 +155,7 @@ def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> A
         return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
     out = np.zeros((n, d, t))
 
-    def dense(rows: Array) -> Any:
+    def dense(rows: Array) -> Array:
         return rows.toarray() if is_sparse(rows) else rows
 
     @_QUIET

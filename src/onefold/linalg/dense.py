@@ -28,7 +28,7 @@ _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at o
 _STRIP = 128  # rows of a triangle that is added or mirrored
 
 
-def copied(matrix: Array, buffer: Any | None) -> Any:
+def copied(matrix: Array, buffer: Any | None) -> Array:
     """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
     if buffer is None or not is_numpy(matrix):
         return namespace(matrix).asarray(matrix, copy=True)
@@ -36,7 +36,7 @@ def copied(matrix: Array, buffer: Any | None) -> Any:
     return buffer
 
 
-def add_to_diagonal(matrix: Array, value: float) -> Any:
+def add_to_diagonal(matrix: Array, value: float) -> Array:
     """A + value·I for a matrix A, in place for NumPy and torch."""
     if is_numpy(matrix):
         np.einsum("ii->i", matrix)[...] += value  # a view of the diagonal, in either memory order
@@ -64,7 +64,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     )
 
 
-def cholesky(matrix: Array, *, overwrite: bool) -> Any:
+def cholesky(matrix: Array, *, overwrite: bool) -> Array:
     """Lower L with L Lᵀ = matrix; raises ``numpy.linalg.LinAlgError`` if not positive definite.
 
     For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
@@ -81,7 +81,7 @@ def cholesky(matrix: Array, *, overwrite: bool) -> Any:
     return factor
 
 
-def cholesky_solve(factor: Array, rhs: Any) -> Any:
+def cholesky_solve(factor: Array, rhs: Array) -> Array:
     """Solve L Lᵀ x = rhs."""
     if is_numpy(factor):
         return scipy.linalg.cho_solve((factor, True), rhs, check_finite=False)
@@ -91,7 +91,7 @@ def cholesky_solve(factor: Array, rhs: Any) -> Any:
     return xp.linalg.solve(factor @ xp.matrix_transpose(factor), rhs)
 
 
-def invert_lower(factor: Array) -> Any:
+def invert_lower(factor: Array) -> Array:
     """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero.
 
     Raises ``numpy.linalg.LinAlgError`` for a zero on the diagonal.
@@ -129,7 +129,7 @@ def _invert_by_halves(factor: Any, inverse: Any) -> None:
     inverse[bottom, top] = -corner
 
 
-def solve_positive(matrix: Array, rhs: Any) -> Any:
+def solve_positive(matrix: Array, rhs: Array) -> Array:
     """X with A X = B by Cholesky factors, for positive definite A (…, j, j) and B (…, j, t).
 
     NaN where a matrix is not positive definite. torch factorises a stack in one call, without asking the
@@ -154,14 +154,14 @@ def solve_positive(matrix: Array, rhs: Any) -> Any:
         return rhs * np.nan
 
 
-def solve_lower(factor: Array, rhs: Array) -> Any:
+def solve_lower(factor: Array, rhs: Array) -> Array:
     """Solve L x = rhs for a lower triangular L."""
     if is_numpy(factor):
         return scipy.linalg.solve_triangular(factor, rhs, lower=True, check_finite=False)
     return invert_lower(factor) @ rhs
 
 
-def inverse_column_squares(factor: Array, columns: Any) -> Any:
+def inverse_column_squares(factor: Array, columns: Any) -> Array:
     """‖L⁻¹ e_i‖² for some columns i, ascending, of a lower triangular L.
 
     n² / 3 multiply-adds for each where they are spread evenly: L⁻¹ e_i is 0 above its row i.
@@ -235,13 +235,13 @@ def add_gram(total: Any, tile: Any, *, fresh: bool = False) -> None:
     )  # fmt: skip
 
 
-def add_lower(total: Any, other: Any) -> None:
+def add_lower(total: Array, other: Array) -> None:
     """Add the lower triangle of `other` (m, m) to that of `total`; what is above it does not count."""
     for strip in spans(len(total), _STRIP):
         total[strip, : strip.stop] += other[strip, : strip.stop]
 
 
-def mirror(total: Any) -> Any:
+def mirror(total: Array) -> Array:
     """Copy the strict lower triangle over the upper one, in place; other libraries have both."""
     if is_numpy(total):
         for strip in spans(len(total), _STRIP):
@@ -254,7 +254,7 @@ def mirror(total: Any) -> Any:
 # Fourier transforms
 
 
-def real_fft(x: Array, levels: int) -> Any:
+def real_fft(x: Array, levels: int) -> Array:
     """The half spectrum of real `x` over its last `levels` axes."""
     axes = tuple(range(-levels, 0))
     if is_numpy(x):
@@ -262,7 +262,7 @@ def real_fft(x: Array, levels: int) -> Any:
     return namespace(x).fft.rfftn(x, axes=axes)
 
 
-def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Any:
+def inverse_real_fft(spectrum: Array, shape: tuple[int, ...]) -> Array:
     """The real array of the given `shape` in its last axes behind a half spectrum, overwritten."""
     axes = tuple(range(-len(shape), 0))
     if is_numpy(spectrum):

@@ -111,8 +111,8 @@ Correct = Callable[[Any, Index, HostArray, int], "Solution | None"]
 def refined(
     residual: Callable[[Any, Index], Any],
     ladder: Sequence[Correct],
-    X: Any,
-    left: Any,
+    X: Array,
+    left: Array,
     *,
     size: Callable[[Any, Index], Any],
     enough: float | Callable[[Any], HostArray],
@@ -155,12 +155,12 @@ def refined(
 def refined_gradients(
     product: Map,
     precondition: Map,
-    B: Any,
+    B: Array,
     *,
     tolerance: float,
     limit: int,
     norm: float = 0.0,
-    start: Any | None = None,
+    start: Array | None = None,
 ) -> Solution:
     r"""Solve A x = b for every column b of B, A symmetric positive definite, by conjugate gradients.
 
@@ -172,7 +172,7 @@ def refined_gradients(
     scale = lengths(B)
     scale = xp.where(scale == 0, xp.ones_like(scale), scale)
 
-    def correct(left: Any, some: Index, relative: HostArray, most: int) -> Solution:
+    def correct(left: Array, some: Index, relative: HostArray, most: int) -> Solution:
         goal, left = tolerance * take_rows(scale, some), xp.asarray(left, copy=True)
         return conjugate_gradients(product, precondition, left, lengths, goal, limit=most)
 
@@ -187,12 +187,12 @@ def refined_gradients(
     )
 
 
-def _columns(matrix: Any, some: Index) -> Any:
+def _columns(matrix: Array, some: Index) -> Array:
     """Columns of a matrix: itself where all are meant."""
     return matrix if some.size == matrix.shape[1] else take_rows(matrix.T, some).T
 
 
-def _replaced(old: Any, new: Any, some: Index, better: Any) -> Any:
+def _replaced(old: Array, new: Array, some: Index, better: Any) -> Array:
     """`old` with those of its columns `some` that are better in `new`."""
     if some.size == old.shape[1] and better.all():
         return new
@@ -216,5 +216,5 @@ def _quotients(top: Array, bottom: Array, where: Array) -> Array:
     return xp.where(where, found, xp.zeros_like(found))
 
 
-def _any(flags: Any) -> bool:
+def _any(flags: Array) -> bool:
     return bool(to_numpy(namespace(flags).any(flags)))

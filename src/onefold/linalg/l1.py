@@ -42,13 +42,13 @@ def l1_exponentials(right: Array) -> L1Tile:
     return lambda left, out: fused.exponentials(left, columns, out)
 
 
-def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Any:
+def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
     """Σ_j tile_ij coef_jt sign(rows_if − landmarks_jf) of shape (rows, d, targets), sign(0) being 0."""
     if is_numpy(rows):
         return _host_signed_sums(rows, landmarks, tile, coef)
     xp = namespace(rows)
 
-    def sums(feature: int) -> Any:
+    def sums(feature: int) -> Array:
         signs = xp.sign(rows[:, feature][:, None] - landmarks[:, feature][None, :])
         signs *= tile
         return signs @ coef
@@ -68,7 +68,7 @@ def _triton() -> Any | None:
     return l1_triton
 
 
-def _by_columns(left: Array, columns: Array) -> Any:
+def _by_columns(left: Array, columns: Array) -> Array:
     def pair(feature: int) -> tuple[Array, Array]:
         return left[:, feature][:, None], columns[feature, :][None, :]
 
