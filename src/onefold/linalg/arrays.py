@@ -116,7 +116,7 @@ def to_numpy(x: Any) -> Any:
     return np.from_dlpack(x)
 
 
-def without_gradient(x: Any) -> Any:
+def without_gradient(x: Any) -> Array:
     """`x` as plain numbers: torch records what is done with a tensor that requires a gradient."""
     return x.detach() if is_torch_array(x) else x
 
@@ -131,14 +131,14 @@ def like(values: Any, reference: Array) -> Any:
     return xp.asarray(source, dtype=xp.float64, device=_device(reference))
 
 
-def like_index(index: Any, reference: Array) -> Any:
+def like_index(index: Any, reference: Array) -> Array:
     """Row numbers as an integer array in the library and on the device of `reference`."""
     if not is_foreign(reference):
         return np.asarray(index)
     return namespace(reference).asarray(np.asarray(index), device=_device(reference))
 
 
-def labels_like(values: Any, reference: Any) -> Any:
+def labels_like(values: Any, reference: Any) -> Array:
     """Predicted labels in the library of `reference`: text labels have no place outside NumPy."""
     if not is_foreign(reference) or np.asarray(values).dtype.kind not in "biuf":
         return values
@@ -155,7 +155,7 @@ def ones(n: int, reference: Array) -> Any:
     return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))
 
 
-def zeros(shape: int | tuple[int, ...], reference: Array) -> Any:
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
     """Zeros in float64, in the library and on the device of `reference`."""
     if not is_foreign(reference):
         return np.zeros(shape)
@@ -171,7 +171,7 @@ def double(x: Array) -> Any:
     return xp.astype(x, xp.float64, copy=False)
 
 
-def outer(left: Array, right: Array) -> Any:
+def outer(left: Array, right: Array) -> Array:
     """The matrix of products left_i · right_j."""
     return left[:, None] * right[None, :]
 
@@ -186,7 +186,7 @@ def take_rows(x: Array, index: Any) -> Any:
     return namespace(x).take(x, like_index(index, x), axis=0)
 
 
-def submatrix(matrix: Array, rows: Any, columns: Any) -> Any:
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
     """``matrix[rows][:, columns]`` for integer numbers, in any library."""
     if is_numpy(matrix):
         return matrix[np.ix_(rows, columns)]
@@ -211,19 +211,19 @@ def _takes_out(x: Array) -> bool:
     return bool(is_numpy_array(x) or is_torch_array(x) or is_cupy_array(x))
 
 
-def product_into(left: Array, right: Array, out: Array | None = None) -> Any:
+def product_into(left: Array, right: Array, out: Array | None = None) -> Array:
     """The product left · right, in `out` where there is one of that dtype."""
     if out is None or not _takes_out(left) or out.dtype != left.dtype or left.dtype != right.dtype:
         return left @ right
     return namespace(left).matmul(left, right, out=out)
 
 
-def difference_into(left: Array, right: Array, out: Array) -> Any:
+def difference_into(left: Array, right: Array, out: Array) -> Array:
     """The difference left − right, in `out`, which has the shape and the dtype of the result."""
     return namespace(left).subtract(left, right, out=out) if _takes_out(left) else left - right
 
 
-def in_place(name: str, x: Array) -> Any:
+def in_place(name: str, x: Array) -> Array:
     """The function "exp", "sqrt" or "abs" of every entry."""
     function = getattr(namespace(x), name)
     return function(x, out=x) if _takes_out(x) else function(x)
@@ -238,7 +238,7 @@ def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:
     return namespace(x).clip(x, least, most)
 
 
-def zero_diagonal(x: Array) -> Any:
+def zero_diagonal(x: Array) -> Array:
     """`x` (n, n), C-ordered, with zeros on its diagonal."""
     if is_numpy_array(x):
         np.fill_diagonal(x, 0)
