@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Circulant, Grid, Nystroem, Toeplitz
-from onefold.criteria.geometry import squared_radii
+from onefold.criteria.closed import squared_radii
 
 RNG = np.random.default_rng(11)
 N = 24

@@ -15,8 +15,15 @@ from onefold.criteria.base import (
     joined,
     label_index,
 )
-from onefold.criteria.closed import Cost, Evidence, GeneralisedCV, LeaveOneOutMean
-from onefold.criteria.geometry import AbsoluteError, RadiusMargin, SmoothStep
+from onefold.criteria.closed import (
+    AbsoluteError,
+    Cost,
+    Evidence,
+    GeneralisedCV,
+    LeaveOneOutMean,
+    RadiusMargin,
+    SmoothStep,
+)
 from onefold.criteria.heldout import (
     ErrorRate,
     PercentageError,

@@ -15,6 +15,44 @@ so that it compares kernels at one μ; a search over several μ always prefers t
 noise variance δ² is not part of the model: here it is half the mean squared difference between the
 target of a row and that of its nearest neighbour (up to 2000 rows, sampled), the same for every
 kernel.
+
+Span and radius-margin see the machine as one without errors in a larger space: squared errors with the
+ridge μ are a hard margin in the space of K̃ = K + μV⁻¹, where every row has a direction of its own. What
+they are worth: ``docs/criteria.md``.
+
+**Span.** The span S_i of row i is its distance in that space from the affine hull of all others (from
+their linear hull without an intercept). With M the bordered matrix of K̃ and α = R_b y / μ,
+
+    S_i² = 1 / (M⁻¹)_ii = μ / (R_b)_ii    ⇒    α_i S_i² = (R_b y)_i / (R_b)_ii = y_i − f₋ᵢ(x_i)
+
+with f₋ᵢ trained without row i. For a support vector machine this holds while its support vectors stay
+the same; for least squares, where every row is one, it always does. So the span rule costs what
+leave-one-out predictions cost:
+
+    classification   −Σ v_i Ψ(y_i α_i S_i² − 1) / Σ v_i,    Ψ(z) = 1/(1 + exp(−5z))
+    regression       −Σ v_i |α_i| S_i² / Σ v_i              the mean absolute leave-one-out error
+
+y_i α_i S_i² − 1 = −y_i f₋ᵢ(x_i) is positive where row i is misclassified. A step in place of Ψ would
+count errors; Ψ with the slope of Chapelle, Vapnik, Bousquet and Mukherjee (2002) ties less. The rule for
+regression is that of Chang and Lin (2005) without a tube. Several targets, and the one-vs-rest columns
+of several classes, are averaged.
+
+**Radius and margin.**
+
+    −(1/nt) R̃² Σ_targets ‖w̃‖²,    ‖w̃‖² = αᵀK̃α = yᵀR_b y / μ,
+    R̃² = max_β Σ β_i K̃_ii − βᵀK̃β    over β ≥ 0, Σ β_i = 1
+
+‖w̃‖² is the inverse square of the margin, R̃ the radius of the smallest ball around the rows and β the
+weights of its centre. For support vector machines R̃²‖w̃‖²/n bounds the expected error (Vapnik; Chapelle
+et al. 2002). In least squares rows beyond the margin pull back, y_i α_i < 0, so that it is that formula
+and no bound, and for regression it has no more behind it than S_i ≤ 2R̃. A row of little weight lies far
+from all others, and alone makes the ball large: for weights of like size.
+
+With g_i = K̃_ii − 2(K̃β)_i, the squared distance of row i from the centre but for a constant, a step moves
+weight to the farthest row i from the row j that gains most by it, (g_i − g_j)² / ‖φ_i − φ_j‖², in closed
+form. The objective is a lower bound of R̃², the largest distance from the centre an upper one, and their
+difference is max g − βᵀg: steps end where it is 1e-8 of the objective. Some n to 5 n steps from β = 1/n,
+each of O(n) for a ridge: O(n²) in all. All ridges go side by side.
 """
 
 from __future__ import annotations
@@ -26,13 +64,19 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Model, Problem
+from onefold.approximations.exact import ExactModel
 from onefold.criteria.base import Answers, Criterion, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits
-from onefold.linalg import is_foreign, namespace, to_numpy
+from onefold.linalg import Array, is_foreign, like, namespace, to_numpy
+from onefold.machine.threads import check_stop
 from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
+_SLOPE = 5.0  # of Ψ
+_TOLERANCE = 1e-8  # of R̃², where steps end
+_MOST_STEPS, _FEWEST = 200, 2000  # times the number of rows, and at least
+_LOOK = 20  # steps between two looks at the bounds
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -144,3 +188,86 @@ class Evidence(ModelCriterion):
             logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
         terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
         return np.sum(np.where(silent, 0.0, terms), axis=1)
+
+
+class SmoothStep(SumCriterion):
+    """−mean Ψ(−y f) over rows and targets ±1."""
+
+    def truth(self, problem: Problem, task: Task) -> Array:
+        xp, Y = namespace(problem.Y), problem.Y
+        given = xp.zeros_like(Y) + like(problem.offset, Y)
+        return xp.concat([xp.sign(Y + given), given], axis=1)
+
+    def terms(self, predictions: Array, truth: Array) -> Array:
+        xp, t = namespace(predictions), predictions.shape[2]
+        margins = truth[None, :, :t] * (predictions + truth[None, :, t:])
+        return (1.0 - xp.tanh(margins * (_SLOPE / 2))) / 2  # Ψ without an exponential that overflows
+
+
+class AbsoluteError(SumCriterion):
+    """−mean |y − f| over rows and targets."""
+
+    def terms(self, predictions: Array, truth: Array) -> Array:
+        return namespace(predictions).abs(predictions - truth[None, ...])
+
+
+class RadiusMargin(ModelCriterion):
+    """−(1/nt) R̃² ‖w̃‖², summed over targets."""
+
+    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
+        if not isinstance(model, ExactModel):
+            raise ValueError(
+                'criterion="radius_margin" needs the kernel matrix, which this approximation does not '
+                'have; use approximation="exact", or the criterion "mse", "error" or "span".'
+            )
+        mu = np.asarray(alphas, dtype=np.float64)
+        norms = known_quadratic(model.smoother, problem, mu).sum(axis=1) / mu
+        root = problem.root_weight
+        share = np.ones(problem.n) if root is None else to_numpy(root) ** -2.0
+        radii = squared_radii(to_numpy(model.kernel_matrix()), mu[:, None] * share[None, :])
+        return -radii * norms / (problem.n * problem.Y.shape[1])
+
+
+def squared_radii(K: Any, shifts: Any) -> Any:
+    """R̃² of K + diag(shift) for each row of `shifts` (m, n): (m,); NaN where rounding hides it.
+
+    K is overwritten: it is centred, which leaves distances as they are and their digits larger.
+    """
+    n, found, numbers = len(K), np.full(len(shifts), np.nan), np.arange(len(shifts))
+    mean = K.mean(axis=0)
+    K -= mean[None, :]
+    K -= mean[:, None] - mean.mean()
+    shifts = np.asarray(shifts, dtype=np.float64)
+    diagonal, beta = np.diagonal(K)[None, :] + shifts, np.full(shifts.shape, 1.0 / n)
+    g = diagonal - 2.0 * (K.mean(axis=1)[None, :] + shifts / n)
+    for step in range(max(_MOST_STEPS * n, _FEWEST)):
+        if step % _LOOK == 0:
+            check_stop()
+            inner = np.sum(beta * g, axis=1)
+            radii = (np.sum(beta * diagonal, axis=1) + inner) / 2
+            open_ = g.max(axis=1) - inner > _TOLERANCE * radii
+            found[numbers[~open_]] = radii[~open_]
+            if not open_.any():
+                break
+            if not open_.all():
+                numbers, shifts, diagonal = numbers[open_], shifts[open_], diagonal[open_]
+                beta, g = beta[open_], g[open_]
+        _move_weight(K, shifts, diagonal, beta, g)
+    return found
+
+
+def _move_weight(K: Any, shifts: Any, diagonal: Any, beta: Any, g: Any) -> None:
+    """One step of every ball: weight goes from one row to another, β and g are overwritten."""
+    each, i = np.arange(len(g)), g.argmax(axis=1)
+    above = g[each, i][:, None] - g
+    apart = diagonal[each, i][:, None] + diagonal - 2.0 * K[i]
+    apart[each, i] = 1.0
+    gains = above * (above / apart)  # squares leave the range of float64 long before
+    j = np.where(beta > 0, gains, -1.0).argmax(axis=1)
+    there = beta[each, j]
+    move = np.minimum(above[each, j] / (2.0 * apart[each, j]), there)
+    beta[each, i] += move
+    beta[each, j] = there - move  # exactly 0 where all of it moves
+    g -= (2.0 * move)[:, None] * (K[i] - K[j])
+    g[each, i] -= 2.0 * move * shifts[each, i]
+    g[each, j] += 2.0 * move * shifts[each, j]
