@@ -20,7 +20,7 @@ from sklearn.metrics import make_scorer
 from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.rows import rows_of
-from onefold.search.fingerprint import rows_checksum
+from onefold.search.checkpoint import rows_checksum
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3))
@@ -114,7 +114,7 @@ def test_functions_without_a_name_are_refused_before_any_work(name: str, tmp_pat
 PROCESS = """
 from sklearn.metrics import make_scorer, mean_absolute_error, get_scorer
 from onefold.kernels import RBF
-from onefold.search.fingerprint import described
+from onefold.search.checkpoint import described
 
 def score(estimator, X, y):
     return 0.0

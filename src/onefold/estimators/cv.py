@@ -22,8 +22,7 @@ from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_budget
 from onefold.machine.warning import warn_user
 from onefold.search import GridEdgeWarning
-from onefold.search.checkpoint import open_checkpoint
-from onefold.search.fingerprint import fingerprint
+from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.ledger import edges
 from onefold.search.loop import Callback, Found, Progress, Search
 from onefold.search.metrics import importances

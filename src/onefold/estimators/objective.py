@@ -13,8 +13,7 @@ import numpy as np
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas
 from onefold.search import Proposal, StopSearch
-from onefold.search.checkpoint import open_checkpoint
-from onefold.search.fingerprint import fingerprint
+from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.loop import Progress, Search
 
 
