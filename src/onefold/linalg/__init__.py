@@ -41,7 +41,6 @@ from onefold.linalg.dense import (
     add_to_diagonal,
     cholesky,
     cholesky_solve,
-    copied,
     inverse_column_squares,
     inverse_real_fft,
     invert_lower,

@@ -325,17 +325,13 @@ class Uploader:
         if self._stream is None:
             return [None if a is None else on_device(a, self._device) for a in arrays], None
         with torch.cuda.stream(self._stream):
-            sent = [self._copy(a) for a in arrays]
+            # torch warns of arrays that must not be written to, such as blocks of a mapped file.
+            whole = [None if a is None else np.require(a, requirements=["C", "W"]) for a in arrays]
+            held = [None if a is None else torch.from_numpy(a).pin_memory() for a in whole]
+            sent = [None if a is None else a.to(self._device, non_blocking=True) for a in held]
             done = torch.cuda.Event()
             done.record(self._stream)
         return sent, done
-
-    def _copy(self, array: Any) -> Any:
-        if array is None:
-            return None
-        # torch warns of arrays that must not be written to, such as blocks of a mapped file.
-        held = _torch().from_numpy(np.require(array, requirements=["C", "W"])).pin_memory()
-        return held.to(self._device, non_blocking=True)
 
     def receive(self, sent: tuple[list[Any], Any]) -> list[Any]:
         """The arrays on the device; work that is started now waits for them."""

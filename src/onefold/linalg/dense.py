@@ -28,14 +28,6 @@ _BLOCK, _COLUMNS = 512, 256  # of a triangle and of what is solved with it, at o
 _STRIP = 128  # rows of a triangle that is added or mirrored
 
 
-def copied(matrix: Array, buffer: Any | None) -> Array:
-    """A copy of `matrix`, in `buffer` where there is one and NumPy allows it."""
-    if buffer is None or not is_numpy(matrix):
-        return namespace(matrix).asarray(matrix, copy=True)
-    np.copyto(buffer, matrix)
-    return buffer
-
-
 def add_to_diagonal(matrix: Array, value: float) -> Array:
     """A + value·I for a matrix A, in place for NumPy and torch."""
     if is_numpy(matrix):

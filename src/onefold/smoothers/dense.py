@@ -69,7 +69,6 @@ from onefold.linalg import (
     add_to_diagonal,
     cholesky,
     cholesky_solve,
-    copied,
     inverse_column_squares,
     invert_lower,
     is_numpy,
@@ -277,7 +276,9 @@ class DenseSmoother(Smoother):
             if self.border is not None:
                 level = (self.border @ filled) / (self.border @ self.border)
                 levels.append(xp.reshape(level, (len(found), sets.count, Y.shape[1])))
-            duals.append(sets.zeroed(dual / operator.alphas[:, None, None]))
+            dual = xp.reshape(dual, (len(found), self.n, sets.count, Y.shape[1]))
+            dual = dual / operator.alphas[:, None, None, None] * sets.keep[:, :, None]
+            duals.append(xp.permute_dims(dual, (0, 2, 1, 3)))
         return xp.concat(duals), xp.concat(levels) if levels else None
 
     def _heldout(
@@ -363,12 +364,6 @@ class LeftOut:
         nothing = xp.zeros_like(blanked[:1, :t])
         values = xp.take(xp.concat([*found, nothing]), self._source, axis=0)
         return blanked + xp.reshape(values, (n, self.count * t))
-
-    def zeroed(self, columns: Array) -> Array:
-        """Columns (μ, n, k · t), zeros on each J, as (μ, k, n, t)."""
-        xp, (a, n, width) = namespace(columns), columns.shape
-        split = xp.reshape(columns, (a, n, self.count, width // self.count))
-        return xp.permute_dims(split * self.keep[:, :, None], (0, 2, 1, 3))
 
 
 # -- eigenvalues ---------------------------------------------------------------------------------------
@@ -608,7 +603,7 @@ class CholeskySmoother(DenseSmoother):
         super().__init__(K.shape[0], border)
         self._K: Any = K
         self._overwrite, self._rounding = overwrite, rounding
-        self._buffer: Array | None = None
+        self._buffer: Any = None
         self._decomposed: SpectralSmoother | None = None
         self._last: tuple[float, Operator] | None = None
         # The trace bounds the largest eigenvalue; matrices with rows of very different size (graded
@@ -632,8 +627,10 @@ class CholeskySmoother(DenseSmoother):
             if self._overwrite:
                 shifted, self._K = K, None
             else:
-                shifted = copied(K, self._buffer)
                 # One buffer serves every μ: the last operator is done with when the next is asked for.
+                shifted = namespace(K).asarray(K, copy=True) if self._buffer is None else self._buffer
+                if self._buffer is not None:
+                    np.copyto(shifted, K)
                 self._buffer = shifted if is_numpy(shifted) else None
             shifted = add_to_diagonal(shifted, alpha)
             try:
