@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from onefold.approximations.footprint import models_at_once
-from onefold.approximations.problem import Machine, Problem, Workload
+from onefold.approximations.problem import Machine, Parts, Problem, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import Array, is_foreign, is_sparse, namespace, take_rows
@@ -55,7 +55,7 @@ class Model(ABC):
     # Why single rows have no closed form, and what to do: raised where they are asked for.
     no_leave_one_out: ClassVar[str] = ""
 
-    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: Any) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
         return np.ones(len(alphas), dtype=bool)
 
@@ -81,10 +81,10 @@ class Model(ABC):
         return np.concatenate(rows), namespace(values[0]).concat(values)
 
     @abstractmethod
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
 
-    def heldout_blocks(self, parts: Sequence[Any], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+    def heldout_blocks(self, parts: Parts, alphas: Any) -> Iterator[tuple[int, Any, Array]]:
         """The same in blocks, always in the same order: (number of J, positions in J, values).
 
         Positions are a slice or whole numbers, values (μ, positions, targets). Whoever can predict a
@@ -94,7 +94,7 @@ class Model(ABC):
             yield number, slice(None), values
 
     def heldout_sums(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: Any, terms: Any, carrier: Rows
     ) -> list[Array] | None:
         """Sums over each split's held-out rows, made where the rows are; None to predict here instead.
 
@@ -104,9 +104,7 @@ class Model(ABC):
         """
         return None
 
-    def heldout_squared_error(
-        self, left_out: Sequence[Any], tests: Sequence[Any], alphas: Any
-    ) -> Any | None:
+    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: Any) -> Any | None:
         """Weighted mean squared held-out error (μ, splits), where it is known without predictions."""
         return None
 
@@ -118,7 +116,7 @@ class Model(ABC):
         """The report with what is too costly for any but the final model; `expansion` is its own."""
         return self.report
 
-    def fold_models(self, parts: Sequence[Any], alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
         """The models trained without each set of rows, for new rows; None where they need refits."""
         return None
 
@@ -320,9 +318,7 @@ class Run:
             kernel
         )
 
-    def fold_models(
-        self, model: Model, kernel: Kernel, alpha: Any, parts: Sequence[Any]
-    ) -> FoldModels | None:
+    def fold_models(self, model: Model, kernel: Kernel, alpha: Any, parts: Parts) -> FoldModels | None:
         """The models of the user's targets without each set of rows; None where they are too costly.
 
         `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.base import Approximation, Model, register
-from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predict_groups
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
@@ -122,7 +122,7 @@ class IterativeModel(Model):
             "preconditioner": {**basis.report, "rank": self._low_rank.rank},
         }
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         raise ValueError(self.no_leave_one_out)
 
     def expansion(self, alpha: Any) -> Expansion:

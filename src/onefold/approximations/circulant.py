@@ -41,7 +41,7 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, Run, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.basis import predictions_of
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
@@ -246,7 +246,7 @@ class CirculantModel(SmoothingModel):
         spectrum, intercept = self._spectrum(layout.shape), self.problem.fit_intercept
         return CirculantSmoother(spectrum, layout.rows, fit_intercept=intercept)
 
-    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: Any) -> Any:
         spectra = [self._cells.spectrum]
         if self._settings.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
@@ -268,7 +268,7 @@ class CirculantModel(SmoothingModel):
             return some, take_rows(self.problem.Y, some) * float("nan")
         return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         if self._settings.validate == "matrix":
             return self.smoother.heldout(self.problem.Y, parts, alphas)
         return [self._predict_part(part, alphas) for part in parts]

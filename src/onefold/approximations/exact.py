@@ -14,7 +14,6 @@ the closed form: a μ below the rounding of K, and a part that carries nearly al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
-from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram
@@ -130,7 +129,7 @@ class ExactModel(SmoothingModel):
             self.one_by_one, once = True, load.alphas == 1  # its one factor then takes the place of K
             self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
 
-    def usable(self, parts: Sequence[Index] | None, alphas: ArrayLike) -> Flags:
+    def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
         if below:
             self.report["below_rounding"] = f"{below} of {np.size(alphas)} alphas"
@@ -162,7 +161,7 @@ class ExactModel(SmoothingModel):
             predictions[:, int(place[0]), :] = there[:, 0, :]
         return predictions
 
-    def heldout(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         values = np.asarray(alphas, dtype=np.float64).reshape(-1)
         below = self.smoother.below_rounding(values)
         above, (n, targets) = values[~below], self.problem.Y.shape
@@ -186,7 +185,7 @@ class ExactModel(SmoothingModel):
             found.append(xp.take(xp.concat(pieces), like_index(back, self.problem.Y), axis=0))
         return found
 
-    def _heldout_by_duals(self, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
+    def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
 
         As good as a literal refit, also where the predictions of a part differ in their last digits
@@ -199,7 +198,7 @@ class ExactModel(SmoothingModel):
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
         return [xp.take(values[i, ...], like_index(J, values), axis=1) for i, J in enumerate(parts)]
 
-    def _without(self, parts: Sequence[Index], alphas: ArrayLike) -> tuple[Array, Array]:
+    def _without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
         r"""Models without each part, O(n²) per part, μ and target.
 
         α = R_b Ŷ / μ (μ, parts, n, targets) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, targets).
@@ -236,7 +235,7 @@ class ExactModel(SmoothingModel):
 
     # -- fitted functions ----------------------------------------------------------------------------
 
-    def fold_models(self, parts: Sequence[Index], alpha: ArrayLike) -> FoldModels:
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels:
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
         ridges, width = TargetRidges(alpha, t), count * t

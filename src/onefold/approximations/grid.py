@@ -25,7 +25,7 @@ preconditioner commutes with the shift.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -35,7 +35,7 @@ import scipy.sparse
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
-from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
 from onefold.kernels import Kernel
@@ -142,7 +142,7 @@ class GridModel(Model):
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
             )
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         found = [self._sums(rows) for rows in parts]
         every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self.problem.n) == 1)
         whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations.base import Model
-from onefold.approximations.problem import Problem, TargetRidges
+from onefold.approximations.problem import Parts, Problem, TargetRidges
 from onefold.basis import FoldPaths, RidgePath, Solution, flat, mapped, predictions_of, squared_error
 from onefold.basis.design import Design, finite_kernel
 from onefold.basis.error import decision_bound, kernel_error
@@ -73,20 +73,18 @@ class BasisModel(Model):
         self._known: Any = None  # groups of rows, and what a pass over them left
 
     @abstractmethod
-    def trains_without(self, parts: Sequence[Index]) -> bool:
+    def trains_without(self, parts: Parts) -> bool:
         """Whether the sets are few enough for a model without each."""
 
     @abstractmethod
-    def in_features(self, alphas: Any, parts: Sequence[Index] | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
         """Coefficients of the features and b: of all rows, or without each of some sets of them."""
 
     @abstractmethod
     def _squared_error(self, groups: Groups, splits: int, alphas: Any) -> Any | None: ...
 
     @limit_blas(1)
-    def heldout_squared_error(
-        self, left_out: Sequence[Index], tests: Sequence[Index], alphas: Any
-    ) -> Any | None:
+    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: Any) -> Any | None:
         """From sums or factors alone; None where rows are tested repeatedly or digits were lost."""
         groups = self.source.grouped_by([*left_out, *tests])
         if groups.repeats or not self.trains_without(left_out):
@@ -96,7 +94,7 @@ class BasisModel(Model):
     def expansion(self, alpha: Any) -> Expansion:
         return Expansion(self.design.kernel, self.design.landmarks, *self.solved(alpha)[0])
 
-    def fold_models(self, parts: Sequence[Index], alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
         """The coefficients of the landmarks without each part, from what a search has collected."""
         if not self.trains_without(parts):
             return None
@@ -123,13 +121,13 @@ class BasisModel(Model):
         return self.report
 
     @limit_blas(1)
-    def of_landmarks(self, alphas: Any, parts: Sequence[Index] | None = None) -> list[Solution]:
+    def of_landmarks(self, alphas: Any, parts: Parts | None = None) -> list[Solution]:
         """β of the landmarks (m, μ, targets) and b (μ, targets), as `in_features`."""
         found = self.in_features(alphas, parts)
         moved = ((like(array, self.design.landmarks) for array in solution) for solution in found)
         return [(mapped(self.design.mix, coef), intercept) for coef, intercept in moved]
 
-    def solved(self, alpha: Any, parts: Sequence[Index] | None = None) -> list[tuple[Array, Array]]:
+    def solved(self, alpha: Any, parts: Parts | None = None) -> list[tuple[Array, Array]]:
         """β (m, targets) and b (targets,) for one μ or one per target."""
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         return [
@@ -173,7 +171,7 @@ class FactoredModel(BasisModel):
 
         return map_all(train, groups.members[:parts])
 
-    def trains_without(self, parts: Sequence[Index]) -> bool:
+    def trains_without(self, parts: Parts) -> bool:
         """Whether refits from the factors of groups are quick; many sets are not worth looking for."""
         width = self.design.size + 1
         if len(parts) * self.problem.n > _REFIT_WORK // width:
@@ -199,7 +197,7 @@ class FactoredModel(BasisModel):
         return out
 
     @limit_blas(1)
-    def heldout(self, parts: Sequence[Index], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         if self.trains_without(parts):
             self.report["heldout"] = "factors"
             paths = self._paths(self.source.grouped_by(parts), len(parts))
@@ -232,7 +230,7 @@ class FactoredModel(BasisModel):
             scores[:, split] = error / sum(factor.weight for factor in here)
         return scores
 
-    def in_features(self, alphas: Any, parts: Sequence[Index] | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
         grouped = None if parts is None else self.source.grouped_by(parts)
         paths = [self._path] if grouped is None else self._paths(grouped, len(grouped.members))
         return (path.coefficients(alphas) for path in paths)
@@ -264,10 +262,10 @@ class SummedModel(BasisModel):
             self._known = groups.label, parts, paths
         return self._known[2]
 
-    def trains_without(self, parts: Sequence[Index]) -> bool:
+    def trains_without(self, parts: Parts) -> bool:
         return len(parts) <= _MANY_PARTS
 
-    def _route(self, parts: Sequence[Index]) -> str:
+    def _route(self, parts: Parts) -> str:
         """How to train without each of the sets: see the module's text."""
         if self.trains_without(parts) and self._held(self.source.grouped_by(parts)):
             return "subtraction"
@@ -276,7 +274,7 @@ class SummedModel(BasisModel):
     def _held(self, groups: Groups) -> bool:
         return holds_groups(groups.count, self.design.size)
 
-    def in_features(self, alphas: Any, parts: Sequence[Index] | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
         T = self.T
         if parts is None:
             found: Any = [self._path.coefficients(alphas)]
@@ -318,14 +316,14 @@ class SummedModel(BasisModel):
             self.report["leave_one_out"] = f"{many} rows to fewer digits: their leverage is near 1"
         return out
 
-    def heldout(self, parts: Sequence[Index], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         t = int(self.problem.Y.shape[1])
         out = [zeros((np.size(alphas), len(rows), t), self.problem.Y) for rows in parts]
         for part, places, values in self.heldout_blocks(parts, alphas):
             out[part][:, places, :] = like(values, out[part])
         return out
 
-    def heldout_blocks(self, parts: Sequence[Index], alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+    def heldout_blocks(self, parts: Parts, alphas: Any) -> Iterator[tuple[int, Any, Array]]:
         """One pass for the statistics of all groups and one for all predictions, or part by part."""
         with limit_blas(1):
             route = self.report["heldout"] = self._route(parts)
@@ -354,7 +352,7 @@ class SummedModel(BasisModel):
 
     @limit_blas(1)
     def heldout_sums(
-        self, left_out: Sequence[Index], tests: Sequence[Index], alphas: Any, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: Any, terms: Any, carrier: Rows
     ) -> list[Array] | None:
         groups = self.source.grouped_by([*left_out, *tests]) if self.trains_without(left_out) else None
         if groups is None or groups.repeats or not self._held(groups):
@@ -479,7 +477,7 @@ class RowsModel(Model):
         self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
 
     @limit_blas(1)
-    def heldout(self, parts: Sequence[Index], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
         mu, X = np.reshape(alphas, (-1, 1)), self.problem.X
         predictions = []
@@ -507,7 +505,7 @@ class RowsModel(Model):
         return (1.0 if weight is None else weight[rows, None, None]) * residual / mu[None]
 
     @limit_blas(1)
-    def _expansion(self, solved: Sequence[Any], parts: Sequence[Index], alpha: Any) -> Expansion:
+    def _expansion(self, solved: Sequence[Any], parts: Parts, alpha: Any) -> Expansion:
         """Coefficients of all rows without each part, 0 for its own, from those of the landmarks."""
         (n, t), X = self.problem.Y.shape, self.problem.X
         mu = np.broadcast_to(alpha, t)[None, :]
@@ -525,7 +523,7 @@ class RowsModel(Model):
     def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
         return self._landmarks.final_report(alpha, expansion)
 
-    def fold_models(self, parts: Sequence[Index], alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
         if not self._landmarks.trains_without(parts):
             return None
         solved = self._landmarks.solved(alpha, parts)

@@ -2,15 +2,16 @@ r"""What an approximation is started on: the least-squares problem, what is aske
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.expansions import Expansion
-from onefold.linalg import Array, free_memory_of, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, Index, free_memory_of, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import count_workers, thread_budget
@@ -18,6 +19,7 @@ from onefold.rows import Rows, is_remote, rows_of, to_device
 from onefold.smoothers.base import Need
 
 Refit = Literal["auto", "exact", "same"]
+Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
-from onefold.approximations.problem import Problem, TargetRidges, Workload
+from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
@@ -129,13 +129,13 @@ class ToeplitzModel(SmoothingModel):
             self.smoother = Reordered(self._sorted, self._order)
         self._Y = to_numpy(problem.Y)
 
-    def usable(self, parts: Sequence[Any] | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: Any) -> Any:
         return self._sorted.solvable(alphas)
 
     def leave_one_out(self, alphas: Any) -> Array:
         return like(self.smoother.leave_one_out(self._Y, alphas), self.problem.Y)
 
-    def heldout(self, parts: Sequence[Any], alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         found = self.smoother.heldout(self._Y, parts, alphas)
         return [like(values, self.problem.Y) for values in found]
 

@@ -64,6 +64,7 @@ class PruningPath:
     intercept: Any  # (sizes, targets)
 
 
+@limit_blas(1)
 def prune(
     statistics: Statistics, W: Any, mu: float, sizes: list[int], *, fit_intercept: bool
 ) -> PruningPath:
@@ -133,7 +134,8 @@ class Pruner:
 
     def path(self, sizes: list[int]) -> PruningPath:
         """The models on all rows."""
-        return self._prune(self._collect()[0], to_numpy(self._design.inner()), 1.0, sizes)
+        [statistics], W = self._collect(), to_numpy(self._design.inner())
+        return prune(statistics, W, self.ridge, sizes, fit_intercept=self.fit_intercept)
 
     def most_centres(self, left_out: Sequence[Any]) -> int:
         """The held-out predictions of sizes from this one on are those of models that kept all."""
@@ -145,7 +147,8 @@ class Pruner:
         for (rest, share), left, test in zip(self._trained_on(left_out), left_out, tests):
             candidates = self._candidates(left)
             part = W[np.ix_(candidates, candidates)]
-            path = self._prune(rest.select(candidates), part, share, sizes)
+            slices, mu = rest.select(candidates), self.ridge * share
+            path = prune(slices, part, mu, sizes, fit_intercept=self.fit_intercept)
             found.append(self._predict(path, take_rows(self.basis.rows, candidates), test))
         return found
 
@@ -155,11 +158,6 @@ class Pruner:
 
     def _collect(self, groups: Groups | None = None) -> list[Statistics]:
         return [statistics.on_host() for statistics in collect(self._design, self.source, groups)]
-
-    def _prune(self, statistics: Statistics, W: Any, share: float, sizes: list[int]) -> PruningPath:
-        sizes = [min(size, W.shape[0]) for size in sizes]
-        with limit_blas(1):
-            return prune(statistics, W, self.ridge * share, sizes, fit_intercept=self.fit_intercept)
 
     def _trained_on(self, left_out: Sequence[Any]) -> Iterator[tuple[Statistics, float]]:
         """Statistics of each training part, and its share of the weight: one pass, or one per split."""
