@@ -189,7 +189,7 @@ def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None =
     d = len(lowest)
     middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
     widths = np.array([half_width(kernel, d, axis) for axis in range(d)])
-    # Around a constant feature as far as the kernel reaches, if steps are to be told from rounding.
+    # Around a constant feature as far as the kernel reaches, if steps are to differ from rounding.
     reach = np.maximum(np.where(np.isfinite(widths), widths, 1.0), _SMALLEST * np.abs(middle))
     extent = np.asarray(highest, dtype=np.float64) - lowest
     extent = np.where(extent > 0, extent, reach)
