@@ -29,11 +29,11 @@ from onefold.criteria import label_index
 from onefold.estimators.final import rows_at_once, spread_from
 from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed, require_finite
-from onefold.expansions import FittedFunction, FoldModels
+from onefold.expansions import FittedFunction
 from onefold.linalg import Array, is_foreign, labels_like, like, to_numpy
 from onefold.machine.threads import count_workers, limit_blas, spans, use_threads
 from onefold.rows import example_of, is_dask, lazily, to_host
-from onefold.typing import ArrayLike, ClassWeight, MaybeArray
+from onefold.typing import ArrayLike, MaybeArray
 
 _FEW_ROWS = 1000  # whose factorisation gains little from a second thread
 # What a copy on a worker of Dask needs to predict, and for intervals too, and parameters of its own.
@@ -156,11 +156,8 @@ def _has_probabilities(estimator: Any) -> bool:
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """One-vs-rest least squares on targets ±1; every class shares one factorisation."""
 
-    class_weight: ClassWeight
-    calibration: str | None
     classes_: Any
     calibrator_: Calibrator | None
-    heldout_proba_: Any
 
     def decision_function(self, X: ArrayLike) -> Array:
         """f(X): (rows,) for two classes, its sign the label; otherwise (rows, classes)."""
@@ -218,10 +215,6 @@ class KernelRegressor(RegressorMixin, MultiOutputMixin, KernelMachine):
 
     intervals: str | None
     single_target_: bool
-    intervals_: ConformalIntervals | None
-    fold_models_: FoldModels | None
-    spread_models_: FoldModels | None
-    conformity_scores_: Any
 
     def predict(self, X: ArrayLike) -> Array:
         """f(X): (rows,), or (rows, targets) if y had two dimensions."""
