@@ -168,6 +168,14 @@ def test_sparse_rows() -> None:
         assert_allclose(sparse.gradient(sp.csr_array(thin)), dense.gradient(thin), atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_no_rows(kernel) -> None:
+    torch = pytest.importorskip("torch")
+    for empty in (np.empty((0, D)), torch.empty((0, D), dtype=torch.float64)):
+        Z, coef = (torch.asarray(a) if torch.is_tensor(empty) else a for a in (S, S[:, :2]))
+        assert kernel.gradient(empty, Z, coef).shape == (0, D, 2)
+
+
 def test_scratch_memory_does_not_grow_with_rows_times_centres_times_features() -> None:
     d, m, n = 40, 400, 3000
     Z, coef, X = RNG.standard_normal((m, d)), RNG.standard_normal((m, 1)), RNG.standard_normal((n, d))

@@ -96,17 +96,17 @@ def test_blas_is_never_given_more_threads_than_it_has():
 @pytest.mark.usefixtures("four_blas_threads")
 @given(st.lists(st.sampled_from([1, 2, 3, 8, None]), min_size=1, max_size=6), st.randoms())
 def test_contexts_that_overlap_in_any_order_leave_blas_as_it_was(limits, random):
-    contexts, held = [limit_blas(limit) for limit in limits], []
+    contexts, held = [limit_blas(limit) for limit in limits], {}
     events = [*contexts, *contexts]
     random.shuffle(events)
     for context in events:  # the first time it comes it enters, the second time it leaves
         if context in held:
             context.__exit__(None, None, None)
-            held.remove(context)
+            del held[context]
         else:
             context.__enter__()
-            held.append(context)
-        assert _now() == min([4, *(c.threads for c in held if c.threads is not None)])
+            held[context] = limits[contexts.index(context)]
+        assert _now() == min([4, *(limit for limit in held.values() if limit is not None)])
     assert _now() == 4
 
 

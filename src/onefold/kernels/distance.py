@@ -30,24 +30,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from onefold import linalg
 from onefold.kernels.base import Tile, listed
 from onefold.kernels.metric import WidthKernel, inner_products, outer_sum, squared_norms, weighted_sums
-from onefold.linalg import (
-    Array,
-    HostArray,
-    clip_in_place,
-    double,
-    in_place,
-    is_numpy,
-    is_sparse,
-    l1_exponentials,
-    like,
-    namespace,
-    product_into,
-    signed_sums,
-    to_numpy,
-    zero_diagonal,
-)
+from onefold.linalg import Array, HostArray, double, in_place, is_numpy, is_sparse, namespace
 from onefold.machine.threads import spans
 
 Pairs = tuple[Any, Any]
@@ -88,7 +74,7 @@ class Radial(WidthKernel):
         if B is not A:
             return self.bind(B)(A)
         rows = self.transform(A)(A)
-        return self.profile(zero_diagonal(Distances(rows, self)(rows)[0]))
+        return self.profile(linalg.zero_diagonal(Distances(rows, self)(rows)[0]))
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
@@ -108,10 +94,10 @@ class Radial(WidthKernel):
         moved = self.transform(rows)(rows)
         norms = squared_norms(moved)
         squares = norms[:, None] + norms[None, :] - 2.0 * inner_products(moved, moved)
-        squares = zero_diagonal(clip_in_place(squares, 0.0, None))
+        squares = linalg.zero_diagonal(linalg.clip_in_place(squares, 0.0, None))
         squares *= abs(self.unit)
         distances = double(squares if self.exponent_order == 1.0 else in_place("sqrt", squares))
-        share = like(share, distances)
+        share = linalg.like(share, distances)
         return float(share @ (distances @ share))
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
@@ -249,8 +235,8 @@ class Distances:
             xp, unit = namespace(A), self._unit
             norms = squared_norms(A)[:, None] * unit
             left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
-            tile = product_into(left, self._right, out)
-            return clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
+            tile = linalg.product_into(left, self._right, out)
+            return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
         norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
         if is_sparse(A) or is_sparse(self._Z):
             tile = np.asarray(inner_products(A, self._Z))
@@ -262,7 +248,7 @@ class Distances:
             np.multiply(A, -2 * sign, out=left[:, :-2])
             np.multiply(norms, sign, out=left[:, -2])
             left[:, -1] = sign
-            tile = product_into(left, self._right, out)
+            tile = linalg.product_into(left, self._right, out)
         close = self._close_pairs(tile, norms, sign)
         for i, j in pair_blocks(close, A.shape[1]):
             difference = A[i] - self._Z[j]
@@ -276,7 +262,7 @@ class Distances:
         # diagonal is nothing.
         halvings = 62 if tile.dtype == np.float32 else 510
         farthest = sign * self._kernel.distance_at(math.log(2.0) * halvings)
-        clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
+        linalg.clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
         if abs(self._unit) != 1.0:
             tile *= abs(self._unit)
         return tile, close
@@ -337,7 +323,7 @@ class Laplacian(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        exponentials = l1_exponentials(transform(landmarks))
+        exponentials = linalg.l1_exponentials(transform(landmarks))
         return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
@@ -348,7 +334,7 @@ class Laplacian(WidthKernel):
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
-        moved = to_numpy(self.transform(rows)(rows)).astype(np.float64)
+        moved = linalg.to_numpy(self.transform(rows)(rows)).astype(np.float64)
         order = np.argsort(moved, axis=0, kind="stable")
         ordered = np.take_along_axis(moved, order, axis=0)
         share = share[order]
@@ -360,6 +346,6 @@ class Laplacian(WidthKernel):
         tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor
-        gradients = -signed_sums(rows, landmarks, tile, coef)
+        gradients = -linalg.signed_sums(rows, landmarks, tile, coef)
         targets = [transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])]
         return namespace(rows).stack(targets, axis=2)

@@ -200,7 +200,8 @@ def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:
 
     def sums(targets: slice) -> Array:
         right = points[:, :, None] * coef[:, None, targets]
-        return xp.reshape(weights @ xp.reshape(right, (m, -1)), (weights.shape[0], d, -1))
+        shape = weights.shape[0], d, right.shape[2]
+        return xp.reshape(weights @ xp.reshape(right, (m, d * shape[2])), shape)
 
     pieces = [sums(targets) for targets in spans(coef.shape[1], step)]
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=2)

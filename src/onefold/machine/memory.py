@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 try:
@@ -49,22 +50,15 @@ def require_of(there: int | None, needed: int, what: str, remedy: str) -> None:
 
 def _system(proc: Path = _PROC) -> Iterator[int]:
     free = read_field(proc / "meminfo", "MemAvailable:")
-    if free is not None:
-        yield free * 1024
-        return
-    try:
-        yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (ValueError, OSError, AttributeError):  # a system that has no such number
-        return
+    with suppress(ValueError, OSError, AttributeError):  # a system that has no such number
+        yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if free is None else free * 1024
 
 
 def _limits(proc: Path = _PROC) -> Iterator[int]:
     if resource is None:
         return
-    status = proc / "self" / "status"
     for kind, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
-        limit = resource.getrlimit(kind)[0]
-        used = read_field(status, field)
+        limit, used = resource.getrlimit(kind)[0], read_field(proc / "self" / "status", field)
         if limit != resource.RLIM_INFINITY:
             yield max(0, limit - (used or 0) * 1024)
 

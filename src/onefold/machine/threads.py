@@ -25,11 +25,11 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from joblib import cpu_count
 from threadpoolctl import ThreadpoolController
@@ -133,7 +133,13 @@ def set_process_wide(library: Any, threads: int) -> None:
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
-class limit_blas(ContextDecorator):
+_LOCK = threading.Lock()
+_HELD: dict[object, int | None] = {}  # the limits that are in force,
+_BEFORE: list[tuple[Any, int]] = []  # and what libraries had before the first
+
+
+@contextmanager
+def limit_blas(threads: int | None) -> Iterator[None]:
     """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone.
 
     While several threads hold limits on a library with one number for the process, the lowest holds for
@@ -142,59 +148,44 @@ class limit_blas(ContextDecorator):
     not do: of two threads whose contexts overlap, the one that came second would restore the limit of
     the first, for good.
     """
-
-    _lock: ClassVar[threading.Lock] = threading.Lock()
-    _held: ClassVar[list[limit_blas]] = []  # the limits that are in force,
-    _before: ClassVar[list[tuple[Any, int]]] = []  # and what libraries had before the first
-
-    def __init__(self, threads: int | None) -> None:
-        self.threads = threads
-        self._own: list[tuple[Any, int]] = []
-
-    def _recreate_cm(self) -> limit_blas:
-        """One for each call of a decorated function."""
-        return limit_blas(self.threads)
-
-    def __enter__(self) -> None:
-        shared = limit_blas
-        try:
-            with shared._lock:
-                if not shared._held:
-                    shared._before = [(library, library.num_threads) for library in process_wide()]
-                shared._held.append(self)
-                shared._apply()
-            if self.threads is not None:
-                self._own = [(library, library.num_threads) for library in process_wide(False)]
-                for library, before in self._own:
-                    library.set_num_threads(min(before, self.threads))
-        except BaseException:  # an interrupt on the way in: nothing is left behind
-            self.__exit__()
-            raise
-
-    def __exit__(self, *error: object) -> None:
-        with limit_blas._lock:
-            limit_blas._held = [other for other in limit_blas._held if other is not self]
-            limit_blas._apply()
-        for library, before in self._own:
+    key, own = object(), []
+    try:  # an interrupt on the way in leaves nothing behind either
+        with _LOCK:
+            if not _HELD:
+                _BEFORE[:] = [(library, library.num_threads) for library in process_wide()]
+            _HELD[key] = threads
+            _apply()
+        if threads is not None:
+            own = [(library, library.num_threads) for library in process_wide(False)]
+            for library, before in own:
+                library.set_num_threads(min(before, threads))
+        yield
+    finally:
+        with _LOCK:
+            _HELD.pop(key, None)
+            _apply()
+        for library, before in own:
             library.set_num_threads(before)
 
-    @classmethod
-    def _apply(cls) -> None:
-        lowest = min((held.threads for held in cls._held if held.threads is not None), default=None)
-        for library, before in cls._before:
-            wanted = before if lowest is None else min(before, lowest)
-            if library.num_threads != wanted:
-                set_process_wide(library, wanted)
 
-    @classmethod
-    def _start_again(cls) -> None:
-        """In a forked process, which has none of the other threads that hold limits."""
-        cls._lock, cls._held = threading.Lock(), []
-        cls._apply()
+def _apply() -> None:
+    lowest = min((threads for threads in _HELD.values() if threads is not None), default=None)
+    for library, before in _BEFORE:
+        wanted = before if lowest is None else min(before, lowest)
+        if library.num_threads != wanted:
+            set_process_wide(library, wanted)
+
+
+def _start_again() -> None:
+    """In a forked process, which has none of the other threads that hold limits."""
+    global _LOCK
+    _LOCK = threading.Lock()
+    _HELD.clear()
+    _apply()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=limit_blas._start_again)
+    os.register_at_fork(after_in_child=_start_again)
 
 
 # Work in threads

@@ -32,7 +32,6 @@ Flags: TypeAlias = NDArray[np.bool_]
 _EPS = float(np.finfo(np.float64).eps)
 _NOISE = 8 * _EPS  # of the largest eigenvalue
 _FLOAT64_ROUNDING = 16 * _EPS
-BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 
 
 class UnsolvableError(ValueError):
@@ -112,14 +111,6 @@ def _taken(found: Array, index: Index) -> Array:
     return found
 
 
-def gather(x: Array, index: Array) -> Array:
-    """``x[index]`` for row numbers of any shape on the device of x: no transfer."""
-    xp = namespace(x)
-    if is_numpy(x):
-        return x[index]
-    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (*index.shape, *x.shape[1:]))
-
-
 # -- what counts as rounding in the eigenvalues of a kernel matrix -------------------------------------
 
 
@@ -153,7 +144,7 @@ class Rounding:
         smallest = float(xp.min(values))
         size = max(float(xp.max(xp.abs(values))), self.scale)
         if smallest < 0 and smallest < -self.tolerance * size:
-            raise UnsolvableError(not_psd_message(smallest))
+            raise not_psd(smallest)
         zero = _FLOAT64_ROUNDING * values.shape[0] * size
         if math.isinf(self.tolerance):
             zero = -min(smallest, 0.0)
@@ -164,9 +155,9 @@ PSD = Rounding(math.inf)
 GIVEN = Rounding(math.sqrt(_EPS))
 
 
-def not_psd_message(smallest: float) -> str:
-    """The sentence for an indefinite kernel."""
-    return (
+def not_psd(smallest: float) -> UnsolvableError:
+    """The error for an indefinite kernel."""
+    return UnsolvableError(
         f"the kernel matrix is not positive semi-definite (smallest eigenvalue {smallest:.3g}); use a "
         "positive semi-definite kernel, a larger alpha, or add to the diagonal of a precomputed one."
     )

@@ -31,22 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold.linalg import (
-    Array,
-    HostArray,
-    Index,
-    cholesky,
-    cholesky_solve,
-    inverse_real_fft,
-    is_numpy,
-    like,
-    namespace,
-    real_fft,
-    solve_lower,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from onefold import linalg
+from onefold.linalg import Array, HostArray, Index, is_numpy, namespace
 from onefold.linalg.iterate import refined_gradients
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
@@ -76,7 +62,7 @@ class CirculantSpectrum:
     def of(cls, first_row: Array, negative: Negative) -> CirculantSpectrum:
         """From the first row, an even function along each axis."""
         shape = tuple(int(size) for size in first_row.shape)
-        spectrum = real_fft(first_row, len(shape))
+        spectrum = linalg.real_fft(first_row, len(shape))
         xp = namespace(spectrum)
         values = xp.real(spectrum)
         if is_numpy(values):
@@ -127,11 +113,11 @@ class CirculantFilter:
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
-        return inverse_real_fft(spectrum * self.values, self.shape)
+        return linalg.inverse_real_fft(spectrum * self.values, self.shape)
 
     def apply(self, grid: Array) -> Array:
         """R_b of targets (t, n_0, …, n_{p−1})."""
-        return self.back(real_fft(grid, len(self.shape)))
+        return self.back(linalg.real_fft(grid, len(self.shape)))
 
     def mean(self) -> float:
         """The diagonal of R_b, one number."""
@@ -141,7 +127,7 @@ class CirculantFilter:
     def first_row(self) -> Array:
         """R_b's first row, flat."""
         xp = namespace(self.values)
-        row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
+        row = linalg.inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
         return xp.reshape(row, (-1,))
 
     def block(self, rows: Index, columns: Index) -> Array:
@@ -152,7 +138,7 @@ class CirculantFilter:
             index *= size
             index += (right[None, :] - left[:, None]) % size
         xp = namespace(self.first_row)
-        return xp.reshape(take_rows(self.first_row, index.reshape(-1)), index.shape)
+        return xp.reshape(linalg.take_rows(self.first_row, index.reshape(-1)), index.shape)
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
         """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
@@ -160,20 +146,20 @@ class CirculantFilter:
         s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
         if s == len(shape):
             return residuals / self.mean()
-        trailing = real_fft(residuals, len(shape) - s)
+        trailing = linalg.real_fft(residuals, len(shape) - s)
         trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
-        return inverse_real_fft(trailing, shape[s:])
+        return linalg.inverse_real_fft(trailing, shape[s:])
 
     def factor(self, cells: Index) -> Array:
         """The Cholesky factor of R_JJ for the cells J."""
-        return cholesky(self.block(cells, cells), overwrite=True)
+        return linalg.cholesky(self.block(cells, cells), overwrite=True)
 
     def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
         xp, factor, pieces = namespace(self.values), self.factor(pads), []
         for part in spans(n, _CHUNK):
             columns = self.block(pads, np.arange(part.start, part.stop))
-            pieces.append(self.mean() - xp.sum(solve_lower(factor, columns) ** 2, axis=0))
+            pieces.append(self.mean() - xp.sum(linalg.solve_lower(factor, columns) ** 2, axis=0))
         return xp.concat(pieces)
 
 
@@ -181,7 +167,7 @@ class CirculantSmoother(Smoother):
     """R_b(μ) of a circulant matrix whose first n cells hold the rows; the others hold no data."""
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
-        one = like([1.0], spectrum.eigenvalues)
+        one = linalg.like([1.0], spectrum.eigenvalues)
         super().__init__(n, namespace(one).broadcast_to(one, (n,)) if fit_intercept else None)
         self.spectrum = spectrum
         self._cells = math.prod(spectrum.shape)
@@ -195,7 +181,7 @@ class CirculantSmoother(Smoother):
         xp, t = namespace(Y), Y.shape[1]
         columns = xp.permute_dims(Y, (1, 0))
         if self._pads.size:
-            columns = xp.concat([columns, zeros((t, self._pads.size), Y)], axis=1)
+            columns = xp.concat([columns, linalg.zeros((t, self._pads.size), Y)], axis=1)
         return xp.reshape(columns, (t, *self.spectrum.shape))
 
     def _rows(self, grid: Array) -> Array:
@@ -221,18 +207,18 @@ class CirculantSmoother(Smoother):
                 diagonal = filtered.padded_diagonal(self._pads, self.n)[None, :]
                 yield part, self._rows(filtered.apply(completed))[None, ...], diagonal, completed
             return
-        spectrum = real_fft(grid, len(self.spectrum.shape))
+        spectrum = linalg.real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
             bank = [self._filter(a).values for a in values[part]]
             filters = bank[0][None, ...] if len(bank) == 1 else xp.stack(bank)
             diagonal = _half_mean(filters, self.spectrum.shape)[:, None]
             product = spectrum[None, ...] * filters[:, None, ...]
-            residuals = inverse_real_fft(product, self.spectrum.shape)
+            residuals = linalg.inverse_real_fft(product, self.spectrum.shape)
             yield part, self._rows(residuals), diagonal, grid
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
         values = _numbers(alphas)
-        out = zeros((len(values), *Y.shape), Y)
+        out = linalg.zeros((len(values), *Y.shape), Y)
         for part, rows, _, _ in self._in_turn(Y, values):
             out[part, ...] = rows
         return out
@@ -243,17 +229,17 @@ class CirculantSmoother(Smoother):
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
         """
         xp, values = namespace(Y), _numbers(alphas)
-        dual = zeros((len(values), *Y.shape), Y)
+        dual = linalg.zeros((len(values), *Y.shape), Y)
         intercepts = dual[:, 0, :] * 0.0
         for part, rows, _, grid in self._in_turn(Y, values):
-            dual[part, ...] = rows / like(values[part], Y)[:, None, None]
+            dual[part, ...] = rows / linalg.like(values[part], Y)[:, None, None]
             if self.border is not None:
                 intercepts[part, :] = xp.mean(xp.reshape(grid, (-1, self._cells)), axis=1)[None, :]
         return dual, intercepts
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
         values = _numbers(alphas)
-        out = zeros((len(values), *Y.shape), Y)
+        out = linalg.zeros((len(values), *Y.shape), Y)
         for part, rows, diagonal, _ in self._in_turn(Y, values):
             rows /= -diagonal[:, :, None]
             rows += Y[None, ...]
@@ -267,7 +253,7 @@ class CirculantSmoother(Smoother):
         cells = [np.asarray(rows) for rows in parts]
         blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
         pieces: list[list[Array]] = [[] for _ in parts]
-        spectrum = real_fft(grid, len(self.spectrum.shape))
+        spectrum = linalg.real_fft(grid, len(self.spectrum.shape))
         for alpha in _numbers(alphas):
             filtered = self._filter(alpha)
             by_length: dict[int, Array] = {}
@@ -278,7 +264,7 @@ class CirculantSmoother(Smoother):
                     continue
                 if length not in by_length:
                     by_length[length] = self._rows(filtered.leading_residuals(spectrum, length))
-                pieces[k].append(take_rows(Y, part) - take_rows(by_length[length], part))
+                pieces[k].append(linalg.take_rows(Y, part) - linalg.take_rows(by_length[length], part))
         direct = sum(length is not None for length in blocks)
         self.solves["circulant_blocks"] = self.solves.get("circulant_blocks", 0) + direct
         return [xp.stack(piece) for piece in pieces]
@@ -296,7 +282,7 @@ class CirculantSmoother(Smoother):
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
-            return -cholesky_solve(filtered.factor(cells), rhs)
+            return -linalg.cholesky_solve(filtered.factor(cells), rhs)
         return -self._iterate(filtered, rhs, cells)
 
     def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
@@ -311,7 +297,7 @@ class CirculantSmoother(Smoother):
             inverse = replace(filtered, values=self.spectrum.eigenvalues / filtered.alpha + 1.0)
 
         def product(by: CirculantFilter, x: Array) -> Array:
-            blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
+            blank = linalg.zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
             return _pick(by.apply(_with(blank, cells, x)), cells)
 
         found = refined_gradients(
@@ -351,7 +337,7 @@ class CirculantSmoother(Smoother):
                 value -= math.log(float(values[(0,) * len(shape)]) + alpha)
             if self._pads.size:
                 # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                roots = np.diagonal(to_numpy(filtered.factor(self._pads)))
+                roots = np.diagonal(linalg.to_numpy(filtered.factor(self._pads)))
                 value += 2 * float(np.sum(np.log(roots))) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
             found.append(value)
@@ -368,15 +354,15 @@ def _with(grid: Array, cells: Index, values: Array | None) -> Array:
         return flat.reshape(grid.shape)
     source = np.zeros(flat.shape[1], dtype=np.intp)
     source[cells] = np.arange(cells.size)
-    inside = like(np.isin(np.arange(flat.shape[1]), cells), grid)[None, :] > 0
-    fresh = xp.zeros_like(flat) if values is None else take_rows(values, source).T
+    inside = linalg.like(np.isin(np.arange(flat.shape[1]), cells), grid)[None, :] > 0
+    fresh = xp.zeros_like(flat) if values is None else linalg.take_rows(values, source).T
     return xp.reshape(xp.where(inside, fresh, flat), grid.shape)
 
 
 def _pick(grid: Array, cells: Index) -> Array:
     """The given cells of (t, n_0, …, n_{p−1}), shape (|J|, t)."""
     xp = namespace(grid)
-    return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
+    return linalg.take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
 
 
 def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
@@ -385,7 +371,7 @@ def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
     columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
     weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
     weights[[0, -1] if shape[-1] % 2 == 0 else 0] = 1.0
-    return columns @ like(weights / math.prod(shape), half)
+    return columns @ linalg.like(weights / math.prod(shape), half)
 
 
 def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
@@ -395,4 +381,4 @@ def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
 
 def _numbers(alphas: ArrayLike) -> list[float]:
     """The ridge values one by one."""
-    return [float(a) for a in np.asarray(to_numpy(alphas), dtype=np.float64).reshape(-1)]
+    return [float(a) for a in np.asarray(linalg.to_numpy(alphas), dtype=np.float64).reshape(-1)]

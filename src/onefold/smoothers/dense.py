@@ -62,38 +62,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from onefold.linalg import (
-    Array,
-    HostArray,
-    Index,
-    add_to_diagonal,
-    cholesky,
-    cholesky_solve,
-    inverse_column_squares,
-    invert_lower,
-    is_numpy,
-    like,
-    like_index,
-    namespace,
-    ones,
-    solve_positive,
-    symmetric_eigh,
-    to_numpy,
-    zeros,
-)
+from onefold import linalg
+from onefold.linalg import Array, HostArray, Index, is_numpy, like, like_index, namespace
 from onefold.machine.threads import check_stop, spans
-from onefold.smoothers.base import (
-    BELOW,
-    GIVEN,
-    LARGE,
-    Flags,
-    Rounding,
-    Smoother,
-    UnsolvableError,
-    gather,
-    not_psd_message,
-)
+from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, not_psd
 
+_BELOW = 100.0  # times the noise: a smaller ridge would be decided by it
 _SATURATED = 1e-8  # of (R_b)_ii: a row that decides its own fitted value
 _STRIP = 256  # rows of n treated at a time, where all at once would be a second array of n × n
 _CORNER = 0.25  # of the rows: a corner that begins above is not worth an array of its own
@@ -101,6 +75,14 @@ _FEWEST = 1000  # rows, below which a decomposition takes no time worth saving b
 _PROBE = 400  # rows whose spectrum decides whether to try
 _LARGEST_SHARE = 3  # worth it while 3 r ≤ n
 _THIN_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+
+
+def gather(x: Array, index: Array) -> Array:
+    """``x[index]`` for row numbers of any shape on the device of x: no transfer."""
+    if is_numpy(x):
+        return x[index]
+    xp = namespace(x)
+    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (*index.shape, *x.shape[1:]))
 
 
 class Operator(ABC):
@@ -156,12 +138,6 @@ class BorderCorrection:
         """From diag R to diag R_b, shape (μ, n)."""
         return diagonal - self.rho**2 / self.sigma[:, None]
 
-    def block(self, block: Array, rows: Array, index: int) -> Array:
-        """R_JJ → (R_b)_JJ for the μ at `index`; rows (|J|,), or a stack of them."""
-        part = gather(self.rho[index, :], rows)
-        block -= part[..., :, None] * (part / self.sigma[index])[..., None, :]
-        return block
-
 
 class DenseSmoother(Smoother):
     """R_b(μ) through operators, some μ after the others."""
@@ -185,14 +161,15 @@ class DenseSmoother(Smoother):
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
         """
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) < BELOW * self.noise
+        return np.asarray(alphas, dtype=np.float64).reshape(-1) < _BELOW * self.noise
 
     def _first(self, operator: Operator, Y: Array | None = None) -> tuple[Array, BorderCorrection]:
         """R_b Y, and the border's correction, from one product with R; Y is a zero column if None."""
-        Y = zeros((self.n, 1), operator.alphas) if Y is None else Y
+        Y = linalg.zeros((self.n, 1), operator.alphas) if Y is None else Y
         if self.border is None:
-            none = zeros((operator.alphas.shape[0], self.n), Y), ones(operator.alphas.shape[0], Y)
-            return operator.apply(Y), BorderCorrection(*none)
+            size = operator.alphas.shape[0]
+            none = BorderCorrection(linalg.zeros((size, self.n), Y), linalg.ones(size, Y))
+            return operator.apply(Y), none
         xp, t = namespace(Y), Y.shape[1]
         both = operator.apply(xp.concat([Y, self.border[:, None]], axis=1))
         rho = xp.asarray(both[:, :, t], copy=True)
@@ -214,7 +191,7 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas, Y.shape[1]):
             residuals, border = self._first(operator, Y)
             dual = residuals / operator.alphas[:, None, None]
-            below = self.below_rounding(to_numpy(operator.alphas))
+            below = self.below_rounding(linalg.to_numpy(operator.alphas))
             if below.any():
                 if s is None:
                     signal = operator.solve_signal(Y)
@@ -293,10 +270,11 @@ class DenseSmoother(Smoother):
             own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
             for numbers, rows, places in sets.groups:
                 check_stop()
-                block = border.block(operator.block(rows, index), rows, index)
+                block, part = operator.block(rows, index), gather(border.rho[index, :], rows)
+                block -= part[..., :, None] * (part / border.sigma[index])[..., None, :]
                 right = gather(own, places)
                 try:
-                    values = -solve_positive(block, right)
+                    values = -linalg.solve_positive(block, right)
                 except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
                     values = right * np.nan
                 stack = xp.reshape(values, (len(numbers), *values.shape[-2:]))
@@ -310,7 +288,7 @@ class DenseSmoother(Smoother):
             operator.expect_blocks()
             diagonal = self._first(operator)[1].diagonal(operator.diagonal())
             traces.append(namespace(diagonal).sum(diagonal, axis=1))
-        return to_numpy(namespace(traces[0]).concat(traces))
+        return linalg.to_numpy(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
@@ -321,7 +299,7 @@ class DenseSmoother(Smoother):
                 xp, s, border = namespace(value), self.border, self._first(operator)[1]
                 value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
-        return to_numpy(namespace(values[0]).concat(values))
+        return linalg.to_numpy(namespace(values[0]).concat(values))
 
 
 class LeftOut:
@@ -379,13 +357,13 @@ class _Decomposed(DenseSmoother):
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
         """As many μ together as need no larger arrays than U."""
         if not self.solvable(alphas).all():
-            raise UnsolvableError(not_psd_message(self.smallest_eigenvalue))
+            raise not_psd(self.smallest_eigenvalue)
         values, xp = self._spectrum[0], namespace(self._spectrum[0])
         mu = like(np.asarray(alphas, dtype=np.float64).reshape(-1), values)
         weights = (values[None, :] if self._thin else mu[:, None]) / (values[None, :] + mu[:, None])
         below = self.below_rounding(alphas)
         if below.any() and not self._thin:  # where μ is below the rounding of K, noise counts as 0
-            noise = like(to_numpy(abs(values) <= self.noise), values)
+            noise = like(linalg.to_numpy(abs(values) <= self.noise), values)
             lost = like(below, values)[:, None] * noise[None, :] > 0
             weights = xp.where(lost, xp.ones_like(weights), weights)
         for part in spans(mu.shape[0], max(1, values.shape[0] // max(1, columns))):
@@ -415,7 +393,7 @@ class SpectralSmoother(_Decomposed):
         rest = None
         if alone is None:
             shared = self.n <= LARGE if release_lock is None else release_lock
-            values, vectors = symmetric_eigh(K, overwrite=True, release_lock=shared)
+            values, vectors = linalg.symmetric_eigh(K, overwrite=True, release_lock=shared)
         else:
             rest = np.setdiff1d(np.arange(K.shape[0]), alone)
             values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
@@ -490,7 +468,7 @@ class _Filtered(Operator):
         if self.rest is None or self.alone is None:
             factor = gather(self.vectors, rows) * roots
             block = factor @ xp.matrix_transpose(factor)
-            return add_to_diagonal(-block, 1.0) if self.thin else block
+            return linalg.add_to_diagonal(-block, 1.0) if self.thin else block
         touched = np.isin(rows, self.rest)
         factor = self.vectors[np.searchsorted(self.rest, rows[touched])] * roots[None, :]
         block = np.zeros((len(rows), len(rows)))
@@ -610,14 +588,13 @@ class CholeskySmoother(DenseSmoother):
         # ones) have no noise to speak of, since that of each row is relative to the row.
         largest = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
         self.noise = 0.0 if graded else rounding.noise(like([largest], K))
-        self._smallest = BELOW * self.noise  # ridge to be factorised with
+        self._smallest = _BELOW * self.noise  # ridge to be factorised with
 
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
-        for alpha in np.asarray(alphas, dtype=np.float64).reshape(-1):
-            check_stop()
-            yield self._operator(float(alpha))
+        return map(self._operator, np.asarray(alphas, dtype=np.float64).reshape(-1).tolist())
 
     def _operator(self, alpha: float) -> Operator:
+        check_stop()
         if self._last is not None and self._last[0] == alpha:
             return self._last[1]
         self._last = None  # before its memory is used again
@@ -632,11 +609,10 @@ class CholeskySmoother(DenseSmoother):
                 if self._buffer is not None:
                     np.copyto(shifted, K)
                 self._buffer = shifted if is_numpy(shifted) else None
-            shifted = add_to_diagonal(shifted, alpha)
+            shifted = linalg.add_to_diagonal(shifted, alpha)
             try:
-                operator = _Factorised(shifted, alpha)
-                self._last = alpha, operator
-                return operator
+                self._last = alpha, _Factorised(shifted, alpha)
+                return self._last[1]
             except np.linalg.LinAlgError:
                 K = _unfactorised(shifted, diagonal, alpha) if self._overwrite else K
         if self._decomposed is None:
@@ -651,8 +627,8 @@ class _Factorised(Operator):
     """μ L⁻ᵀL⁻¹; L is replaced by L⁻¹ when the diagonal, or a block that reaches far up, is asked for."""
 
     def __init__(self, G: Array, alpha: float) -> None:
-        self._alpha, self.alphas = alpha, alpha * ones(1, G)
-        self._factor = cholesky(G, overwrite=True)
+        self._alpha, self.alphas = alpha, alpha * linalg.ones(1, G)
+        self._factor = linalg.cholesky(G, overwrite=True)
         self._inverted = False
         self._corner: tuple[int, Array] | None = None
 
@@ -662,37 +638,31 @@ class _Factorised(Operator):
         if not is_numpy(self._factor):
             self._inverse()
 
-    def _inverse(self) -> Array:
-        if not self._inverted:
-            check_stop()
-            self._factor, self._inverted = invert_lower(self._factor), True
-        return self._factor
-
-    def _inverse_from(self, row: int) -> tuple[int, Array]:
+    def _inverse(self, row: int = 0) -> tuple[int, Array]:
         """The first row of a last corner of L⁻¹ that begins no later than `row`, and that corner."""
         if self._inverted or row < _CORNER * self._factor.shape[0]:
-            self._corner = None
-            return 0, self._inverse()
-        if self._corner is None or self._corner[0] > row:
+            if not self._inverted:
+                check_stop()
+                self._factor, self._inverted = linalg.invert_lower(self._factor), True
+            self._corner = 0, self._factor
+        elif self._corner is None or self._corner[0] > row:
             check_stop()
-            corner = np.array(self._factor[row:, row:], order="F")
-            self._corner = row, invert_lower(corner)
+            self._corner = row, linalg.invert_lower(np.array(self._factor[row:, row:], order="F"))
         return self._corner
 
     def apply(self, Y: Array) -> Array:
         Y = Y if Y.ndim == 2 else Y[0, :, :]
         if self._inverted:
             return (self._alpha * (self._factor.T @ (self._factor @ Y)))[None, :, :]
-        return (self._alpha * cholesky_solve(self._factor, Y))[None, :, :]
+        return (self._alpha * linalg.cholesky_solve(self._factor, Y))[None, :, :]
 
     def block(self, rows: Array, index: int) -> Array:
-        start = int(rows.min()) if is_numpy(rows) and rows.size else 0
-        first, inverse = self._inverse_from(start)
+        first, inverse = self._inverse(int(rows.min()) if is_numpy(rows) and rows.size else 0)
         columns = gather(inverse.T, rows - first)
         return self._alpha * (columns @ namespace(columns).matrix_transpose(columns))
 
     def diagonal(self) -> Array:
-        inverse = self._inverse()
+        _, inverse = self._inverse()
         xp, total = namespace(inverse), 0.0 * inverse[0, :]
         for part in spans(inverse.shape[0], _STRIP):
             total += xp.sum(inverse[part, :] ** 2, axis=0)
@@ -702,7 +672,7 @@ class _Factorised(Operator):
         if self._inverted:
             return super().diagonal_at(rows)
         check_stop()
-        return self._alpha * inverse_column_squares(self._factor, rows)
+        return self._alpha * linalg.inverse_column_squares(self._factor, rows)
 
     def logdet(self) -> Array:
         xp = namespace(self._factor)
@@ -713,7 +683,7 @@ class _Factorised(Operator):
 def _unfactorised(G: Array, diagonal: Array, alpha: float) -> Array:
     """K from what a failed factorisation in place left of K + μI: one triangle, and K's diagonal."""
     if not is_numpy(G):  # other libraries factorise into an array of their own
-        return add_to_diagonal(G, -alpha)
+        return linalg.add_to_diagonal(G, -alpha)
     K = np.tril(G, -1)
     K += K.T
     K.flat[:: K.shape[0] + 1] = diagonal

@@ -48,7 +48,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.polynomial.legendre import legvander
 from numpy.typing import ArrayLike, NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
@@ -194,9 +193,12 @@ def strang_circulant(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
 
 def deflated_embedding(toeplitz: SymmetricToeplitz) -> Callable[[float], Map]:
     """Low polynomials exactly, the rest by the embedding of length 2n; `_DEGREES` arrays of n."""
-    n = toeplitz.n
-    powers = legvander(np.linspace(-1.0, 1.0, n), min(_DEGREES, n) - 1)
-    Q = scipy.linalg.qr(powers, mode="economic", overwrite_a=True, check_finite=False)[0].T
+    n, length = toeplitz.n, 0.0
+    points, Q = np.linspace(-1.0, 1.0, n), np.full((min(_DEGREES, n), n), n**-0.5)
+    for k in range(1, len(Q)):  # orthonormal to rounding while k ≪ √n
+        Q[k] = points * Q[k - 1] - length * Q[k - 2]
+        length = float(np.linalg.norm(Q[k]))
+        Q[k] /= length
     # A row at a time: the transforms of all at once would double the memory.
     small = np.stack([Q @ toeplitz.product(q) for q in Q])
     values, vectors = np.linalg.eigh((small + small.T) / 2)
