@@ -1,4 +1,4 @@
-"""Shapes, orders, spacings and diagnostics of the circulant approximation."""
+"""Shapes, orders and spacings of the circulant approximation."""
 
 from __future__ import annotations
 
@@ -186,25 +186,3 @@ class TestSettings:
     def test_the_spacing_is_that_of_all_rows(self) -> None:
         problem = problem_of(30)
         assert settled(Circulant(), problem).spacing == Circulant().layout(problem).spacing
-
-
-@pytest.mark.parametrize("order", ["given", "random", "principal"])
-@pytest.mark.parametrize("n", [30, 29])
-def test_relative_error_of_all_pairs_is_exact(order, n) -> None:
-    """With no more than 128 rows every pair is in the sample."""
-    problem = problem_of(n)
-    kernel = RBF(0.4)
-    structure = Circulant(order=order, spacing="data")
-    layout = structure.layout(problem)
-    place = np.arange(n) if layout.order is None else layout.order
-    U = dense_matrix(dense_row(kernel, layout.shape, layout.spacing))[:n, :n]
-    K = kernel(problem.X[place], problem.X[place])
-    expected = np.linalg.norm(K - U) / np.linalg.norm(K)
-    assert structure.diagnose(kernel, problem)["relative_error"] == pytest.approx(expected, rel=1e-9)
-
-
-def test_relative_error_vanishes_where_the_kernel_matrix_is_circulant() -> None:
-    """Distant rows on a grid: only immediate neighbours see each other."""
-    X = np.arange(600.0)[:, None]
-    found = Circulant(levels=1, order="given", spacing=1.0).diagnose(RBF(1.0), Problem(X, X, None, True))
-    assert found["relative_error"] < 1e-6

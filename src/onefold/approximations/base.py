@@ -196,10 +196,6 @@ class Approximation(ABC):
         """Whether the final model is best trained with the true kernel, if that is quick."""
         return False
 
-    def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
-        """What is worth knowing of the chosen approximation, and too costly for every candidate."""
-        return {}
-
     def seeded(self, seed: int) -> Approximation:
         """The same with its random choices seeded, by its setting ``random_state`` or ``seed``."""
         own = {f.name for f in fields(self)} & {"random_state", "seed"}  # type: ignore[arg-type]

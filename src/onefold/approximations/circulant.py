@@ -64,7 +64,6 @@ _BALANCED = 4.0  # largest level over smallest
 _FEW_FEATURES = 64
 _ITERATIONS = 8
 _SAMPLED_PAIRS = 2000
-_SIDE = 128  # rows and columns of the sample that U is compared with K on
 
 
 @dataclass(frozen=True)
@@ -194,10 +193,6 @@ class Circulant(Approximation):
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> CirculantModel:
         layout = shared if shared is not None and shared.rows == problem.n else self.layout(problem)
         return CirculantModel(kernel, problem, replace(self, spacing=layout.spacing), layout)
-
-    def diagnose(self, kernel: Kernel, problem: Problem) -> dict[str, Any]:
-        """An estimate of ‖K − U‖ / ‖K‖ (Frobenius) from sampled entries."""
-        return {"relative_error": relative_error(kernel, problem, self.layout(problem))}
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
         return True
@@ -424,24 +419,3 @@ def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[f
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))
     return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do
-
-
-def relative_error(kernel: Kernel, problem: Problem, layout: Layout) -> float:
-    """‖K − U‖ / ‖K‖ (Frobenius) from 128 × 128 sampled pairs of rows, and the diagonal exactly."""
-    n = problem.n
-    rng = np.random.default_rng(0)
-    cells = [np.sort(rng.choice(n, min(n, _SIDE), replace=False)) for _ in range(2)]
-    rows = [part if layout.order is None else layout.order[part] for part in cells]
-    left, right = (double(take_rows(problem.X, part)) for part in rows)
-    if not is_sparse(left):
-        middle = namespace(left).mean(left, axis=0)[None, :]  # saves the digits of rows far from 0
-        left, right = left - middle, right - middle
-    K = np.asarray(to_numpy(kernel(left, right)))
-    u = np.asarray(to_numpy(first_row(kernel, layout.shape, layout.spacing, problem.Y)))
-    grids = [np.unravel_index(part, layout.shape) for part in cells]
-    U = u[tuple((b[None, :] - a[:, None]) % size for a, b, size in zip(*grids, layout.shape))]
-    apart = cells[0][:, None] != cells[1][None, :]
-    diagonal = float(to_numpy(kernel.diagonal(left[:1, :]))[0])
-    others = n * (n - 1) / max(1, int(apart.sum()))
-    error = n * (diagonal - float(u.flat[0])) ** 2 + others * np.sum((K - U)[apart] ** 2)
-    return math.sqrt(error / (n * diagonal**2 + others * np.sum(K[apart] ** 2)))

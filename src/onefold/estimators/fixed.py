@@ -93,7 +93,7 @@ class Given(KernelMachine):
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
             self.expansion_, self.metric_ = finished(expansion, problem, n), metric_of(kernel)
-            self.approximation_: dict[str, Any] = report | run.approximation.diagnose(kernel, problem)
+            self.approximation_: dict[str, Any] = dict(report)
             if isinstance(self, KernelClassifier):
                 self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
             if isinstance(self, KernelRegressor):

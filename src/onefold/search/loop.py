@@ -274,9 +274,7 @@ class Stage:
                 leader = self.leader(*self._flattest())
             elif select == "1se":
                 leader = self.leader(*ledger.simplest(leader.index, leader.ridge))
-        candidate = leader.candidate
-        diagnosis = candidate.run.approximation.diagnose(candidate.kernel, candidate.run.problem)
-        report = ledger.entry(leader.index).report | diagnosis
+        report = dict(ledger.entry(leader.index).report)
         return Found(ledger, leaders, leader, report, self.scoring, **more)
 
     def _flattest(self) -> tuple[int, int]:
