@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
-from circulant_twin import dense_matrix, dense_row
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
