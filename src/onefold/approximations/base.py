@@ -309,10 +309,8 @@ class Run:
         """
         if self.refit is None and model is not None:
             return model
-        run = self if self.refit is None else self.refit
-        return replace(run, load=Workload(alphas=np.unique(self.problem.ridge(alpha)).size)).model(
-            kernel
-        )
+        load = Workload(alphas=np.unique(self.problem.ridge(alpha)).size)
+        return replace(self.refit or self, load=load).model(kernel)
 
     def fold_models(self, model: Model, kernel: Kernel, alpha: Any, parts: Parts) -> FoldModels | None:
         """The models of the user's targets without each set of rows; None where they are too costly.
@@ -323,16 +321,12 @@ class Run:
         if not self.approximation.has_folds(self.problem.n):
             return None
         ridges = self.problem.ridge(alpha)
-
-        def without(rows: Any) -> Expansion:
-            """The expansion of all other rows, in the problem's units."""
-            part = self.problem.without(rows)
-            return part.restore(self.on(part).model(kernel).expansion(ridges))
-
         try:
             found = model.fold_models(parts, ridges)
             if found is None and self.approximation.fold_models == "refitted":
-                found = FoldModels.each([without(rows) for rows in parts])
+                rests = (self.problem.without(rows) for rows in parts)
+                models = ((rest, self.on(rest).model(kernel)) for rest in rests)
+                found = FoldModels.each([rest.restore(m.expansion(ridges)) for rest, m in models])
         except UnsolvableError as error:  # some fold's matrix, unlike that of all rows
             warn_user(f"there is no model without each fold for intervals: {error}")
             return None

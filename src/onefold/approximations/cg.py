@@ -33,7 +33,7 @@ from onefold.linalg import Array, is_foreign, is_sparse, like
 from onefold.linalg.dense import add_gram, mirror
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
-from onefold.machine.threads import check_stop, limit_blas, map_in_order, map_threads, spans
+from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import rows_of
 
@@ -42,8 +42,7 @@ _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, ker
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 _SIDE = 1024  # of a tile
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
-_BLOCK = 256  # rows of Ψ
-_RUN = 8  # blocks that one thread takes at a time, whatever the number of threads
+_BLOCK = 2048  # rows of Ψ that one thread takes at a time, whatever the number of threads
 _LARGE = 2**29  # bytes
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
 
@@ -272,41 +271,28 @@ class LowRankPreconditioner:
         self._features = np.empty((X.shape[0], self.rank), dtype=np.float32 if large else np.float64)
         for _, rows, values in predict_groups(design, rows_of(X), [T]):
             self._features[rows] = values * root[rows, None]
-        parts = list(spans(X.shape[0], _BLOCK))
-        self._runs = [parts[i : i + _RUN] for i in range(0, len(parts), _RUN)]
+        self._parts = list(spans(X.shape[0], _BLOCK))
 
-        def gram(parts: list[slice]) -> Any:
+        def gram(part: slice) -> Any:
             total = np.zeros((self.rank, self.rank))
-            for part in parts:
-                add_gram(total, self._features[part].astype(np.float64, copy=False))
+            add_gram(total, self._some(part))
             return mirror(total)
 
-        values, self._vectors = np.linalg.eigh(finite_kernel(sum(map_in_order(gram, self._runs))))
+        values, self._vectors = np.linalg.eigh(finite_kernel(sum(map_in_order(gram, self._parts))))
         self._values = np.maximum(values, 0.0)
+
+    def _some(self, part: slice) -> Any:
+        return self._features[part].astype(np.float64, copy=False)
 
     def solver(self, mu: float) -> Map:
         """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
         inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
 
         def solve(Z: Any) -> Any:
-            out = np.empty_like(Z)
-
-            def project(parts: list[slice]) -> Any:
-                small = np.zeros((self.rank, Z.shape[1]))
-                for part in parts:
-                    small += self._features[part].astype(np.float64, copy=False).T @ Z[part]
-                return small
-
-            small = inner @ sum(map_in_order(project, self._runs))
-
-            def correct(parts: list[slice]) -> None:
-                for part in parts:
-                    piece = self._features[part].astype(np.float64, copy=False)
-                    out[part] = (Z[part] - piece @ small) / mu
-
-            for _ in map_threads(correct, self._runs):
-                pass
-            return out
+            projected = map_in_order(lambda part: self._some(part).T @ Z[part], self._parts)
+            small = inner @ sum(projected)
+            corrected = map_in_order(lambda p: (Z[p] - self._some(p) @ small) / mu, self._parts)
+            return np.concatenate(list(corrected))
 
         return solve
 

@@ -31,10 +31,11 @@ predicted from its dual coefficients with the true kernel, all μ and targets in
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,7 +59,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "negative": ("raise", "clip"),
 }
 _VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
-_KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 _BALANCED = 4.0  # largest level over smallest
 _FEW_FEATURES = 64
@@ -72,9 +72,8 @@ class Layout:
 
     rows: int
     shape: tuple[int, ...]  # the level order
-    order: Any  # (n,): the row in each cell; None where row i is in cell i
+    order: Any  # (n,): the row in each cell
     spacing: tuple[float, ...]  # of the cells along each level
-    without: dict[bytes, Layout] = field(default_factory=dict)  # of the rows without some of them
 
 
 @register
@@ -198,8 +197,7 @@ class Circulant(Approximation):
         return True
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        kept = min(load.folds, _KEPT_LAYOUTS) if self.validate == "kernel" else 0
-        return structured_bytes(_VECTORS + kept, n, targets, load, at_once)
+        return structured_bytes(_VECTORS, n, targets, load, at_once)
 
 
 class CirculantModel(SmoothingModel):
@@ -210,11 +208,12 @@ class CirculantModel(SmoothingModel):
         self._spectra: dict[tuple[int, ...], CirculantSpectrum] = {}
         self._cells = self._smoother(layout)
         self.smoother: Smoother = self._cells
-        if layout.order is not None:
+        if settings.order != "given":
             self.smoother = Reordered(self._cells, layout.order)
-        spectrum = self._cells.spectrum
-        kept = f"kept; alpha must be above {-spectrum.smallest:.3g}"
-        negative = "set to 0" if spectrum.clipped else kept
+        spectrum, negative = self._cells.spectrum, "none"
+        if spectrum.negative:
+            kept = f"kept; alpha must be above {-spectrum.smallest:.3g}"
+            negative = "set to 0" if spectrum.clipped else kept
         self.report: dict[str, Any] = {
             "name": "circulant",
             "shape": list(layout.shape),
@@ -224,16 +223,15 @@ class CirculantModel(SmoothingModel):
             "validate": settings.validate,
             "negative_eigenvalues": spectrum.negative,
             "smallest_eigenvalue": spectrum.smallest,
-            "negative": negative if spectrum.negative else "none",
+            "negative": negative,
             "solves": self._cells.solves,
         }
 
     def _spectrum(self, shape: tuple[int, ...]) -> CirculantSpectrum:
         """The eigenvalues of U; training parts of equal size share them."""
         if shape not in self._spectra:
-            settings, reference = self._settings, self.problem.Y
-            row = first_row(self._kernel, shape, settings.spacing, reference)
-            self._spectra[shape] = CirculantSpectrum.of(row, settings.negative)
+            row = first_row(self._kernel, shape, self._settings.spacing, self.problem.Y)
+            self._spectra[shape] = CirculantSpectrum.of(row, self._settings.negative)
         return self._spectra[shape]
 
     def _smoother(self, layout: Layout) -> CirculantSmoother:
@@ -271,28 +269,20 @@ class CirculantModel(SmoothingModel):
     def _predict_part(self, part: Any, alphas: Any) -> Array:
         """The part predicted by all other rows, trained in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        known, which = self._layout.without, np.asarray(part).tobytes()
-        layout = known.get(which) or self._settings.layout(self.problem, rows)
-        if len(known) < _KEPT_LAYOUTS:
-            known[which] = layout
-        training = self.problem.rows(rows if layout.order is None else rows[layout.order])
-        smoother = self._smoother(layout)
+        layout = self._settings.layout(self.problem, rows)
+        training = self.problem.rows(rows[layout.order])
         xp = namespace(training.Y)
-        dual, intercepts = smoother.coefficients(training.Y, alphas)
+        dual, intercepts = self._smoother(layout).coefficients(training.Y, alphas)
         columns = xp.reshape(xp.permute_dims(dual, (1, 0, 2)), (training.n, -1))
         X = take_rows(self.problem.X, part)
         return predictions_of(kernel_product(self._kernel, X, training.X, columns), intercepts)
 
     def expansion(self, alpha: Any) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
-        Y = self.problem.Y
+        Y, order = self.problem.Y, self._layout.order
         ridges = TargetRidges(alpha, Y.shape[1])
-        order = self._layout.order
-        ordered = Y if order is None else take_rows(Y, order)
-        dual, intercepts = self._cells.coefficients(ordered, ridges.distinct)
-        coef = ridges.own(dual)
-        if order is not None:
-            coef = take_rows(coef, np.argsort(order))
+        dual, intercepts = self._cells.coefficients(take_rows(Y, order), ridges.distinct)
+        coef = take_rows(ridges.own(dual), np.argsort(order))
         return Expansion(self._kernel, self.problem.X, coef, ridges.own(intercepts))
 
 
@@ -319,35 +309,23 @@ def first_row(
 
 def choose_shape(n: int, levels: int) -> tuple[int, ...]:
     """The balanced shape of `levels` levels with the fewest cells, at least `n`."""
-    cells = n
-    while True:
-        shape = factorise(cells, levels)
-        if shape[-1] <= _BALANCED * shape[0]:
-            return shape
-        cells += 1
+    shapes = (factorise(cells, levels) for cells in itertools.count(n))
+    return next(shape for shape in shapes if shape[-1] <= _BALANCED * shape[0])
 
 
 def factorise(n: int, levels: int) -> tuple[int, ...]:
     """The most balanced factorisation of `n` into `levels` factors, in ascending order."""
-    best = (1,) * (levels - 1) + (n,)
     divisors = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]  # of all factors but the last
 
-    def extend(head: tuple[int, ...], rest: int) -> None:
-        nonlocal best
-        left = levels - len(head)
+    def ways(rest: int, left: int, least: int) -> Iterator[tuple[int, ...]]:
         if left == 1:
-            shape = (*head, rest)
-            if shape[-1] * best[0] < best[-1] * shape[0]:
-                best = shape
+            yield (rest,)
             return
-        for factor in divisors:
-            if factor**left > rest:
-                break
-            if rest % factor == 0 and factor >= max(head, default=1):
-                extend((*head, factor), rest // factor)
+        for d in divisors:
+            if d >= least and rest % d == 0 and d**left <= rest:
+                yield from ((d, *others) for others in ways(rest // d, left - 1, d))
 
-    extend((), n)
-    return best
+    return min(ways(n, levels, 1), key=lambda shape: shape[-1] / shape[0])
 
 
 def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
@@ -357,16 +335,14 @@ def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
     return (folds,) if levels == 1 else (folds, *factorise(n // folds, levels - 1))
 
 
-def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any | None:
-    """The row in each cell, as row numbers; None for the rows as they came."""
-    n = X.shape[0]
+def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any:
+    """The row in each cell, as row numbers."""
+    found = places = np.arange(X.shape[0])
     if order == "given":
-        return None
+        return places
     if order == "random":
-        return np.random.default_rng(seed).permutation(n)
-    coordinates = principal_coordinates(X, len(shape))
-    group, places = np.zeros(n, dtype=np.intp), np.arange(n)
-    found = places
+        return np.random.default_rng(seed).permutation(X.shape[0])
+    coordinates, group = principal_coordinates(X, len(shape)), np.zeros_like(places)
     for level in range(len(shape)):
         found = np.lexsort((coordinates[:, level], group))
         group[found] = places // int(np.prod(shape[level + 1 :]))  # rows in a group of this level
@@ -401,21 +377,20 @@ def principal_coordinates(X: Any, levels: int) -> Any:
     return np.pad(X @ basis - mean @ basis, ((0, 0), (0, levels - kept)))
 
 
-def data_spacing(X: Array, order: Any | None, shape: tuple[int, ...]) -> tuple[float, ...]:
+def data_spacing(X: Array, order: Any, shape: tuple[int, ...]) -> tuple[float, ...]:
     """Root mean square distance between rows whose positions differ by one along each level."""
-    n = X.shape[0]
-    steps = [int(np.prod(shape[level + 1 :])) for level in range(len(shape))]
     spacing = []
-    for size, step in zip(shape, steps):
-        first = np.arange(n - step) if size > 1 else np.arange(0)
+    for level, size in enumerate(shape):
+        step = math.prod(shape[level + 1 :])
+        first = np.arange(X.shape[0] - step if size > 1 else 0)
         first = first[(first // step) % size < size - 1]  # the last of a level has no next one
         if first.size > _SAMPLED_PAIRS:
             first = np.random.default_rng(0).choice(first, _SAMPLED_PAIRS, replace=False)
         if not first.size:
             spacing.append(1.0)
             continue
-        left, right = (place if order is None else order[place] for place in (first, first + step))
-        difference = double(to_numpy(take_rows(X, left))) - double(to_numpy(take_rows(X, right)))
+        here, there = (double(to_numpy(take_rows(X, order[at]))) for at in (first, first + step))
+        difference = here - there
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))
     return tuple(h if h > 0 else 1.0 for h in spacing)  # duplicated rows only: any spacing will do

@@ -26,30 +26,11 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram
-from onefold.linalg import (
-    Array,
-    Index,
-    all_finite,
-    like,
-    like_index,
-    namespace,
-    on_accelerator,
-    ones,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from onefold.linalg import Array, Index, like, like_index, namespace, on_accelerator, take_rows, to_numpy
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
+from onefold.smoothers import dense
 from onefold.smoothers.base import GIVEN, PSD, Flags, Rounding, UnsolvableError, choose_route
-from onefold.smoothers.dense import (
-    CholeskySmoother,
-    DenseSmoother,
-    LowRankSmoother,
-    SpectralSmoother,
-    isolated_rows,
-    low_rank_factor,
-)
 
 _STRIP = 256
 _LARGEST = 1e290  # of a sum of kernel values: products with it are still numbers
@@ -86,48 +67,45 @@ class Exact(Approximation):
 class ExactModel(SmoothingModel):
     """K, factorised once for every μ."""
 
-    smoother: DenseSmoother
+    smoother: dense.DenseSmoother
 
     def __init__(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
         self.problem, self._kernel, need = problem, kernel, load.need
-        K = gram(kernel, problem.X)
-        rounding = PSD
-        if not kernel.always_psd:
-            rounding = GIVEN
-            if isinstance(kernel, Precomputed):
-                own = float(np.sqrt(namespace(problem.X).finfo(problem.X.dtype).eps))
-                rounding = Rounding(max(_SINGLE, own))
+        K = self.kernel_matrix()
+        rounding = PSD if kernel.always_psd else GIVEN
+        if isinstance(kernel, Precomputed):
+            own = float(np.sqrt(namespace(problem.X).finfo(problem.X.dtype).eps))
+            rounding = Rounding(max(_SINGLE, own))
         _check_matrix(K, None if kernel.always_psd else rounding)
-        root = problem.root_weight
-        uneven = False
+        root, uneven = problem.root_weight, False
         if root is not None:
             K *= root[:, None]
             K *= root[None, :]
             xp = namespace(root)
             uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN
-        alone = None if uneven else isolated_rows(K)
-        border = None
+        alone, border, thin = None if uneven else dense.isolated_rows(K), None, None
         if problem.fit_intercept:
-            border = ones(problem.n, K[:, 0]) if root is None else root
+            border = like(np.ones(problem.n), K) if root is None else root
             self._mean_row = (K @ border) / float(border @ border)
             rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
             if alone is None:
                 K = _recentred(K, border, self._mean_row)
-        thin = None
         if need == "heldout" and alone is None and not uneven:
-            thin = low_rank_factor(K, psd=kernel.always_psd)
+            thin = dense.low_rank_factor(K, psd=kernel.always_psd)
         rank = None if thin is None else thin.shape[1]
         route = choose_route(
             problem.n, load.alphas, need, gpu=on_accelerator(K), uneven=uneven, rank=rank
         )
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         if thin is not None:
-            self.smoother = LowRankSmoother(thin, border)
+            self.smoother = dense.LowRankSmoother(thin, border)
         elif route.name == "eigen":
-            self.smoother = SpectralSmoother(K, border, alone=alone, rounding=rounding)
+            self.smoother = dense.SpectralSmoother(K, border, alone=alone, rounding=rounding)
         else:
             self.one_by_one, once = True, load.alphas == 1  # its one factor then takes the place of K
-            self.smoother = CholeskySmoother(K, border, overwrite=once, rounding=rounding, graded=uneven)
+            self.smoother = dense.CholeskySmoother(
+                K, border, overwrite=once, rounding=rounding, graded=uneven
+            )
 
     def usable(self, parts: Parts | None, alphas: ArrayLike) -> Flags:
         below = np.count_nonzero(self.smoother.below_rounding(alphas))
@@ -139,9 +117,8 @@ class ExactModel(SmoothingModel):
 
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
-        return self._heaviest_refitted(
-            self.problem.unscale(predictions), np.arange(self.problem.n), alphas
-        )
+        predictions = self.problem.unscale(predictions)
+        return self._heaviest_refitted(predictions, np.arange(self.problem.n), alphas)
 
     def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
         """Triangular solves for these rows: O(n²) for each, with the factor of the fit."""
@@ -156,9 +133,8 @@ class ExactModel(SmoothingModel):
         heaviest = np.argmax(self.problem.weight, keepdims=True)
         place = np.flatnonzero(rows == heaviest)
         if place.size and self._outweighs(heaviest):
-            there = self._trained_without(heaviest, alphas)
             predictions = like(to_numpy(predictions), predictions)
-            predictions[:, int(place[0]), :] = there[:, 0, :]
+            predictions[:, int(place[0]), :] = self._trained_without(heaviest, alphas)[:, 0, :]
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
@@ -203,15 +179,13 @@ class ExactModel(SmoothingModel):
 
         α = R_b Ŷ / μ (μ, parts, n, targets) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, targets).
         """
-        problem = self.problem
-        duals, level = self.smoother.heldout_duals(problem.scaled_targets(), parts, alphas)
+        root = self.problem.root_weight
+        duals, level = self.smoother.heldout_duals(self.problem.scaled_targets(), parts, alphas)
         if level is None:
-            level = zeros((*duals.shape[:2], duals.shape[3]), duals)
+            level = like(np.zeros((*duals.shape[:2], duals.shape[3])), duals)
         else:
             level = level - (self._mean_row[None, :] @ duals)[..., 0, :]
-        if problem.root_weight is not None:
-            duals = duals * problem.root_weight[None, None, :, None]
-        return duals, level
+        return duals if root is None else duals * root[None, None, :, None], level
 
     def _outweighs(self, rows: Index) -> bool:
         """Whether some rows carry nearly all the weight, so that the others are lost in its rounding."""
@@ -239,7 +213,7 @@ class ExactModel(SmoothingModel):
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
         ridges, width = TargetRidges(alpha, t), count * t
-        coef, level = zeros((problem.n, width), problem.Y), zeros((width,), problem.Y)
+        coef, level = (like(np.zeros(shape), problem.Y) for shape in ((problem.n, width), width))
         literal = bool(self.smoother.below_rounding(ridges.distinct).any())
         if not literal:
             xp, (coef, level) = namespace(coef), map(ridges.own, self._without(parts, ridges.distinct))
@@ -266,12 +240,11 @@ class ExactModel(SmoothingModel):
                 f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding of the "
                 "kernel matrix; directions in which that is rounding alone are left out"
             )
-        intercept, border = zeros(Y.shape[1], Y), self.smoother.border
+        intercept, border = like(np.zeros(Y.shape[1]), Y), self.smoother.border
         if border is not None:
             intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
-        if problem.root_weight is not None:
-            dual = problem.root_weight[:, None] * dual
-        return self._expansion(dual, intercept)
+        root = problem.root_weight
+        return self._expansion(dual if root is None else root[:, None] * dual, intercept)
 
     def _expansion(self, coef: Array, intercept: Array) -> Expansion:
         centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
@@ -284,10 +257,8 @@ class ExactModel(SmoothingModel):
 
 def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
     """HKH + c·ssᵀ/sᵀs with c the mean of HKH's eigenvalues, over K, in strips."""
-    n, length = K.shape[0], float(border @ border)
-    middle = float(mean_row @ border)
-    trace = float(namespace(K).sum(namespace(K).linalg.diagonal(K)))
-    c = max(trace - middle, 0.0) / n
+    n, length, middle = K.shape[0], float(border @ border), float(mean_row @ border)
+    c = max(float(namespace(K).sum(namespace(K).linalg.diagonal(K))) - middle, 0.0) / n
     # s k̄ᵀ + k̄ sᵀ − (middle + c)/sᵀs · s sᵀ, written as s uᵀ + u sᵀ
     u = mean_row - border * ((middle + c) / (2 * length))
     for part in spans(n, _STRIP):
@@ -304,7 +275,7 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
     xp, n = namespace(K), K.shape[0]
     with np.errstate(invalid="ignore", over="ignore"):
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
-    if not all_finite(sums) or float(xp.max(xp.abs(sums))) > _LARGEST:
+    if not float(xp.max(xp.abs(sums))) <= _LARGEST:  # NaN is not either
         raise UnsolvableError(
             "the kernel matrix holds NaN or infinite values, or nearly so; scale the features, or check "
             "the kernel."

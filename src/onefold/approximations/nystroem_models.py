@@ -141,12 +141,13 @@ class FactoredModel(BasisModel):
 
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
         super().__init__(problem, design, T, report)
-        self._root = None if problem.root_weight is None else to_numpy(problem.root_weight)
+        root = problem.root_weight
+        self._root = np.ones(problem.n) if root is None else to_numpy(root)
         self._V, self._Y = finite_kernel(features_of(design, self.source)), to_numpy(problem.Y)
 
     def _factor(self, rows: Any) -> Factor:
-        root, intercept = None if self._root is None else self._root[rows], self.problem.fit_intercept
-        return Factor.of(self._V[rows], self._Y[rows], root, fit_intercept=intercept)
+        intercept = self.problem.fit_intercept
+        return Factor.of(self._V[rows], self._Y[rows], self._root[rows], fit_intercept=intercept)
 
     @property
     def _path(self) -> FactorPath:
@@ -203,9 +204,8 @@ class FactoredModel(BasisModel):
             paths = self._paths(self.source.grouped_by(parts), len(parts))
             return [self._predict(path, rows, alphas) for path, rows in zip(paths, parts)]
         self.report["heldout"] = "block"
-        root = np.ones(self.problem.n) if self._root is None else self._root
-        found = self._smoother().heldout(root[:, None] * self._Y, parts, alphas)
-        return [values / root[rows][None, :, None] for values, rows in zip(found, parts)]
+        found = self._smoother().heldout(self._root[:, None] * self._Y, parts, alphas)
+        return [values / self._root[rows][None, :, None] for values, rows in zip(found, parts)]
 
     def _predict(self, path: FactorPath, rows: Any, alphas: Any) -> Any:
         theta, intercept = path.coefficients(alphas)
@@ -213,11 +213,8 @@ class FactoredModel(BasisModel):
 
     def _smoother(self) -> ThinSmoother:
         """From U λ Uᵀ = S V Vᵀ S about its mean. O(n r²) time, memory for some three arrays like V."""
-        root = np.ones(self.problem.n) if self._root is None else self._root
-        start, columns = int(self.problem.fit_intercept), root[:, None] * self._V
-        if start:
-            columns = np.hstack([root[:, None], columns])
-        Q, R = np.linalg.qr(columns)
+        root, start = self._root, int(self.problem.fit_intercept)
+        Q, R = np.linalg.qr(np.hstack([root[:, None]] * start + [root[:, None] * self._V]))
         P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
         return ThinSmoother(Q[:, start:] @ P, values**2, root if start else None)
 

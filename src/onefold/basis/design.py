@@ -54,9 +54,8 @@ class Design:
 
     def placed(self, place: Callable[[Any], Any]) -> Design:
         """The same with its arrays moved by `place`."""
-        moved = (None if a is None else place(a) for a in (self.landmarks, self.leading, self.mix))
-        landmarks, leading, mix = moved
-        return replace(self, landmarks=landmarks, leading=leading, mix=mix)
+        arrays = {name: getattr(self, name) for name in ("landmarks", "leading", "mix")}
+        return replace(self, **{name: place(a) for name, a in arrays.items() if a is not None})
 
     @property
     def size(self) -> int:

@@ -10,7 +10,6 @@ one-by-one sampling, in matrix products.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,17 +22,7 @@ from onefold.basis.design import finite_kernel
 from onefold.kernels import Kernel, Metric
 from onefold.kernels.metric import Transform, WidthKernel
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import (
-    Array,
-    all_finite,
-    double,
-    is_foreign,
-    is_sparse,
-    like,
-    namespace,
-    take_rows,
-    to_numpy,
-)
+from onefold.linalg import Array, all_finite, double, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop, spans
 
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
@@ -75,10 +64,9 @@ def given_rows(rows: Any, X: Array) -> Basis:
 
 def _like_rows(rows: Any, X: Array) -> Any:
     """Dense rows in X's library and dtype, sparse where X is."""
-    if is_foreign(X):
-        return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
-    rows = np.asarray(to_numpy(rows), dtype=X.dtype)
-    return type(X)(rows) if is_sparse(X) else rows
+    if is_sparse(X):
+        return type(X)(np.asarray(to_numpy(rows), dtype=X.dtype))
+    return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
 
 
 def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
@@ -88,15 +76,14 @@ def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
     return Basis(np.array(rows) if isinstance(rows, np.memmap) else rows, index, report)
 
 
-def _candidates(n: int, m: int, rng: np.random.Generator, *, per_landmark: int) -> Any:
-    """Row numbers to choose from: all, or as many that the choice costs m³, not n m²."""
-    limit = max(4096, per_landmark * m)
-    return np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
+def _drawn(n: int, m: int, rng: np.random.Generator) -> Any:
+    """`m` row numbers of n, in order; all where there are no more."""
+    return np.arange(n) if n <= m else np.sort(rng.choice(n, m, replace=False))
 
 
 def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` rows of X. O(m) time."""
-    return _basis_of(X, np.sort(rng.choice(X.shape[0], m, replace=False)), {"method": "uniform"})
+    return _basis_of(X, _drawn(X.shape[0], m, rng), {"method": "uniform"})
 
 
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
@@ -110,13 +97,12 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
-    candidates = _candidates(X.shape[0], m, rng, per_landmark=20)
+    candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
     rows = to_numpy(take_rows(X, candidates))
     metric, points = metric_of(kernel), rows
     if metric is not None:
         # S x, dense rows about their mean: a product would lose the digits of far ones.
-        points = double(rows)
-        points = points if is_sparse(rows) else points - points.mean(axis=0)
+        points = double(rows) if is_sparse(rows) else double(rows) - double(rows).mean(axis=0)
         points = Transform(1.0, metric, points)(points)
     scaled, origin, unit = _in_single(points)
     size, seed = max(1024, 2 * m), int(rng.integers(2**31 - 1))
@@ -157,7 +143,7 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
 
     O(c m²) time and O(c m) memory for c candidates: all rows, or a uniform sample of 4 m of them.
     """
-    candidates = _candidates(X.shape[0], m, rng, per_landmark=4)
+    candidates = _drawn(X.shape[0], max(4096, 4 * m), rng)
     rows = take_rows(X, candidates)
     origin = common_origin(kernel, rows)
     rows = double(rows) if origin is None else double(rows) - origin[None, :]
@@ -191,11 +177,9 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
         residual = np.maximum(residual - np.einsum("ij,ij->i", fresh, fresh), 0.0)
         residual[pivots] = 0.0
         chosen.extend(int(p) for p in pivots)
-    if not chosen:  # a kernel of zeros: any row will do
-        chosen.append(0)
     left = float(residual.sum() / max(total, 1e-300))
     report = {"method": "rpcholesky", "candidates": int(candidates.size), "unexplained_trace": left}
-    return _basis_of(X, np.sort(candidates[chosen]), report)
+    return _basis_of(X, np.sort(candidates[chosen or [0]]), report)  # of a kernel of zeros, any row
 
 
 def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int]:
@@ -203,7 +187,7 @@ def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int
     left, kept = inner.copy(), []
     for i, chance in enumerate(rng.random(inner.shape[0])):
         now = left[i, i]
-        if now > 0 and chance * drawn_with[i] < now and now > 1e-6 * drawn_with[i]:
+        if now > max(chance, 1e-6) * drawn_with[i]:
             kept.append(i)
             column = left[:, i] / np.sqrt(now)
             left -= np.outer(column, column)
@@ -211,8 +195,4 @@ def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int
 
 
 # "uniform" and "kmeans" depend on the kernel by its metric alone: one choice serves a whole search.
-BASES: dict[str, Callable[..., Basis]] = {
-    "rpcholesky": _pivots,
-    "uniform": _uniform,
-    "kmeans": _clusters,
-}
+BASES = {"rpcholesky": _pivots, "uniform": _uniform, "kmeans": _clusters}

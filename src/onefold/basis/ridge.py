@@ -36,18 +36,8 @@ from typing import Any
 import numpy as np
 
 from onefold.basis.statistics import Statistics
-from onefold.linalg import (
-    Array,
-    all_finite,
-    is_foreign,
-    like,
-    namespace,
-    outer,
-    solve_positive,
-    symmetric_eigh,
-    to_numpy,
-    zeros,
-)
+from onefold.linalg import Array, all_finite, is_foreign, like, namespace, outer, to_numpy, zeros
+from onefold.linalg.dense import solve_positive, symmetric_eigh
 from onefold.linalg.iterate import conjugate_gradients
 from onefold.machine.threads import map_all, spans
 
@@ -124,8 +114,7 @@ class RidgePath:
         # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
         self.values = namespace(values).clip(values, 0.0, None)
         known = to_numpy(values)
-        scale = float(known[-1]) if known.size else 0.0
-        self.noise = 10 * max(-float(known.min(initial=0.0)), _EPS * scale)
+        self.noise = 10 * float(max(-known.min(initial=0.0), _EPS * known.max(initial=0.0)))
         self._projected = self.vectors.T @ self._about.cross
         self.mean = self._about.mean_feature @ self.vectors  # of the features, in the eigenvectors
 
@@ -212,17 +201,13 @@ class FoldPaths:
         self.groups = each(lambda s: s.rotated(self.T), statistics)
         total = Statistics.total(self.groups)
 
-        def rest(members: Any) -> Statistics:
-            return total.less(self.groups[group] for group in members)
-
-        def train(members: Any) -> RidgePath | NearbyPath:
-            part = rest(members)
+        def train(part: Statistics) -> RidgePath | NearbyPath:
             if part.count < _ROWS_PER_DIRECTION * part.gram.shape[0]:
                 return RidgePath(part, fit_intercept=fit_intercept)
             return NearbyPath(part, whole())
 
-        self._parts = [rest(members) for members in left_out] if foreign else []
-        self.paths = [] if foreign else map_all(train, left_out)
+        self._parts = [total.less(self.groups[group] for group in members) for members in left_out]
+        self.paths = [] if foreign else map_all(train, self._parts)
 
     def coefficients(self, alphas: Any) -> list[Solution]:
         """θ and b of each part."""
@@ -240,26 +225,20 @@ def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool
     count, r, t = crosses.shape
     # ‖B‖ is at most its Frobenius norm; what rounding makes of it must not reach the ridge.
     size = float(xp.sqrt(xp.max(xp.sum(grams**2, axis=(1, 2)))))
-    solved = None
     if r and mu.min(initial=np.inf) > 10 * _EPS * size:
         identity = xp.eye(r, dtype=grams.dtype, device=grams.device)
         at_once = max(1, _BATCH_BYTES // (8 * count * r * r))
         pieces = []
         for start in range(0, mu.size, at_once):
             some = like(mu[start : start + at_once], grams)
-            shape = int(some.shape[0]) * count
             shifted = grams[None, ...] + some[:, None, None, None] * identity
             columns = xp.broadcast_to(crosses[None, ...], (some.shape[0], count, r, t))
-            pieces.append(
-                solve_positive(xp.reshape(shifted, (shape, r, r)), xp.reshape(columns, (shape, r, t)))
-            )
-            if not all_finite(pieces[-1]):
-                break
-        else:
-            solved = xp.permute_dims(xp.reshape(xp.concat(pieces), (mu.size, count, r, t)), (1, 2, 0, 3))
-    if solved is None:
-        return [RidgePath(part, fit_intercept=fit_intercept).coefficients(mu) for part in parts]
-    return [(solved[k, ...], a.intercept(solved[k, ...])) for k, a in enumerate(about)]
+            batch = (xp.reshape(shifted, (-1, r, r)), xp.reshape(columns, (-1, r, t)))
+            pieces.append(solve_positive(*batch))
+        solved = xp.permute_dims(xp.reshape(xp.concat(pieces), (mu.size, count, r, t)), (1, 2, 0, 3))
+        if all_finite(solved):
+            return [(solved[k, ...], a.intercept(solved[k, ...])) for k, a in enumerate(about)]
+    return [RidgePath(part, fit_intercept=fit_intercept).coefficients(mu) for part in parts]
 
 
 def squared_error(statistics: Statistics, theta: Array, intercept: Array) -> Array:
@@ -273,11 +252,8 @@ def squared_error(statistics: Statistics, theta: Array, intercept: Array) -> Arr
     linear = xp.sum(theta * statistics.cross[:, None, :], axis=0)
     shift = mapped(statistics.border[None, :], theta)[0, ...]
     total = statistics.target_square[None, :] - 2 * linear + quadratic
-    return (
-        total
-        + 2 * intercept * (shift - statistics.target_sum[None, :])
-        + intercept**2 * statistics.weight
-    )
+    total = total + 2 * intercept * (shift - statistics.target_sum[None, :])
+    return total + intercept**2 * statistics.weight
 
 
 def uses_factors(n: int, m: int) -> bool:
@@ -295,15 +271,11 @@ class Factor:
     weight: float  # sum of the rows' weights
 
     @classmethod
-    def of(cls, features: Any, Y: Any, root: Any | None, *, fit_intercept: bool) -> Factor:
+    def of(cls, features: Any, Y: Any, root: Any, *, fit_intercept: bool) -> Factor:
         """Of whitened features (rows, r) and targets; `root` holds √weights. O(rows · r²) time."""
-        rows = len(features)
-        columns = [np.ones((rows, 1)), features, Y] if fit_intercept else [features, Y]
-        stacked = np.hstack(columns)
-        if root is not None:
-            stacked *= root[:, None]
-        weight = float(rows) if root is None else float(root @ root)
-        return cls(np.linalg.qr(stacked, mode="r"), Y.shape[1], int(fit_intercept), weight)
+        stacked = np.hstack([np.ones((len(Y), 1))] * fit_intercept + [features, Y])
+        stacked *= root[:, None]
+        return cls(np.linalg.qr(stacked, mode="r"), Y.shape[1], int(fit_intercept), float(root @ root))
 
     @classmethod
     def union(cls, parts: Sequence[Factor]) -> Factor:

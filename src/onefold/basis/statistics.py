@@ -20,17 +20,7 @@ from typing import Any
 import numpy as np
 
 from onefold.basis.design import Design, finite_kernel
-from onefold.linalg import (
-    Array,
-    is_foreign,
-    is_numpy,
-    namespace,
-    ones,
-    submatrix,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from onefold.linalg import Array, is_foreign, namespace, ones, submatrix, take_rows, to_numpy, zeros
 from onefold.linalg.dense import add_gram, add_lower, mirror
 from onefold.machine.threads import limit_blas
 from onefold.rows import Block, Groups, Rows
@@ -126,9 +116,8 @@ class _BlockStatistics:
 
     def zero(self, targets: int, reference: Array) -> Statistics:
         m = self.design.size
-        shapes = ((m, m), (m, targets), (m,), (targets,), (targets,))
-        gram, cross, border, sums, squares = (zeros(shape, reference) for shape in shapes)
-        return Statistics(gram, cross, border, 0.0, sums, squares, 0)
+        shapes = ((m, m), (m, targets), (m,), (), (targets,), (targets,))
+        return Statistics(*(zeros(shape, reference) for shape in shapes), count=0)
 
     def placed(self, place: Callable[[Any], Any]) -> _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))
@@ -142,7 +131,7 @@ def _double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
         if root is not None:
             tile *= root[part][:, None]
         small += tile.T @ wanted[part, :]
-        if is_numpy(tile):  # elsewhere, to find such rows takes longer than to add them
+        if not is_foreign(tile):  # elsewhere, to find such rows takes longer than to add them
             unit = design.unit if root is None else design.unit * root[part]
             tile = _without_unseen(np.ascontiguousarray(tile), unit)
         add_gram(gram, tile)
