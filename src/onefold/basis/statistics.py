@@ -117,7 +117,8 @@ class _BlockStatistics:
     def zero(self, targets: int, reference: Array) -> Statistics:
         m = self.design.size
         shapes = ((m, m), (m, targets), (m,), (), (targets,), (targets,))
-        return Statistics(*(zeros(shape, reference) for shape in shapes), count=0)
+        arrays: list[Any] = [zeros(shape, reference) for shape in shapes]
+        return Statistics(*arrays, 0)
 
     def placed(self, place: Callable[[Any], Any]) -> _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))
