@@ -116,9 +116,9 @@ class _BlockStatistics:
 
     def zero(self, targets: int, reference: Array) -> Statistics:
         m = self.design.size
-        shapes = ((m, m), (m, targets), (m,), (), (targets,), (targets,))
-        arrays: list[Any] = [zeros(shape, reference) for shape in shapes]
-        return Statistics(*arrays, 0)
+        shapes = ((m, m), (m, targets), (m,), (targets,), (targets,))
+        gram, cross, border, sums, squares = (zeros(shape, reference) for shape in shapes)
+        return Statistics(gram, cross, border, 0.0, sums, squares, 0)
 
     def placed(self, place: Callable[[Any], Any]) -> _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))
