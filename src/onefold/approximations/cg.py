@@ -29,7 +29,7 @@ from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predic
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, is_foreign, is_sparse, like
+from onefold.linalg import Array, is_foreign, is_sparse
 from onefold.linalg.dense import add_gram, mirror
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
@@ -125,11 +125,9 @@ class IterativeModel(Model):
         raise ValueError(self.no_leave_one_out)
 
     def expansion(self, alpha: Any) -> Expansion:
-        problem = self.problem
-        t = problem.Y.shape[1]
+        problem, (_, t), solves = self.problem, self.problem.Y.shape, []
         ridges = TargetRidges(alpha, t)
         dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
-        solves = []
         with limit_blas(1):
             for i, value in enumerate(ridges.distinct):
                 own = np.flatnonzero(ridges.which == i)
@@ -145,8 +143,7 @@ class IterativeModel(Model):
                 "more iterations (max_iterations).",
                 ConvergenceWarning,
             )
-        X = problem.X
-        return Expansion(self._kernel, X, like(dual, X), like(intercept, X))
+        return Expansion(self._kernel, problem.X, dual, intercept)
 
     def _operators_for(self, mu: float) -> list[KernelOperator]:
         """What carries the iteration along, and last what the residual is computed with."""
@@ -159,10 +156,9 @@ class IterativeModel(Model):
                 bytes_kept, free = self.problem.n**2 * dtype.itemsize // 2, available_memory()
                 keep = dtype is dtypes[0] and free is not None and bytes_kept < _KEEP_SHARE * free
                 self._operators[dtype] = KernelOperator(self._kernel, X, dtype=dtype, keep=keep)
-        found = [self._operators[dtype] for dtype in dtypes]
-        kept = "kept" if found[0].keep else "computed at each product"
+        kept = "kept" if self._operators[dtypes[0]].keep else "computed at each product"
         self.report["tiles"] = f"{dtypes[0]}, {kept}"
-        return found
+        return [self._operators[dtype] for dtype in dtypes]
 
     def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
@@ -206,8 +202,7 @@ class KernelOperator:
         self.dtype, self.keep = dtype, keep
         self._threads = None if kernel.thread_safe else 1
         origin = common_origin(kernel, X)
-        shifted = X if origin is None else X - origin[None, :]
-        self._rows = np.asarray(shifted, dtype=dtype)
+        self._rows = np.asarray(X if origin is None else X - origin[None, :], dtype=dtype)
         self._parts = list(spans(X.shape[0], _SIDE))
         self._bound = [kernel.bind(self._rows[part]) for part in self._parts]
         self._kept: list[list[Any]] | None = None
@@ -255,10 +250,8 @@ class KernelOperator:
             return
         left = self._rows[self._parts[i]]
         buffer = np.empty((left.shape[0], _SIDE), dtype=left.dtype)
-        for j in range(i + 1):
-            part = self._parts[j]
-            width = part.stop - part.start
-            yield j, self._bound[j](left, buffer[:, :width])
+        for j, part in enumerate(self._parts[: i + 1]):
+            yield j, self._bound[j](left, buffer[:, : part.stop - part.start])
 
 
 class LowRankPreconditioner:

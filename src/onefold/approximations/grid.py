@@ -127,9 +127,8 @@ class GridModel(Model):
 
     def __init__(self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float) -> None:
         self._kernel, self.problem, self._lattice = kernel, problem, lattice
-        self._tolerance = tolerance
         self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
-        self._Y = to_numpy(problem.Y)
+        self._Y, self._tolerance = to_numpy(problem.Y), tolerance
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -157,11 +156,8 @@ class GridModel(Model):
         values, intercept = self._solve([rows], rows, ridges.distinct)[0]
         values, intercept = values[ridges.which, np.arange(t)], ridges.own(intercept)
         misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
-        coef = (misfit / ridges.each[:, None]).T.copy()
-        lattice = self._lattice
-        return GridExpansion(
-            self._kernel, lattice.lower, lattice.step, lattice.counts, coef, values.T.copy(), intercept
-        )
+        arrays = (misfit / ridges.each[:, None]).T.copy(), values.T.copy(), intercept
+        return GridExpansion(self._kernel, *vars(self._lattice).values(), *arrays)
 
     def _sums(self, rows: Any) -> GridSums:
         weight = None if self.problem.weight is None else self.problem.weight[rows]
@@ -197,8 +193,7 @@ class GridModel(Model):
 
     def _iterated(self, matrices: list[Any], rhs: list[Any], alphas: Any) -> list[Any]:
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
-        K = self._lattice.kernel_products(self._kernel)
-        width = rhs[0].shape[0]
+        K, width = self._lattice.kernel_products(self._kernel), rhs[0].shape[0]
         own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
         def side_by_side(V: Any) -> Any:
@@ -268,9 +263,8 @@ class GridSums:
 def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
     """The sums of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
     m, t = lattice.size, Y.shape[1]
-    few = X.shape[1] <= 2
+    few, A = X.shape[1] <= 2, scipy.sparse.csr_array((m, m))
     diagonals: dict[int, Any] = {}
-    A = scipy.sparse.csr_array((m, m))
     WY, W1, total, Y1 = np.zeros((t, m)), np.zeros(m), 0.0, np.zeros(t)
     for part in spans(X.shape[0], max(1, _SUMMED // 4 ** X.shape[1])):
         W = VW = lattice.weights(X[part])
@@ -287,11 +281,8 @@ def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
         total += float(v.sum())
         Y1 += v @ Y[part]
     if few and diagonals:  # A[i, i + offset] = diagonals[offset][i], offsets ≥ 0, and symmetric
-        offsets = [o for o in diagonals if o < m]
-        upper = [diagonals[o][: m - o] for o in offsets]
-        lower = [diagonals[o][: m - o] for o in offsets if o]
-        both = offsets + [-o for o in offsets if o]
-        A = scipy.sparse.diags_array(upper + lower, offsets=both, shape=(m, m), format="csr")
+        both = {sign * o: d[: m - o] for sign in (1, -1) for o, d in diagonals.items() if o < m}
+        A = scipy.sparse.diags_array([*both.values()], offsets=[*both], shape=(m, m), format="csr")
     return GridSums(A.tocsr(), WY, W1, total, Y1)
 
 
@@ -314,8 +305,7 @@ def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
     values, vectors = np.linalg.eigh((small + small.T) / 2)
     projected = (rhs @ L.T) @ vectors
     weights = 1.0 / (np.maximum(values, 0.0)[None, :] + alphas[:, None])
-    theta = (projected[None] * weights[:, None, :]) @ vectors.T
-    return theta @ L
+    return (projected[None] * weights[:, None, :]) @ vectors.T @ L
 
 
 def low_rank_factor(
@@ -375,11 +365,9 @@ def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit:
         pivot = int(left.argmax())
         if left[pivot] <= enough:
             return factor[:k].copy()
-        row = kernel(points[pivot : pivot + 1], points)[0]
-        row -= factor[:k, pivot] @ factor[:k]
-        row /= np.sqrt(left[pivot])
-        factor[k] = row
-        left -= row * row
+        row = kernel(points[pivot : pivot + 1], points)[0] - factor[:k, pivot] @ factor[:k]
+        factor[k] = row / np.sqrt(left[pivot])
+        left -= factor[k] ** 2
     return factor if float(left.max()) <= enough or limit == lattice.size else None
 
 
@@ -399,7 +387,7 @@ def solve_shifted(
     X = np.zeros((mu.size, *B.shape))
     R, P = B.copy(), B.copy()
     KP = K(P)
-    rho = _dots(P, KP)
+    rho = np.einsum("ij,ij->i", P, KP)
     start = np.where(rho > 0, rho, 1.0)
     P_shifted = np.broadcast_to(B, X.shape).copy()
     zeta = np.ones((mu.size, B.shape[0]))
@@ -413,7 +401,7 @@ def solve_shifted(
         count += 1
         Q = A(KP)
         Q += base * P
-        curvature = _dots(KP, Q)
+        curvature = np.einsum("ij,ij->i", KP, Q)
         moving = (rho > 0) & (curvature > 0)
         step = _ratio(rho, curvature, moving)
         denominator = step * ratio_before * (zeta_before - zeta)
@@ -422,7 +410,7 @@ def solve_shifted(
         scale = _ratio(zeta_next, zeta, zeta != 0)
         R -= step[:, None] * Q
         KR = K(R)
-        rho_next = np.maximum(_dots(R, KR), 0.0)
+        rho_next = np.maximum(np.einsum("ij,ij->i", R, KR), 0.0)
         ratio = _ratio(rho_next, rho, rho > 0)
         for i in live:
             X[i] += (step * scale[i])[:, None] * P_shifted[i]
@@ -436,10 +424,6 @@ def solve_shifted(
         KP = KR + ratio[:, None] * KP
         rho = rho_next
     return X, count, residual.max(axis=1, initial=0.0)
-
-
-def _dots(U: Any, V: Any) -> Any:
-    return np.einsum("ij,ij->i", U, V)
 
 
 def _ratio(above: Any, below: Any, where: Any) -> Any:

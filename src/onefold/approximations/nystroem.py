@@ -79,15 +79,12 @@ class Nystroem(Approximation):
             raise ValueError(f"method must be one of {names}; got {self.method!r}.")
         if self.predict not in ("landmarks", "rows"):
             raise ValueError(f'predict must be "landmarks" or "rows"; got {self.predict!r}.')
-        if self._counts and (isinstance(self.n_components, bool) or self.n_components < 1):
+        given = self.n_components
+        number = self._counts and not isinstance(given, bool) and given >= 1
+        if not number and (self._counts or getattr(given, "ndim", 0) != 2):
             raise ValueError(
-                f"n_components must be a number of landmarks, at least 1, or an array of landmark "
-                f"rows; got {self.n_components!r}."
-            )
-        if not self._counts and getattr(self.n_components, "ndim", 0) != 2:
-            raise ValueError(
-                "n_components must be a number of landmarks or a two-dimensional array of landmark "
-                f"rows; got {type(self.n_components).__name__}."
+                "n_components must be a number of landmarks, at least 1, or a two-dimensional array of "
+                f"landmark rows; got {given!r:.80}."
             )
         if self.rank is not None and not (isinstance(self.rank, numbers.Integral) and self.rank >= 1):
             raise ValueError(f"rank must be a whole number of at least 1, or None; got {self.rank!r}.")
@@ -169,10 +166,8 @@ class Nystroem(Approximation):
             whitening = Whitening.pivoted(W) if rank is None else Whitening.of(W, rank)
             return basis, whitening, "factors" if uses_factors(n, basis.size) else "whitened sums"
         whitening = Whitening.of(W, rank, rows=n)
-        lossy = (
-            whitening.report["cut_directions"]
-            or whitening.rounding_ridge(n) > _FEW_DIGITS * SMALLEST_RIDGE
-        )
+        noise = whitening.rounding_ridge(n)
+        lossy = whitening.report["cut_directions"] or noise > _FEW_DIGITS * SMALLEST_RIDGE
         if lossy and rank is not None:
             return basis, whitening, "whitened sums"
         if lossy and work <= _MEDIUM_WORK:

@@ -91,17 +91,15 @@ class BasisModel(Model):
             return None
         return self._squared_error(groups, len(left_out), alphas)
 
-    def expansion(self, alpha: Any) -> Expansion:
-        return Expansion(self.design.kernel, self.design.landmarks, *self.solved(alpha)[0])
+    def expansion(self, alpha: Any, parts: Parts | None = None) -> Expansion:
+        """Of all rows, or the columns of the models without each part."""
+        found = self.solved(alpha, parts)
+        together = (namespace(arrays[0]).concat(arrays, axis=-1) for arrays in zip(*found))
+        return Expansion(self.design.kernel, self.design.landmarks, *together)
 
     def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
-        """The coefficients of the landmarks without each part, from what a search has collected."""
-        if not self.trains_without(parts):
-            return None
-        found = self.solved(alpha, parts)
-        xp = namespace(found[0][0])
-        together = (xp.concat(arrays, axis=-1) for arrays in zip(*found))
-        return FoldModels.of(Expansion(self.design.kernel, self.design.landmarks, *together), len(parts))
+        known = self.trains_without(parts)  # from what a search has collected
+        return FoldModels.of(self.expansion(alpha, parts), len(parts)) if known else None
 
     @limit_blas(1)
     def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
@@ -476,13 +474,12 @@ class RowsModel(Model):
     @limit_blas(1)
     def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
-        mu, X = np.reshape(alphas, (-1, 1)), self.problem.X
+        X, solutions = self.problem.X, self._landmarks.of_landmarks(alphas, parts)
+        trained = self._duals(solutions, np.reshape(alphas, (-1, 1)), parts)
         predictions = []
-        for (beta, intercept), rows in zip(self._landmarks.of_landmarks(alphas, parts), parts):
-            rest = np.delete(np.arange(self.problem.n), rows)
-            dual = self._dual(to_numpy(beta), to_numpy(intercept), mu, rest)
+        for (rest, dual, intercept), rows in zip(trained, parts):
             values = self._product(take_rows(X, rows), take_rows(X, rest), dual)
-            predictions.append(values.transpose(1, 0, 2) + to_numpy(intercept)[:, None, :])
+            predictions.append(values.transpose(1, 0, 2) + intercept[:, None, :])
         return predictions
 
     def _product(self, rows: Any, centres: Any, coef: Any) -> Any:
@@ -491,37 +488,36 @@ class RowsModel(Model):
         values = kernel_product(self._landmarks.design.kernel, rows, centres, columns)
         return to_numpy(values).reshape(-1, *coef.shape[1:])
 
-    def _dual(self, beta: Any, intercept: Any, mu: Any, rows: Index) -> Any:
-        """α (rows, μ, targets) of the landmark models β (m, μ, targets): weighted residuals over μ.
+    def _duals(
+        self, solutions: Sequence[Solution], mu: Any, parts: Parts
+    ) -> Iterator[tuple[Index, Any, Any]]:
+        """The rows outside each part, their α (rows, μ, targets): weighted residuals over μ; and b.
 
-        `mu` is (μ, 1), or (1, targets) for one of its own per target.
+        `solutions` are the landmark models; `mu` is (μ, 1), or (1, targets) for one of its own each.
         """
-        landmarks, weight = self._landmarks.design.landmarks, self.problem.weight
-        fitted = self._product(take_rows(self.problem.X, rows), landmarks, beta)
-        residual = to_numpy(self.problem.Y)[rows][:, None, :] - fitted - intercept[None]
-        return (1.0 if weight is None else weight[rows, None, None]) * residual / mu[None]
+        problem, landmarks = self.problem, self._landmarks.design.landmarks
+        for solution, rows in zip(solutions, parts):
+            rest, (beta, intercept) = np.delete(np.arange(problem.n), rows), map(to_numpy, solution)
+            fitted = self._product(take_rows(problem.X, rest), landmarks, beta)
+            residual = to_numpy(problem.Y)[rest][:, None, :] - fitted - intercept[None]
+            weight = 1.0 if problem.weight is None else problem.weight[rest, None, None]
+            yield rest, weight * residual / mu[None], intercept
 
     @limit_blas(1)
-    def _expansion(self, solved: Sequence[Any], parts: Parts, alpha: Any) -> Expansion:
+    def expansion(self, alpha: Any, parts: Parts | None = None) -> Expansion:
         """Coefficients of all rows without each part, 0 for its own, from those of the landmarks."""
-        (n, t), X = self.problem.Y.shape, self.problem.X
-        mu = np.broadcast_to(alpha, t)[None, :]
-        coef = np.zeros((n, len(parts), t))
-        for number, ((beta, intercept), rows) in enumerate(zip(solved, parts)):
-            rest = np.delete(np.arange(n), rows)
-            dual = self._dual(to_numpy(beta)[:, None], to_numpy(intercept)[None], mu, rest)
-            coef[rest, number] = dual[:, 0]
-        level = np.concatenate([to_numpy(intercept) for _, intercept in solved])
-        return Expansion(self._landmarks.design.kernel, X, like(coef.reshape(n, -1), X), like(level, X))
-
-    def expansion(self, alpha: Any) -> Expansion:
-        return self._expansion(self._landmarks.solved(alpha), [np.arange(0)], alpha)
+        (n, t), X, landmarks = self.problem.Y.shape, self.problem.X, self._landmarks
+        solutions = [(beta[:, None, :], b[None, :]) for beta, b in landmarks.solved(alpha, parts)]
+        coef, level = np.zeros((n, len(solutions), t)), np.zeros((len(solutions), t))
+        trained = self._duals(solutions, np.broadcast_to(alpha, (1, t)), parts or [np.arange(0)])
+        for number, (rest, dual, intercept) in enumerate(trained):
+            coef[rest, number], level[number] = dual[:, 0], intercept[0]
+        arrays = (like(values, X) for values in (coef.reshape(n, -1), level.reshape(-1)))
+        return Expansion(landmarks.design.kernel, X, *arrays)
 
     def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
         return self._landmarks.final_report(alpha, expansion)
 
     def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
-        if not self._landmarks.trains_without(parts):
-            return None
-        solved = self._landmarks.solved(alpha, parts)
-        return FoldModels.of(self._expansion(solved, parts, alpha), len(parts))
+        known = self._landmarks.trains_without(parts)
+        return FoldModels.of(self.expansion(alpha, parts), len(parts)) if known else None

@@ -114,9 +114,8 @@ class ToeplitzModel(SmoothingModel):
             self.report.update(diagonals="averaged", distance=distance)
         if not np.isfinite(column).all():
             raise UnsolvableError("the kernel matrix holds NaN or infinite values; check the kernel.")
-        self._order = None  # of rows that are in order already
-        if series is not None and not np.array_equal(series.order, np.arange(problem.n)):
-            self._order = series.order
+        places = np.arange(problem.n)
+        self._order = places if series is None else series.order
         self._sorted = ToeplitzSmoother(
             column,
             intercept=problem.fit_intercept,
@@ -125,7 +124,7 @@ class ToeplitzModel(SmoothingModel):
             report=self.report,
         )
         self.smoother: Smoother = self._sorted
-        if self._order is not None:
+        if not np.array_equal(self._order, places):
             self.smoother = Reordered(self._sorted, self._order)
         self._Y = to_numpy(problem.Y)
 
@@ -146,9 +145,8 @@ class ToeplitzModel(SmoothingModel):
         dual = ridges.own(self.smoother.residuals(Y, ridges.distinct)) / ridges.each
         intercept = np.zeros(Y.shape[1])
         if self.problem.fit_intercept:
-            ordered = dual if self._order is None else dual[self._order]
             # Every row of y = Tα + b + μα says b; their mean has the fewest roundings.
-            fitted = self._sorted.toeplitz.product(np.ascontiguousarray(ordered.T))
+            fitted = self._sorted.toeplitz.product(np.ascontiguousarray(dual[self._order].T))
             intercept = Y.mean(axis=0) - fitted.mean(axis=1) - ridges.each * dual.mean(axis=0)
         centres = None if isinstance(self._kernel, Precomputed) else self.problem.X
         dual, intercept = (like(values, self.problem.Y) for values in (dual, intercept))
