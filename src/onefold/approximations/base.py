@@ -232,9 +232,9 @@ class Approximation(ABC):
     def require_memory(self, problem: Problem, load: Workload, machine: Machine) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
         what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
-        if machine.kind == "device":
+        if problem.on_device:
             what += ", on the device,"
-        if machine.kind == "device" or problem.remote:  # one model at a time
+        if problem.on_device or problem.remote:  # one model at a time
             needed = self.peak_bytes(*problem.shape, load, 1)
         else:
             needed = self.memory(*problem.shape, load, machine.free)
@@ -302,22 +302,14 @@ class Run:
         return self.problem.restore(expansion), model.final_report(ridges, expansion)
 
     def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
-        """The model to predict with: of the true kernel where the run refits exactly.
-
-        `model` is this run's own of the same kernel where a search has kept it; it is used where the
-        final model is of the same approximation.
-        """
+        """The model to predict with: of the true kernel where the run refits exactly."""
         if self.refit is None and model is not None:
             return model
         load = Workload(alphas=np.unique(self.problem.ridge(alpha)).size)
         return replace(self.refit or self, load=load).model(kernel)
 
     def fold_models(self, model: Model, kernel: Kernel, alpha: Any, parts: Parts) -> FoldModels | None:
-        """The models of the user's targets without each set of rows; None where they are too costly.
-
-        `model` is this run's of all rows. Where it does not know them, each is fitted anew if that is
-        cheap.
-        """
+        """The models without each set of rows, from `model` or fitted anew; None where too costly."""
         if not self.approximation.has_folds(self.problem.n):
             return None
         ridges = self.problem.ridge(alpha)

@@ -192,11 +192,7 @@ class IterativeModel(Model):
 
 
 class KernelOperator:
-    """K as a linear operator on NumPy arrays (n, columns), from tiles of the lower triangle.
-
-    The tiles are of `dtype`, and sums are in float64. To `keep` them takes n² itemsize / 2 bytes, each
-    read once for two products; otherwise a product takes O(n²d) time.
-    """
+    """K as a linear operator, from tiles of the lower triangle in `dtype`, kept or made each time."""
 
     def __init__(self, kernel: Kernel, X: Any, *, dtype: Any, keep: bool) -> None:
         self.dtype, self.keep = dtype, keep
@@ -216,11 +212,7 @@ class KernelOperator:
             self._kept = list(map_in_order(strip, numbers, self._threads))
 
     def product(self, V: Any, *, rough: bool = False) -> Any:
-        """K V for V of shape (n, columns), float64.
-
-        `rough` multiplies in the dtype of the tiles, which for float32 is several times faster and
-        good to some five digits; sums over tiles are float64 either way.
-        """
+        """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: some five digits."""
         dtype, height = (self.dtype, _SIDE) if rough else (np.dtype(np.float64), _STRIP)
         narrow = V.astype(dtype, copy=False)
 

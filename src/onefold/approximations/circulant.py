@@ -350,12 +350,7 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any:
 
 
 def principal_coordinates(X: Any, levels: int) -> Any:
-    """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer.
-
-    From the covariance matrix of few features; of many, by a few steps of subspace iteration on the
-    centred rows without forming them, O(n d levels). Each direction has its largest component positive,
-    whatever the library made of its sign.
-    """
+    """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer."""
     X = double(X) if is_sparse(X) else double(to_numpy(X))
     n, features = X.shape
     kept = min(levels, features)
@@ -373,6 +368,7 @@ def principal_coordinates(X: Any, levels: int) -> Any:
             basis, _ = np.linalg.qr(X.T @ projected - np.outer(mean, projected.sum(axis=0)))
         projected = X @ basis - mean @ basis
         basis = basis @ np.linalg.eigh(projected.T @ projected)[1][:, ::-1]
+    # Each with its largest component positive, whatever the library made of its sign.
     basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), np.arange(kept)] < 0, -1.0, 1.0)
     return np.pad(X @ basis - mean @ basis, ((0, 0), (0, levels - kept)))
 

@@ -162,11 +162,7 @@ class ExactModel(SmoothingModel):
         return found
 
     def _heldout_by_duals(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        r"""f_J = K_JT α_T + b with the coefficients of each model trained without J.
-
-        As good as a literal refit, also where the predictions of a part differ in their last digits
-        only and a rank criterion would see the difference.
-        """
+        """f_J = K_JT α_T + b from the models without J: as good as refits, to the last digits."""
         coef, level = self._without(parts, alphas)
         (a, k, n, t), xp = coef.shape, namespace(coef)
         columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
@@ -267,11 +263,7 @@ def _recentred(K: Array, border: Array, mean_row: Array) -> Array:
 
 
 def _check_matrix(K: Array, rounding: Rounding | None) -> None:
-    """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD.
-
-    The last from a principal submatrix: a negative eigenvalue of it proves one of the whole
-    (interlacing), long before the whole is factorised.
-    """
+    """Raise unless a kernel matrix is finite and, where the user brought it, symmetric and PSD."""
     xp, n = namespace(K), K.shape[0]
     with np.errstate(invalid="ignore", over="ignore"):
         sums = xp.sum(K, axis=0)  # passes on what is not finite, without a second array
@@ -286,5 +278,6 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
     for part in spans(n, _STRIP):
         if float(xp.max(xp.abs(K[part, :] - K[:, part].T))) > rounding.tolerance * max(scale, 1e-300):
             raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
+    # A negative eigenvalue of a principal submatrix proves one of the whole (interlacing).
     pick = np.unique(np.linspace(0, n - 1, min(n, _PROBE)).astype(int))
     rounding.settled(np.linalg.eigvalsh(to_numpy(take_rows(K, pick))[:, pick]))

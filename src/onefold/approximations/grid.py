@@ -156,8 +156,9 @@ class GridModel(Model):
         values, intercept = self._solve([rows], rows, ridges.distinct)[0]
         values, intercept = values[ridges.which, np.arange(t)], ridges.own(intercept)
         misfit = rows.WY - intercept[:, None] * rows.W1 - (rows.A @ values.T).T
-        arrays = (misfit / ridges.each[:, None]).T.copy(), values.T.copy(), intercept
-        return GridExpansion(self._kernel, *vars(self._lattice).values(), *arrays)
+        grid = self._lattice.lower, self._lattice.step, self._lattice.counts
+        coef, values = (misfit / ridges.each[:, None]).T.copy(), values.T.copy()
+        return GridExpansion(self._kernel, *grid, coef, values, intercept)
 
     def _sums(self, rows: Any) -> GridSums:
         weight = None if self.problem.weight is None else self.problem.weight[rows]

@@ -153,11 +153,7 @@ class Nystroem(Approximation):
     def _coordinates(
         self, kernel: Kernel, problem: Problem, basis: Basis
     ) -> tuple[Basis, Whitening, str]:
-        """Cut what rounding would spoil, as little as the amount of work allows. O(m³) time.
-
-        A kernel so smooth that few directions of the landmark kernel are above rounding keeps only as
-        many landmarks as span them, where the work is large; the report says so.
-        """
+        """Cut what rounding would spoil, as little as the work allows: directions or landmarks."""
         n, rank = problem.n, self.rank
         basis = replace(basis, rows=problem.source.placed(basis.rows))
         W = Design(kernel, basis.rows).inner()

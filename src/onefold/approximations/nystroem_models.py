@@ -38,10 +38,10 @@ import numpy as np
 
 from onefold.approximations.base import Model
 from onefold.approximations.problem import Parts, Problem, TargetRidges
-from onefold.basis import FoldPaths, RidgePath, Solution, flat, mapped, predictions_of, squared_error
+from onefold.basis import FoldPaths, RidgePath, Solution, flat, mapped, predictions_of
 from onefold.basis.design import Design, finite_kernel
 from onefold.basis.error import decision_bound, kernel_error
-from onefold.basis.ridge import Factor, FactorPath
+from onefold.basis.ridge import Factor, FactorPath, squared_error
 from onefold.basis.statistics import Statistics, collect, features_of, holds_groups, predict_groups
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
@@ -60,10 +60,7 @@ _LEAST_SHARE = 1e-7  # of Σy²: a squared error below it has lost its digits to
 
 
 class BasisModel(Model):
-    """One kernel, its landmarks and every μ. Nothing is collected before it is first needed.
-
-    BLAS runs on one thread in all of it, so that digits do not depend on the number of threads.
-    """
+    """One kernel, its landmarks and every μ; one BLAS thread, whose digits are always the same."""
 
     keep = True
 
@@ -426,11 +423,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class HeldoutSums:
-    """Block → sums (models, μ, terms) of the models that its group is held out of and tested by.
-
-    The predictions of a block are compared with the targets of its rows and dropped at once, so that
-    nothing that grows with the number of rows travels.
-    """
+    """Block → sums (models, μ, terms) over its rows: nothing that grows with their number travels."""
 
     design: Design
     models: Sequence[Any]  # for each group a list of (features, μ · targets) and (μ, targets)

@@ -52,7 +52,6 @@ class Machine:
     """Where the work is done: looked at once per fit."""
 
     free: int | None  # bytes of memory; None where nothing says
-    kind: Literal["host", "device"] = "host"
 
     @classmethod
     def host(cls) -> Machine:
@@ -100,9 +99,7 @@ class Problem:
     @cached_property
     def machine(self) -> Machine:
         """The one that the rows are on, or are streamed to; looked at once."""
-        if not self.on_device:
-            return Machine.host()
-        return Machine(free_memory_of(self.source.reference), "device")
+        return Machine(free_memory_of(self.source.reference)) if self.on_device else Machine.host()
 
     @property
     def n(self) -> int:
@@ -135,11 +132,7 @@ class Problem:
         return self.device is not None and not is_foreign(self.X) and not self.remote
 
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
-        """The problem of some of the rows; `precomputed` says that X is the kernel matrix.
-
-        Rows on Dask's workers are fetched: there should be few. Unless `fetch`, they stay there, and
-        are in order.
-        """
+        """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
         root = None if self.root_weight is None else take_rows(self.root_weight, rows)
         kept = np.asarray(rows) if self.kept is None else self.kept[rows]
         stay = self.remote and not fetch

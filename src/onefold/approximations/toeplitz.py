@@ -33,7 +33,7 @@ from onefold.smoothers.toeplitz import ToeplitzSmoother
 # Rows sorted along a curve leave up to 0.65 of the variance of their distances unexplained by their
 # places, and are served well; a table's rows in no order leave 0.8 to 1, and are not.
 _NO_SERIES = 0.7
-_STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place in a uniform series
+_STEP_TOLERANCE = 1e-6  # of the step: how far a point may lie from its place, beyond its rounding
 _VECTORS = 30  # of n numbers: embeddings of length 4 n, their transforms, a generator
 _LAGS, _PER_LAG = 64, 64  # pairs of rows that tell whether rows are in order
 
@@ -162,11 +162,7 @@ class UniformSeries:
 
 
 def uniform_series(X: Any) -> UniformSeries | None:
-    """The series behind one-dimensional, equally spaced rows in any order; None if they are not.
-
-    Every point lies within 1e-6 of a step of its place, or within what the rounding of X's own dtype
-    explains (4 eps·max|x|, at most a tenth of a step).
-    """
+    """The series behind one-dimensional, equally spaced rows in any order; None if they are not."""
     if is_sparse(X) or X.ndim != 2 or X.shape[1] != 1:
         return None
     eps = np.finfo(X.dtype).eps if X.dtype.kind == "f" else 0.0

@@ -28,10 +28,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 def kernel_error(design: Design, T: Array | None, source: Rows, *, seed: int) -> dict[str, Any]:
-    """‖K − K̃‖₂, estimated: O(s² d + s m d) for a sample of s ≤ 2048 rows, whatever n.
-
-    K̃ = V Vᵀ of the whitened features V = ΦT is never formed: its products are those of Φ and T.
-    """
+    """‖K − K̃‖₂, estimated: O(s² d + s m d) for a sample of s ≤ 2048 rows, K̃ not formed."""
     n, rng = source.n, np.random.default_rng(seed)
     size = min(n, SAMPLE)
     rows = source.sample(np.sort(rng.choice(n, size, replace=False)) if size < n else np.arange(n))

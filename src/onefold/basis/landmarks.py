@@ -22,7 +22,8 @@ from onefold.basis.design import finite_kernel
 from onefold.kernels import Kernel, Metric
 from onefold.kernels.metric import Transform, WidthKernel
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, all_finite, double, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, all_finite, double, like, namespace, take_rows, to_numpy
+from onefold.linalg.arrays import is_foreign, is_sparse
 from onefold.machine.threads import check_stop, spans
 
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
@@ -64,9 +65,10 @@ def given_rows(rows: Any, X: Array) -> Basis:
 
 def _like_rows(rows: Any, X: Array) -> Any:
     """Dense rows in X's library and dtype, sparse where X is."""
-    if is_sparse(X):
-        return type(X)(np.asarray(to_numpy(rows), dtype=X.dtype))
-    return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
+    if is_foreign(X):
+        return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
+    rows = np.asarray(to_numpy(rows), dtype=X.dtype)
+    return type(X)(rows) if is_sparse(X) else rows
 
 
 def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
@@ -89,10 +91,8 @@ def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basi
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
 
-    The centres are points of the input space, in general not rows of X; with `m` = n they are the rows.
-    The Euclidean distance of rows S x where the kernel has a metric S, else of the rows: then scale the
-    features first, whatever the kernel. With a metric the centres are the means of each cluster's rows,
-    and there are fewer than `m` where clusters are empty. The clustering runs in float32 whatever X is:
+    By the Euclidean distance of rows, or of S x where the kernel has a metric S: centres are then
+    means of each cluster's rows, fewer than `m` where clusters are empty. In float32 whatever X is:
     faster, and the same rows have the same centres in either precision.
     """
     if m == X.shape[0]:
@@ -139,10 +139,7 @@ def _in_single(rows: Any) -> tuple[Any, Any, float]:
 
 
 def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
-    """At most `m` rows; fewer if the kernel is explained by fewer to working precision.
-
-    O(c m²) time and O(c m) memory for c candidates: all rows, or a uniform sample of 4 m of them.
-    """
+    """At most `m` rows, fewer if they explain the kernel to working precision. O(c m²), c candidates."""
     candidates = _drawn(X.shape[0], max(4096, 4 * m), rng)
     rows = take_rows(X, candidates)
     origin = common_origin(kernel, rows)

@@ -187,8 +187,7 @@ def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
 def _without_unseen(tile: Any, unit: Any) -> Any:
     """The tile without rows that no landmark sees, where they are many: with a narrow kernel most are.
 
-    `unit` is the size of a feature that a landmark sees in full, times √weight of each row: a row is
-    unseen by what it is, not by what it weighs.
+    `unit` is the size of a feature that a landmark sees in full, times √weight of each row.
     """
     unseen = tile.max(axis=1, initial=0.0) <= _UNSEEN * unit
     if np.count_nonzero(unseen) < tile.shape[0] / 8:
@@ -231,11 +230,7 @@ def features_of(design: Design, rows: Rows) -> Any:
 def predict_groups(
     design: Design, rows: Rows, coefficients: Sequence[Any], groups: Groups | None = None
 ) -> Iterator[tuple[int, Any, Any]]:
-    """Yield (group, rows, Φ·coefficients[group]) block by block.
-
-    `coefficients` holds a float64 array (m, columns) per group, or None to skip the group; `rows` is a
-    slice or row numbers; the values (rows, columns) lie where the rows were worked on.
-    """
+    """Yield (group, rows, Φ·coefficients[group]) block by block; None skips a group."""
     wanted = {group for group, matrix in enumerate(coefficients) if matrix is not None}
     function = _BlockPredictions(design, coefficients)
     yield from rows.map(function, groups, wanted=wanted, at_most=design.threads)

@@ -76,10 +76,7 @@ class Whitening:
 
     @classmethod
     def pivoted(cls, W: Any) -> Whitening:
-        """From the landmark kernel, float64, for features that are whitened first. O(m³) time.
-
-        Landmarks that the others explain to the rounding of W's entries are left out.
-        """
+        """From the landmark kernel, for features whitened first; explained landmarks are left out."""
         reference, W = W, to_numpy(W)
         m, diagonal = W.shape[0], np.diagonal(W)
         # In units in which every landmark has k(z, z) = 1: rounding errors are then alike.

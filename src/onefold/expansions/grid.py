@@ -181,11 +181,7 @@ class Lattice:
 
 
 def make_lattice(kernel: Kernel, lowest: Any, highest: Any, counts: Any | None = None) -> Lattice:
-    """A grid around the box between two corners (d,), of so many points per axis.
-
-    None puts six steps into the distance at which the kernel falls to one half, within 65,536, 362², 32³
-    and 10⁴ points for 1 to 4 dimensions.
-    """
+    """A grid around a box between two corners (d,); counts of None are six steps per half width."""
     d = len(lowest)
     middle = (np.asarray(lowest, dtype=np.float64) + highest) / 2
     widths = np.array([half_width(kernel, d, axis) for axis in range(d)])

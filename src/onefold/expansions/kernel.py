@@ -171,10 +171,8 @@ def outer_gradients(
 ) -> Any:
     r"""M = Σ_i v_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ / Σ_i v_i: the average outer product of gradients.
 
-    As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have: it says
-    how strongly f varies along each feature, the whole matrix along which directions. The gradients of
-    a block of rows are held at a time, within scikit-learn's ``working_memory``; the sums are taken on
-    the device of X, with the threads of the budget there is.
+    As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have. The
+    gradients of a block of rows are held at a time, within scikit-learn's ``working_memory``.
     """
     n, d = X.shape
     total = float(n) if weight is None else float(np.sum(weight))
