@@ -34,7 +34,7 @@ def twin(structure, kernel, rows=None):
     layout = structure.layout(problem, rows)
     n = N if rows is None else len(rows)
     U = dense_matrix(dense_row(kernel, layout.shape, layout.spacing))[:n, :n]
-    place = np.arange(n) if layout.order is None else np.argsort(layout.order)
+    place = np.argsort(layout.order)
     return U[np.ix_(place, place)]
 
 

@@ -116,8 +116,8 @@ class TestOrder:
         assert_array_equal(np.sort(row_order("principal", X, (2, 2, 3), 0)), np.arange(12))
 
     def test_spacing_of_duplicated_rows_is_a_number(self) -> None:
-        assert data_spacing(np.ones((6, 2)), None, (2, 3)) == (1.0, 1.0)
-        assert data_spacing(np.arange(5.0)[:, None], None, (1, 5)) == (1.0, 1.0)
+        assert data_spacing(np.ones((6, 2)), np.arange(6), (2, 3)) == (1.0, 1.0)
+        assert data_spacing(np.arange(5.0)[:, None], np.arange(5), (1, 5)) == (1.0, 1.0)
 
 
 def settled(structure, problem, parts=None):
