@@ -75,7 +75,7 @@ def test_they_predict_what_the_search_held_out(cls, splitter):
             found = heldout_by_folds(model, splitter)
             np.testing.assert_allclose(found, model.heldout_prediction_, rtol=0, atol=1e-8)
             count = sum(len(test) for _, test in splits_of(splitter))
-            assert model.intervals_.n_residuals == count
+            assert len(model.intervals_.residuals) == count
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
@@ -190,7 +190,7 @@ def test_rows_of_weight_0_have_no_residual():
         options = {"gammas": None} if kernel == "precomputed" else {}
         model = fitted(LSSVRCV, y, kernel=kernel, sample_weight=weight, rows=rows, **options)
         assert np.isnan(model.conformity_scores_[[3, 20, 69]]).all()
-        assert model.intervals_.n_residuals == N - 3
+        assert len(model.intervals_.residuals) == N - 3
         kept = np.flatnonzero(weight)
         scores = np.abs(y - model.heldout_prediction_)
         np.testing.assert_allclose(model.conformity_scores_[kept], scores[kept], rtol=0, atol=1e-12)
@@ -244,7 +244,9 @@ def test_folds_set_aside_before_a_metric_was_learned():
             ).fit(rows, target)
         tested = np.isfinite(model.heldout_prediction_)
         assert (
-            tested.sum() == model.intervals_.n_residuals == np.isfinite(model.conformity_scores_).sum()
+            tested.sum()
+            == len(model.intervals_.residuals)
+            == np.isfinite(model.conformity_scores_).sum()
         )
         scores = np.abs(target - model.heldout_prediction_)
         np.testing.assert_allclose(model.conformity_scores_, scores, rtol=0, atol=1e-12)

@@ -98,7 +98,7 @@ def test_a_row_that_a_split_tests_twice_counts_once():
     twice = [(train, np.concatenate([test, test[:3]])) for train, test in KFold(5).split(X)]
     once = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=5).fit(X, y)
     model = LSSVRCV(gammas=[0.5], alphas=[0.1], cv=twice).fit(X, y)
-    assert model.intervals_.n_residuals == N
+    assert len(model.intervals_.residuals) == N
     np.testing.assert_allclose(model.predict_interval(NEW), once.predict_interval(NEW), atol=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_two_rows_and_equal_targets():
                 model = LSSVR(intervals=method).fit(X[:rows], y[:rows])
                 assert model.predict_interval(NEW, 0.5).shape == (13, 2)
                 flat = LSSVR(intervals=method).fit(X[:rows], np.full(rows, 3.0))
-                if flat.intervals_.n_residuals > 1:
+                if len(flat.intervals_.residuals) > 1:
                     np.testing.assert_allclose(flat.predict_interval(NEW, 0.5), 3.0, atol=1e-12)
         assert LSSVR(intervals="cv+").fit(X[:1], y[:1]).intervals_ is None
         doubled = LSSVR(intervals="normalised").fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))

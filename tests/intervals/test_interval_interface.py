@@ -215,7 +215,7 @@ def test_many_folds_need_no_models_of_their_own(monkeypatch):
         model = LSSVRCV(cv=100, gammas=[0.3], alphas=[0.1]).fit(rows, np.hstack([y, y]))
     assert model.fold_models_ is None
     assert "final model itself" in model.approximation_["intervals"]["predictions"]
-    assert model.intervals_.n_residuals == 120
+    assert len(model.intervals_.residuals) == 120
     assert np.isfinite(model.predict_interval(NEW)).all()
     assert LSSVRCV(cv=60, gammas=[0.3], alphas=[0.1]).fit(X, y).fold_models_.count == 60
 

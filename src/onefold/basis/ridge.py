@@ -110,7 +110,7 @@ class RidgePath:
     def __init__(self, statistics: Statistics, *, fit_intercept: bool) -> None:
         self._about = _Centred(statistics, fit_intercept)
         self.weight, self.fit_intercept = float(statistics.weight), fit_intercept
-        values, self.vectors = symmetric_eigh(self._about.gram(), overwrite=False, release_lock=True)
+        values, self.vectors = symmetric_eigh(self._about.gram(), release_lock=True)
         # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
         self.values = namespace(values).clip(values, 0.0, None)
         known = to_numpy(values)

@@ -56,7 +56,7 @@ class Whitening:
         `rank` directions are kept, fewer only where they are below the rounding of W itself. `rows` is
         the number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
         """
-        found, vectors = symmetric_eigh(W, overwrite=False, release_lock=True)
+        found, vectors = symmetric_eigh(W, release_lock=True)
         values = to_numpy(found)
         GIVEN.settled(values)  # raises if W is indefinite
         m = values.size

@@ -63,23 +63,16 @@ class ConformalIntervals:
             raise ValueError(f"the folds of residuals must lie below their number, {self.count!r:.40}.")
         alike = spread is None or (_is_table(spread) and spread.shape == residuals.shape)
         if not alike or (spread is not None and not np.all(spread > 0)):
-            raise ValueError(
-                "spread must hold a finite float64 number greater than 0 for every residual."
-            )
+            raise ValueError("spread must hold a finite number greater than 0 for every residual.")
 
     def __repr__(self) -> str:
-        size = f"residuals={self.n_residuals}, folds={self.count}, targets={self.n_targets}"
+        size = f"residuals={len(self.residuals)}, folds={self.count}, targets={self.n_targets}"
         return f"ConformalIntervals({self.method!r}, {size})"
 
     @property
     def n_targets(self) -> int:
         """Number of targets."""
         return int(self.residuals.shape[1])
-
-    @property
-    def n_residuals(self) -> int:
-        """N."""
-        return int(self.residuals.shape[0])
 
     @cached_property
     def _lists(self) -> dict[str, Any]:
@@ -99,7 +92,7 @@ class ConformalIntervals:
         elements may lie the other way round, where fold models differ by more than the residuals: there
         the middle of the interval for ½ is always inside.
         """
-        rank = upper_rank(coverage, self.n_residuals)
+        rank = upper_rank(coverage, len(self.residuals))
         lower = -self._elements("sizes", rank, -predictions, spread)
         found = np.stack([lower, self._elements("sizes", rank, predictions, spread)], axis=2)
         if coverage < 0.5:
@@ -110,13 +103,13 @@ class ConformalIntervals:
 
     def quantiles(self, predictions: Any, quantiles: Sequence[float], spread: Any | None = None) -> Any:
         """Order statistics of f_{s(i)}(x) + r_i, (rows, targets, quantiles); they rise with q."""
-        ranks = quantile_ranks(quantiles, self.n_residuals)
+        ranks = quantile_ranks(quantiles, len(self.residuals))
         return np.stack([self._elements("signed", r, predictions, spread) for r in ranks], axis=2)
 
     def _elements(self, name: str, rank: int, predictions: Any, spread: Any | None) -> Any:
         """The element of a rank (rows, targets), infinite where there is no such rank."""
         found = np.full((len(predictions), self.n_targets), np.inf if rank > 0 else -np.inf)
-        if 1 <= rank <= self.n_residuals:
+        if 1 <= rank <= len(self.residuals):
             values, starts = self._lists[name], self._lists["starts"]
             for t in range(self.n_targets):
                 stretch = None if spread is None else spread[:, :, t]
@@ -125,12 +118,12 @@ class ConformalIntervals:
 
     def warn_if_too_few(self, shares: Sequence[float]) -> None:
         """Warn once where some of these shares of the distribution have no rank."""
-        ranks = quantile_ranks(shares, self.n_residuals)
-        if all(1 <= rank <= self.n_residuals for rank in ranks):
+        ranks = quantile_ranks(shares, len(self.residuals))
+        if all(1 <= rank <= len(self.residuals) for rank in ranks):
             return
         farthest = min(min(share, 1.0 - share) for share in shares)
         warn_user(
-            f"{self.n_residuals} held-out residuals are too few for such bounds, which are infinite; "
+            f"{len(self.residuals)} held-out residuals are too few for such bounds, which are infinite; "
             f"use {int(np.ceil(1.0 / farthest - 1e-9)) - 1} rows or more, or a smaller coverage."
         )
 
@@ -188,8 +181,6 @@ def upper_rank(share: float, count: int) -> int:
     return int(nearest) if abs(product - nearest) <= 1e-9 * max(1.0, product) else int(np.ceil(product))
 
 
-def quantile_ranks(quantiles: Sequence[float], count: int) -> list[int]:
+def quantile_ranks(shares: Sequence[float], count: int) -> list[int]:
     """⌈q(N + 1)⌉ from the median upwards, ⌊q(N + 1)⌋ below; 0 and N + 1 where there is no such rank."""
-    return [
-        upper_rank(q, count) if q >= 0.5 else count + 1 - upper_rank(1.0 - q, count) for q in quantiles
-    ]
+    return [upper_rank(q, count) if q >= 0.5 else count + 1 - upper_rank(1 - q, count) for q in shares]

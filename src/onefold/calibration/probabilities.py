@@ -69,11 +69,7 @@ class Calibrator(ABC):
     """Decision values (rows, t), t = 1 for two classes, otherwise t classes, to probabilities."""
 
     name: ClassVar[str]
-
-    @property
-    def columns(self) -> int | None:
-        """How many columns of decision values it takes; None for any number."""
-        return None
+    columns: int | None = None  # of decision values that it takes; None for any number
 
     @classmethod
     @abstractmethod
@@ -98,8 +94,7 @@ def _one_against_rest(shares: Any) -> Any:
     """
     if shares.shape[1] == 1:
         return np.concatenate([1.0 - shares, shares], axis=1)
-    total = shares.sum(axis=1, keepdims=True)
-    equal = np.full_like(shares, 1.0 / shares.shape[1])
+    total, equal = shares.sum(axis=1, keepdims=True), np.full_like(shares, 1.0 / shares.shape[1])
     return np.divide(shares, total, out=equal, where=total > 0)
 
 
@@ -238,10 +233,7 @@ class Sigmoid(Calibrator):
     def __post_init__(self) -> None:
         if not _alike(self.slope, self.intercept) or self.slope.size == 2:
             raise ValueError("slope and intercept must be finite and of one length, 1 or 3 and more.")
-
-    @property
-    def columns(self) -> int:
-        return int(self.slope.size)
+        object.__setattr__(self, "columns", self.slope.size)
 
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
@@ -260,12 +252,10 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     weight = weight / min(1.0, float(weight.mean()))
     many, few = float(weight[~positive].sum()), float(weight[positive].sum())
     target = np.where(positive, (few + 1.0) / (few + 2.0), 1.0 / (many + 2.0))
-    unit = _typical_size(values)
-    F = _in_units(values, unit)
+    F = _in_units(values, unit := _typical_size(values))
     middle = F @ (weight / weight.sum())
     F = F - middle[:, None]
-    a = np.zeros(len(F))
-    b = np.full(len(F), np.log((few + 1.0) / (many + 1.0)))
+    a, b = np.zeros(len(F)), np.full(len(F), np.log((few + 1.0) / (many + 1.0)))
 
     def loss(a: Any, b: Any) -> Any:
         x = a[:, None] * F + b[:, None]
@@ -291,8 +281,7 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
                 share = np.where(worse, share / 2, share)
             share = np.where(worse, 0.0, share)
             a, b, now = a + share * da, b + share * db, np.where(worse, now, then)
-            size = 1.0 + np.abs(a) + np.abs(b)
-            if np.all(share * (np.abs(da) + np.abs(db)) <= _CLOSE * size):
+            if np.all(share * (np.abs(da) + np.abs(db)) <= _CLOSE * (1.0 + np.abs(a) + np.abs(b))):
                 break
         return a / unit, b - a * middle
 
@@ -321,18 +310,13 @@ class Isotonic(Calibrator):
                 raise ValueError("the corners of a staircase must be two arrays of finite numbers.")
             if not (np.all(np.diff(x) > 0) and np.all(np.diff(p) >= 0) and p[0] >= 0 and p[-1] <= 1):
                 raise ValueError("the corners of a staircase must rise, and lie between 0 and 1.")
-
-    @property
-    def columns(self) -> int:
-        return len(self.inputs)
+        object.__setattr__(self, "columns", len(self.inputs))
 
     @classmethod
     def fitted(cls, decision: Any, index: Any, weight: Any) -> list[Self]:
         positive = is_class(index, decision.shape[2]).astype(np.float64)
-        pairs = (
-            [_staircase(*pair, weight) for pair in zip(values.T, positive.T)] for values in decision
-        )
-        return [cls(*zip(*stairs)) for stairs in pairs]
+        columns = [[_staircase(*c, weight) for c in zip(one.T, positive.T)] for one in decision]
+        return [cls(*zip(*stairs)) for stairs in columns]
 
     def probabilities(self, decision: Any) -> Any:
         corners = zip(decision.T, self.inputs, self.outputs)

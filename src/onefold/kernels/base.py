@@ -119,9 +119,8 @@ class Kernel(ABC):
         1 where the rows are all the same.
         """
         n = rows.shape[0]
-        mean = self._mean_exponent(
-            rows, np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
-        )
+        share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+        mean = self._mean_exponent(rows, share)
         return mean if 0 < mean < np.inf else 1.0
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:

@@ -68,7 +68,7 @@ class Radial(WidthKernel):
 
     def distance_at(self, exponent: float) -> float:
         """The q at which the kernel falls to about exp(−exponent)."""
-        return exponent
+        return exponent**self.exponent_order / abs(self.unit)
 
     def __call__(self, A: Array, B: Array) -> Array:
         if B is not A:
@@ -182,9 +182,6 @@ class Matern(Radial):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
         object.__setattr__(self, "unit", 4.0 * self.nu)
         object.__setattr__(self, "slope_unit", {0.5: -2.0, 1.5: -6.0, 2.5: -10.0 / 3.0}[self.nu])
-
-    def distance_at(self, exponent: float) -> float:
-        return exponent**2 / self.unit
 
     def profile(self, distances: Array) -> Array:
         s = in_place("sqrt", distances)

@@ -36,11 +36,6 @@ def tile_side() -> int:
     return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, CACHE_TILE) / 8)))
 
 
-def tile_threads() -> int:
-    """How many threads may work on tiles at once within the scratch limit."""
-    return max(1, int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2)))
-
-
 def device_rows(m: int) -> int:
     """Rows of a tile of `m` columns in another array library: small ones leave a device idle."""
     return max(1024, int(min(_scratch() / 2, _DEVICE_TILE) / (8 * max(1, m))))
@@ -80,13 +75,11 @@ def gram(kernel: Kernel, X: Array) -> Array:
             return namespace(X).asarray(double(X), copy=True)
         # In C order also where the user's matrix is not: smoothers add to its diagonal in place.
         return np.array(X, dtype=np.float64, order="C")
-    n = X.shape[0]
-    origin = common_origin(kernel, X)
+    n, origin = X.shape[0], common_origin(kernel, X)
     if not is_numpy(X):
         rows = _rows(X, slice(0, n), origin)
         return kernel(rows, rows)
-    side = tile_side()
-    parts = [(part, _rows(X, part, origin)) for part in spans(n, side)]
+    parts = [(part, _rows(X, part, origin)) for part in spans(n, tile_side())]
     bind = _QUIET(kernel.bind)
     bound = [bind(rows) for _, rows in parts] if len(parts) > 1 else []
     K = np.empty((n, n))
@@ -104,8 +97,7 @@ def gram(kernel: Kernel, X: Array) -> Array:
         for some in spans(tile.shape[0], _LINE):
             K[j, i][:, some] = tile[some].T
 
-    pairs = [(i, j) for i in range(len(parts)) for j in range(i + 1)]
-    _each(fill, pairs, kernel)
+    _each(fill, [(i, j) for i in range(len(parts)) for j in range(i + 1)], kernel)
     return K
 
 
@@ -183,6 +175,7 @@ def _batches(n: int, m: int, features: int) -> Iterator[list[slice]]:
 def _each(fill: Callable[[Any], None], parts: Sequence[Any], kernel: Kernel) -> None:
     """Fill all parts, on threads; of several BLAS has one, also with one worker: the same digits."""
     several = len(parts) > 1
+    room = int(_scratch() / (_TILES_ALIVE * 8 * tile_side() ** 2))  # tiles within the scratch limit
     with limit_blas(1 if several else None):
-        for _ in map_threads(fill, parts, tile_threads() if kernel.thread_safe and several else 1):
+        for _ in map_threads(fill, parts, max(1, room) if kernel.thread_safe and several else 1):
             pass

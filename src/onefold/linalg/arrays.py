@@ -81,8 +81,7 @@ def is_foreign(x: Any) -> TypeGuard[Any]:
 
 def is_single(x: Array) -> bool:
     """True for dense rows in float32."""
-    single = namespace(x).float32 if is_foreign(x) else np.dtype(np.float32)
-    return not is_sparse(x) and bool(x.dtype == single)
+    return not is_sparse(x) and str(x.dtype).endswith("float32")
 
 
 def namespace(x: Array) -> Namespace:
@@ -93,7 +92,7 @@ def namespace(x: Array) -> Namespace:
 
 def device_of(x: Array) -> Device:
     """The device that `x` lies on."""
-    return _device(x)
+    return "cpu" if is_sparse(x) else _device(x)
 
 
 def on_accelerator(x: Array) -> bool:
@@ -133,9 +132,7 @@ def like(values: Any, reference: Array) -> Any:
 
 def like_index(index: Any, reference: Array) -> Array:
     """Row numbers as an integer array in the library and on the device of `reference`."""
-    if not is_foreign(reference):
-        return np.asarray(index)
-    return namespace(reference).asarray(np.asarray(index), device=_device(reference))
+    return namespace(reference).asarray(np.asarray(index), device=device_of(reference))
 
 
 def labels_like(values: Any, reference: Any) -> Array:
@@ -150,17 +147,13 @@ def labels_like(values: Any, reference: Any) -> Array:
 
 def ones(n: int, reference: Array) -> Any:
     """Ones, n of them, in the dtype, library and device of `reference`."""
-    if not is_foreign(reference):
-        return np.ones(n, dtype=reference.dtype)
-    return namespace(reference).ones(n, dtype=reference.dtype, device=_device(reference))
+    return namespace(reference).ones(n, dtype=reference.dtype, device=device_of(reference))
 
 
 def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
     """Zeros in float64, in the library and on the device of `reference`."""
-    if not is_foreign(reference):
-        return np.zeros(shape)
     xp = namespace(reference)
-    return xp.zeros(shape, dtype=xp.float64, device=_device(reference))
+    return xp.zeros(shape, dtype=xp.float64, device=device_of(reference))
 
 
 def double(x: Array) -> Any:
@@ -233,9 +226,7 @@ def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:
     """`x` between two limits, of which one may be None."""
     if is_torch_array(x):
         return x.clamp_(least, most)
-    if _takes_out(x):
-        return x.clip(least, most, out=x)
-    return namespace(x).clip(x, least, most)
+    return x.clip(least, most, out=x) if _takes_out(x) else namespace(x).clip(x, least, most)
 
 
 def zero_diagonal(x: Array) -> Array:
@@ -281,10 +272,9 @@ def torch_device(device: Device) -> Any:
 
 def on_device(x: Any, device: Device) -> Any:
     """A NumPy array as a torch tensor on the device, in its own dtype."""
-    torch, found = _torch(), torch_device(device)
-    x = np.require(x, requirements=["C", "W"])
-    # A tensor on the host would share memory with the user's array.
-    return torch.tensor(x, device=found) if found.type == "cpu" else torch.from_numpy(x).to(found)
+    # A copy: a tensor on the host would share memory with the user's array.
+    found = torch_device(device)
+    return _torch().tensor(np.require(x, requirements=["C", "W"]), device=found)
 
 
 def free_device_memory(device: Device) -> int | None:
@@ -333,13 +323,11 @@ class Uploader:
             done.record(self._stream)
         return sent, done
 
-    def receive(self, sent: tuple[list[Any], Any]) -> list[Any]:
+    def receive(self, tensors: list[Any], done: Any) -> list[Any]:
         """The arrays on the device; work that is started now waits for them."""
-        tensors, done = sent
         if done is not None:
             current = _torch().cuda.current_stream(self._device)
             current.wait_event(done)
-            for tensor in tensors:
-                if tensor is not None:
-                    tensor.record_stream(current)
+            for tensor in filter(_torch().is_tensor, tensors):
+                tensor.record_stream(current)
         return tensors

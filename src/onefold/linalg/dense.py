@@ -40,7 +40,7 @@ def add_to_diagonal(matrix: Array, value: float) -> Array:
     return matrix + value * xp.eye(n, dtype=matrix.dtype, device=device_of(matrix))
 
 
-def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tuple[Any, Any]:
+def symmetric_eigh(matrix: Array, *, release_lock: bool) -> tuple[Any, Any]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric matrix.
 
     NumPy's routine releases the interpreter lock, so it scales over Python threads, but needs
@@ -51,9 +51,7 @@ def symmetric_eigh(matrix: Array, *, overwrite: bool, release_lock: bool) -> tup
     if release_lock:
         return np.linalg.eigh(matrix)
     # A C-ordered symmetric matrix is its own Fortran-ordered transpose: no copy is made.
-    return scipy.linalg.eigh(
-        matrix.T, driver="evr", overwrite_a=overwrite, check_finite=False, lower=True
-    )
+    return scipy.linalg.eigh(matrix.T, driver="evr", overwrite_a=True, check_finite=False, lower=True)
 
 
 def cholesky(matrix: Array, *, overwrite: bool) -> Array:

@@ -72,7 +72,7 @@ def conjugate_gradients(
     """
     xp = namespace(residual)
     X = xp.zeros_like(residual) if start is None else start
-    if not _any(~(norm(residual) <= goal)):
+    if xp.all(norm(residual) <= goal):
         return Solution(X, residual, 0, "converged")
     direction, rz = None, None
     for count in range(1, limit + 1):
@@ -95,11 +95,11 @@ def conjugate_gradients(
         del image
         size = norm(residual)
         open_ = ~(size <= goal)
-        if not _any(open_):
+        if not xp.any(open_):
             return Solution(X, residual, count, "converged")
-        if _any(open_ & ~moving):
+        if xp.any(open_ & ~moving):
             return Solution(X, residual, count, "indefinite")
-        if deadline is not None and count == deadline[0] and _any(size > deadline[1]):
+        if deadline is not None and count == deadline[0] and xp.any(size > deadline[1]):
             return Solution(X, residual, count, "late")
     return Solution(X, residual, limit, "slow")
 
@@ -214,7 +214,3 @@ def _quotients(top: Array, bottom: Array, where: Array) -> Array:
     xp = namespace(top)
     found = top / xp.where(where, bottom, xp.ones_like(bottom))
     return xp.where(where, found, xp.zeros_like(found))
-
-
-def _any(flags: Array) -> bool:
-    return bool(to_numpy(namespace(flags).any(flags)))

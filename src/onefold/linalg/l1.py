@@ -73,8 +73,7 @@ def _by_columns(left: Array, columns: Array) -> Array:
         return left[:, feature][:, None], columns[feature, :][None, :]
 
     first, second = pair(0)
-    difference = first - second
-    total = -abs(difference)
+    total = -abs(difference := first - second)
     for feature in range(1, left.shape[1]):  # no (n, m, d) array, and one of scratch
         difference = in_place("abs", difference_into(*pair(feature), difference))
         total -= difference

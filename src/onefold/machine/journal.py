@@ -81,9 +81,9 @@ class Journal(AbstractContextManager["Journal"]):
         end = len(_FIRST_LINE)
         for number, line in enumerate(lines[1:], start=2):
             record = _record(line)
-            if record is None and number == len(lines):
-                break
             if record is None:
+                if number == len(lines):
+                    break
                 raise ValueError(f"line {number} of {self.path} is damaged; delete it to search anew.")
             records.append(record)
             end += len(line) + 1

@@ -167,9 +167,7 @@ class Rows(ABC):
     ) -> Mapped:
         """Yield (group, row numbers, function(block)) over all rows, each block of one group."""
 
-    def sums(
-        self, function: BlockSum, groups: Groups | None = None, *, at_most: Most = None
-    ) -> list[Any]:
+    def sums(self, function: BlockSum, groups: Groups | None = None, at_most: Most = None) -> list[Any]:
         """Σ function(block) over the rows of each group, added in the order of the rows."""
         count = 1 if groups is None else groups.count
         totals = [function.zero(self.targets, self.reference) for _ in range(count)]

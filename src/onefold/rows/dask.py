@@ -25,7 +25,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -75,11 +75,6 @@ class Runner:
         self.client = client
         self._warned = False
 
-    @property
-    def at_once(self) -> int:
-        """Models to work on side by side: workers pass over rows while one is solved."""
-        return 1 if self.client is None else 2
-
     def each(self, lazy: Sequence[Any]) -> Iterator[Any]:
         """The values in their order, a few on their way at a time."""
         if self.client is None:
@@ -96,10 +91,11 @@ class Runner:
                 if not waiting:
                     return
                 yield from self._results(waiting[0])
-                _release(waiting.pop(0))
+                for future in waiting.pop(0):
+                    future.release()
         finally:  # a traceback that somebody keeps must not keep workers busy
-            for futures in waiting:
-                _release(futures)
+            for future in chain.from_iterable(waiting):
+                future.release()
 
     def one(self, lazy: Any) -> Any:
         """The value of one, which may be any collection of Dask."""
@@ -113,12 +109,12 @@ class Runner:
             return list(self.client.persist(list(lazy)))
 
     def _submitted(self, lazy: Sequence[Any]) -> list[Any]:
-        try:
-            alone = not self._warned and self.client.status == "running" and not self.client.nthreads()
-        except OSError:  # the scheduler has just been lost
-            raise _lost() from None
         if self.client.status != "running":
             raise _lost()
+        try:
+            alone = not self._warned and not self.client.nthreads()
+        except OSError:  # the scheduler has just been lost
+            raise _lost() from None
         if alone:
             self._warned = True
             warn_user("the Dask cluster has no workers; the fit waits until some come.")
@@ -149,12 +145,6 @@ def _lost() -> ConnectionError:
         "the connection to the Dask scheduler is lost, and with it what was under way; start the "
         "cluster and fit again: with checkpoint=... a search goes on where it stopped."
     )
-
-
-def _release(futures: Sequence[Any]) -> None:
-    """Nobody waits for these any more."""
-    for future in futures:
-        future.release()
 
 
 def _quiet() -> Any:
@@ -274,8 +264,8 @@ def _unusable(rows: Any, number: int, names: Sequence[Any] | None, features: int
 
 def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
     """That of rows of these dtypes on top of each other, as a fit would convert them."""
-    found = np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
-    return found if found in (np.float32, np.float64) else np.dtype(np.float64)
+    single = bool(dtypes) and np.result_type(*dtypes) == np.float32
+    return np.dtype(np.float32 if single else np.float64)
 
 
 def _checksum(rows: Any) -> tuple[float, float]:
@@ -318,9 +308,7 @@ def _picked_rows(rows: Any, index: Index, dtype: Any, look: Look) -> NDArray[Any
 def _moments_of(rows: Any, kept: Index | None) -> tuple[float, float, float]:
     """Number, mean and squared deviations from it of all entries of the rows that count, in float64."""
     blocks = Partition(rows, kept, np.float64).blocks()
-    return _joined(
-        [(block.size, block.mean(), np.sum((block - block.mean()) ** 2)) for _, block in blocks]
-    )
+    return _joined([(b.size, b.mean(), np.sum((b - b.mean()) ** 2)) for _, b in blocks])
 
 
 def _joined(moments: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
@@ -411,8 +399,7 @@ class DaskTable:
         for number in np.unique(places):
             local = own[order][places == number] - (ends[number] - self.lengths[number])
             lazy.append(pick(self.parts[number], local, self.dtype, self.looks[number]))
-        out = np.empty((index.size, self.shape[1]), dtype=self.dtype)
-        start = 0
+        out, start = np.empty((index.size, self.shape[1]), dtype=self.dtype), 0
         for rows in self.runner.each(lazy):
             out[order[start : start + len(rows)]] = rows
             start += len(rows)
@@ -445,13 +432,11 @@ def opened(X: Any, client: Any = None) -> Any:
     else:
         X, names = whole_rows(X), None
         parts, features = list(X.to_delayed().ravel()), int(X.shape[1])
-    runner = runner_of(client)
-    look = require_dask().delayed(look_at)
-    lazy = [look(part, number, names, features) for number, part in enumerate(parts)]
-    looks = list(runner.each(lazy))
-    trouble = next((found.trouble for found in looks if found.trouble is not None), None)
-    if trouble is not None:
-        raise ValueError(trouble)
+    runner, look = runner_of(client), require_dask().delayed(look_at)
+    looks = list(runner.each([look(part, i, names, features) for i, part in enumerate(parts)]))
+    for found in looks:
+        if found.trouble is not None:
+            raise ValueError(found.trouble)
     table = DaskTable(parts, looks, names, features, runner)
     if 0 in table.shape:
         raise ValueError(
@@ -529,9 +514,7 @@ class DaskRows(Rows):
                 else:
                     yield group, local + rows.start, found
 
-    def sums(
-        self, function: BlockSum, groups: Groups | None = None, *, at_most: Most = None
-    ) -> list[Any]:
+    def sums(self, function: BlockSum, groups: Groups | None = None, at_most: Most = None) -> list[Any]:
         level = self._tasks(function, groups, sums=True, alone=at_most == 1)
         add = require_dask().delayed(_added)
         while len(level) > 1:
@@ -565,14 +548,9 @@ class DaskRows(Rows):
         """Values for every partition as tasks of their own; they travel once for the same key."""
         with self._lock:
             if name not in self._travelled or self._travelled[name][0] is not key:
-                hold = require_dask().delayed(_held)
-                self._travelled[name] = key, self._table.runner.held([hold(*one) for one in values])
+                hold = require_dask().delayed(tuple)  # a task, which can be run again
+                self._travelled[name] = key, self._table.runner.held([hold(one) for one in values])
             return self._travelled[name][1]
-
-
-def _held(*values: Any) -> tuple[Any, ...]:
-    """Values as a task of their own, which can be run again."""
-    return values
 
 
 def _work(

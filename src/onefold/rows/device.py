@@ -41,8 +41,7 @@ class DeviceRows(Rows):
         arrays: tuple[Any, ...] = self._arrays
         if groups is not None:
             if self._arranged is None or self._arranged[0] is not groups.label:
-                order = groups.order
-                if order is not None:
+                if (order := groups.order) is not None:
                     arrays = tuple(picked(array, order) for array in arrays)
                 self._arranged = groups.label, order, arrays
             _, order, arrays = self._arranged
@@ -74,7 +73,7 @@ class StreamedRows(Rows):
 
         def work(group: int, rows: SomeRows, sent: Future[Any]) -> Mapped:
             check_stop()
-            arrays = tuple(uploader.receive(sent.result()))
+            arrays = tuple(uploader.receive(*sent.result()))
             for part, found in _divided(function, group, slice(0, int(arrays[0].shape[0])), arrays):
                 if isinstance(rows, slice):
                     yield group, slice(rows.start + part.start, rows.start + part.stop), found

@@ -393,7 +393,7 @@ class SpectralSmoother(_Decomposed):
         rest = None
         if alone is None:
             shared = self.n <= LARGE if release_lock is None else release_lock
-            values, vectors = linalg.symmetric_eigh(K, overwrite=True, release_lock=shared)
+            values, vectors = linalg.symmetric_eigh(K, release_lock=shared)
         else:
             rest = np.setdiff1d(np.arange(K.shape[0]), alone)
             values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
