@@ -122,10 +122,9 @@ def choose(
     landmarks = Nystroem(random_state=asked.random_state)
     if facts.given:
         return priced(Exact(), "a kernel matrix is given: exact")
-    if facts.place == "dask":
-        return priced(landmarks, "rows stay on Dask's workers: landmarks")
-    if facts.place == "streamed":
-        return priced(landmarks, "rows are streamed to the device: landmarks")
+    if facts.place != "memory":
+        there = "stay on Dask's workers" if facts.place == "dask" else "are streamed to the device"
+        return priced(landmarks, f"rows {there}: landmarks")
     if facts.n <= _ALWAYS_EXACT:
         found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact")
         if found.fits:

@@ -175,10 +175,9 @@ class Circulant(Approximation):
             whole = len(parts) < n and sum(len(part) for part in parts) == n
             if whole and np.array_equal(np.concatenate(list(parts)), np.arange(n)):
                 shape = fold_shape(n, self.levels, len(parts))
-        layout = replace(self, shape=shape).layout(problem)
-        return replace(
-            run, approximation=replace(self, shape=shape, spacing=layout.spacing), shared=layout
-        )
+        settled = replace(self, shape=shape)
+        layout = settled.layout(problem)
+        return replace(run, approximation=replace(settled, spacing=layout.spacing), shared=layout)
 
     def layout(self, problem: Problem, rows: Any | None = None) -> Layout:
         """The cells of all rows or of some, which have a shape of their own and the spacings of all."""

@@ -113,8 +113,6 @@ class ExactModel(SmoothingModel):
             self.report["below_rounding"] = f"{below} of {np.size(alphas)} alphas"
         return self.smoother.solvable(alphas)
 
-    # -- rows held out -------------------------------------------------------------------------------
-
     def leave_one_out(self, alphas: ArrayLike) -> Array:
         predictions = self.smoother.leave_one_out(self.problem.scaled_targets(), alphas)
         predictions = self.problem.unscale(predictions)
@@ -202,8 +200,6 @@ class ExactModel(SmoothingModel):
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
         model = ExactModel(self._kernel, part, Workload(alphas=n_alphas))
         return [part.restore(model.expansion(alpha)) for alpha in alphas]
-
-    # -- fitted functions ----------------------------------------------------------------------------
 
     def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels:
         r"""Every part's model in closed form, or fitted again where rounding would decide."""

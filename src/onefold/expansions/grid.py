@@ -143,10 +143,9 @@ class Lattice:
         columns, values = np.zeros((n, 1), dtype=np.int64), np.ones((n, 1))
         for axis in range(d):
             index = cell[:, axis, None] + np.arange(-1, 3)
-            columns = columns[:, :, None] * self.counts[axis] + index[:, None, :]
-            columns = columns.reshape(n, 4 ** (axis + 1))
-            values = values[:, :, None] * _keys(offset[:, axis])[:, None, :]
-            values = values.reshape(n, 4 ** (axis + 1))
+            shape = (n, 4 ** (axis + 1))
+            columns = (columns[:, :, None] * self.counts[axis] + index[:, None, :]).reshape(shape)
+            values = (values[:, :, None] * _keys(offset[:, axis])[:, None, :]).reshape(shape)
         pointers = np.arange(n + 1) * columns.shape[1]
         return scipy.sparse.csr_array(
             (values.ravel(), columns.ravel().astype(np.int32), pointers), shape=(n, self.size)
@@ -218,14 +217,7 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
 
 def _keys(t: Any) -> Any:
     """Cubic convolution weights (a = −1/2) of the points −1, 0, 1, 2 around t in [0, 1]: (n, 4)."""
-    square = t * t
-    cube = square * t
-    return np.stack(
-        [
-            -0.5 * cube + square - 0.5 * t,
-            1.5 * cube - 2.5 * square + 1.0,
-            -1.5 * cube + 2.0 * square + 0.5 * t,
-            0.5 * cube - 0.5 * square,
-        ],
-        axis=1,
-    )
+    square, cube = t * t, t * t * t
+    before, here = -0.5 * cube + square - 0.5 * t, 1.5 * cube - 2.5 * square + 1.0
+    after = -1.5 * cube + 2.0 * square + 0.5 * t
+    return np.stack([before, here, after, 0.5 * cube - 0.5 * square], axis=1)
