@@ -28,7 +28,7 @@ def many_pieces_and_blas_threads(monkeypatch):
     """Sums of many pieces, though the rows are few; products may run on several BLAS threads."""
     monkeypatch.setattr(sys.modules["onefold.rows.base"], "TASK_ROWS", 32)
     monkeypatch.setattr("onefold.approximations.cg._SIDE", 150)
-    monkeypatch.setattr("onefold.approximations.cg._BLOCK", 256)
+    monkeypatch.setattr("onefold.approximations.cg._BLOCK", 32)
     with threadpool_limits(2, "blas"):
         yield
 

@@ -42,7 +42,7 @@ _SINGLE_LARGEST = 1e15  # features above leave float32's range when squared, ker
 _SINGLE_NOISE = 30.0  # a ridge this many times the rounding of float32 tiles is safe with them
 _SIDE = 1024  # of a tile
 _STRIP = 128  # rows of a tile that are summed in float64 at once: they stay in cache
-_BLOCK = 2048  # rows of Ψ that one thread takes at a time, whatever the number of threads
+_BLOCK = 256  # rows of Ψ that one thread takes at a time: they stay in cache
 _LARGE = 2**29  # bytes
 _DIGITS = 1e-3  # by which the recurrence may lower the residual before it is computed anew
 
@@ -263,7 +263,8 @@ class LowRankPreconditioner:
             add_gram(total, self._some(part))
             return mirror(total)
 
-        values, self._vectors = np.linalg.eigh(finite_kernel(sum(map_in_order(gram, self._parts))))
+        total = sum(map_in_order(gram, spans(X.shape[0], 8 * _BLOCK)))
+        values, self._vectors = np.linalg.eigh(finite_kernel(total))
         self._values = np.maximum(values, 0.0)
 
     def _some(self, part: slice) -> Any:
