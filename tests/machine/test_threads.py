@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 import onefold.machine.threads as threads
 from onefold import LSSVRCV
-from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload, exact
+from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
 from onefold.machine.threads import (
     _controller,
@@ -353,7 +353,7 @@ def test_a_search_that_is_interrupted_leaves_nothing_behind(interrupted, monkeyp
 
         heldout = heldout_duals
 
-    monkeypatch.setattr(exact, "SpectralSmoother", Slow)
+    monkeypatch.setattr("onefold.smoothers.dense.SpectralSmoother", Slow)
     interrupted(both.wait)
     with pytest.raises(KeyboardInterrupt):
         LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)

@@ -8,10 +8,11 @@ prepared for the rows it will be compared with again and again.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -32,11 +33,11 @@ def listed(able: Callable[[type[Kernel]], object]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-class Tile(Protocol):
-    """A kernel bound to landmarks z_1 … z_m; several threads may call it if the kernel allows."""
+Tile: TypeAlias = Callable[..., Any]
+"""A kernel bound to landmarks z_1 … z_m: rows, out=None → [k(row, z_j)] of shape (len(rows), m).
 
-    def __call__(self, rows: Array, out: Array | None = None) -> Any:
-        """[k(row, z_j)] of shape (len(rows), m), in `out` where it fits and that is simple."""
+In `out` where it fits and that is simple; several threads may call it if the kernel allows.
+"""
 
 
 def check_width(gamma: Any, name: str = "gamma") -> Width:
@@ -161,10 +162,7 @@ class _Pair(Kernel):
     left: Kernel
     right: Kernel
 
-    @staticmethod
-    @abstractmethod
-    def combine(left: Array, right: Array) -> Array:
-        """The value of both from those of each, over `left`."""
+    combine: ClassVar[Any]  # left, right → the value of both from those of each, over the left one
 
     def __post_init__(self) -> None:
         for part in (self.left, self.right):
@@ -202,10 +200,7 @@ class _Pair(Kernel):
 class Sum(_Pair):
     """k(x, x') = left(x, x') + right(x, x')."""
 
-    @staticmethod
-    def combine(left: Array, right: Array) -> Array:
-        left += right
-        return left
+    combine = staticmethod(operator.iadd)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         left = self.left.gradient(rows, landmarks, coef, factor)
@@ -216,10 +211,7 @@ class Sum(_Pair):
 class Product(_Pair):
     """k(x, x') = left(x, x') · right(x, x')."""
 
-    @staticmethod
-    def combine(left: Array, right: Array) -> Array:
-        left *= right
-        return left
+    combine = staticmethod(operator.imul)
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
         def part(moving: Kernel, held: Kernel) -> Array:

@@ -72,7 +72,7 @@ class Radial(WidthKernel):
 
     def __call__(self, A: Array, B: Array) -> Array:
         if B is not A:
-            return self.bind(B)(A)
+            return super().__call__(A, B)
         rows = self.transform(A)(A)
         return self.profile(linalg.zero_diagonal(Distances(rows, self)(rows)[0]))
 
@@ -248,12 +248,9 @@ class Distances:
             tile = linalg.product_into(left, self._right, out)
         close = self._close_pairs(tile, norms, sign)
         for i, j in pair_blocks(close, A.shape[1]):
-            difference = A[i] - self._Z[j]
-            tile[i, j] = sign * (
-                squared_norms(difference)
-                if is_sparse(difference)
-                else np.einsum("ij,ij->i", difference, difference)
-            )
+            apart = A[i] - self._Z[j]
+            squares = squared_norms(apart) if is_sparse(apart) else np.einsum("ij,ij->i", apart, apart)
+            tile[i, j] = sign * squares
         # This distance stands for all further ones. The square of the kernel there is still a normal
         # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
         # diagonal is nothing.
@@ -314,9 +311,6 @@ class Laplacian(WidthKernel):
                 "the Laplacian kernel adds up features one by one and takes no matrix as its metric; "
                 f"give one weight per feature, or use {listed(lambda kind: 'full' in kind.learns)}."
             )
-
-    def __call__(self, A: Array, B: Array) -> Array:
-        return self.bind(B)(A)
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)

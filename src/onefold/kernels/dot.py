@@ -66,9 +66,6 @@ class Polynomial(WidthKernel):
     def always_psd(self) -> bool:  # type: ignore[override]
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
-    def __call__(self, A: Array, B: Array) -> Array:
-        return self.bind(B)(A)
-
     def bind(self, landmarks: Array) -> Tile:
         base = self._base(landmarks)
         return lambda rows, out=None: _power(base(rows, out), self.degree)

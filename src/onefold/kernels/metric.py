@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -162,6 +163,9 @@ class WidthKernel(Kernel):
                 "features; give one width, or a metric of X's features."
             )
 
+    def __call__(self, A: Array, B: Array) -> Any:
+        return self.bind(B)(A)
+
     def diagonal(self, A: Array) -> Array:
         return ones(A.shape[0], A)  # of a stationary kernel
 
@@ -172,10 +176,7 @@ class WidthKernel(Kernel):
 
 def outer_sum(vectors: Sequence[Array]) -> Array:
     """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
-    total = vectors[0]
-    for vector in vectors[1:]:
-        total = total[..., None] + vector
-    return total
+    return reduce(lambda total, vector: total[..., None] + vector, vectors)
 
 
 def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:

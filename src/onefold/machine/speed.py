@@ -40,12 +40,10 @@ def machine_speed() -> Speed:
         path = (Path(given) if given else Path.home() / ".cache") / "onefold" / name
     except RuntimeError:  # a user without a home, as in some containers
         return measure()
-    try:
+    with suppress(OSError, ValueError, TypeError):  # not there, or not ours: measure again
         speed = Speed(**json.loads(path.read_text("utf-8")))
         if speed.multiply_adds > 0 and speed.exponentials > 0:
             return speed
-    except (OSError, ValueError, TypeError):  # not there, or not ours: measure again
-        pass
     speed = measure()
     with suppress(OSError):  # a home that cannot be written to: the next process measures again
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,16 +54,11 @@ def machine_speed() -> Speed:
 
 def measure() -> Speed:
     """Measure, in about half a second."""
-    rng = np.random.default_rng(0)
-    size = 384
-    A, B = rng.random((size, size)), rng.random((size, size))
-    values = rng.random(2**16) - 1.0
+    rng, size = np.random.default_rng(0), 384
+    (A, B), values = rng.random((2, size, size)), rng.random(2**16) - 1.0
     with limit_blas(1):
-        product = _best(lambda: A @ B)
-    return Speed(
-        multiply_adds=count_workers(None) * size**3 / product,
-        exponentials=values.size / _best(lambda: np.exp(values)),
-    )
+        multiply_adds = count_workers(None) * size**3 / _best(lambda: A @ B)
+    return Speed(multiply_adds, exponentials=values.size / _best(lambda: np.exp(values)))
 
 
 def _best(function: Callable[[], object]) -> float:

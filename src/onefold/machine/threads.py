@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -259,14 +259,11 @@ def map_threads(
             over.set()
 
 
-def map_in_order(
-    function: Callable[[Item], Result], items: Iterable[Item], at_most: int | None = None
-) -> Iterator[Result]:
-    """As :func:`map_threads`, item after item, so that sums of the results have the same digits.
+map_in_order = partial(map_threads, in_order=True)
+"""As :func:`map_threads`, item after item, so that sums of the results have the same digits.
 
-    A piece that lags behind holds the others back: twice as many results as threads wait for it at most.
-    """
-    return map_threads(function, items, at_most, in_order=True)
+A piece that lags behind holds the others back: twice as many results as threads wait for it at most.
+"""
 
 
 def map_all(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
