@@ -35,7 +35,7 @@ import itertools
 import math
 import numbers
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -59,6 +59,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "negative": ("raise", "clip"),
 }
 _VECTORS = 8  # of n numbers: a spectrum, its inverse, the transforms of a product
+_KEPT_LAYOUTS = 16  # of training parts, each of n numbers, that all kernels share
 _CHUNK = 2**15  # kernel values evaluated at a time, to stay in cache
 _BALANCED = 4.0  # largest level over smallest
 _FEW_FEATURES = 64
@@ -74,6 +75,7 @@ class Layout:
     shape: tuple[int, ...]  # the level order
     order: Any  # (n,): the row in each cell
     spacing: tuple[float, ...]  # of the cells along each level
+    without: dict[bytes, Layout] = field(default_factory=dict)  # of the rows without some of them
 
 
 @register
@@ -196,7 +198,8 @@ class Circulant(Approximation):
         return True
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
-        return structured_bytes(_VECTORS, n, targets, load, at_once)
+        kept = min(load.folds, _KEPT_LAYOUTS) if self.validate == "kernel" else 0
+        return structured_bytes(_VECTORS + kept, n, targets, load, at_once)
 
 
 class CirculantModel(SmoothingModel):
@@ -268,7 +271,10 @@ class CirculantModel(SmoothingModel):
     def _predict_part(self, part: Any, alphas: Any) -> Array:
         """The part predicted by all other rows, trained in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
-        layout = self._settings.layout(self.problem, rows)
+        known, which = self._layout.without, np.asarray(part).tobytes()
+        layout = known.get(which) or self._settings.layout(self.problem, rows)
+        if len(known) < _KEPT_LAYOUTS:
+            known[which] = layout
         training = self.problem.rows(rows[layout.order])
         xp = namespace(training.Y)
         dual, intercepts = self._smoother(layout).coefficients(training.Y, alphas)
