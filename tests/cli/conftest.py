@@ -9,7 +9,6 @@ import pytest
 from onefold.cli import main
 
 N = 60
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture
@@ -22,7 +21,6 @@ def _without_pictures(request, monkeypatch):
     """Pictures take nine tenths of the time of a small `tune`: stubbed unless a test asks for them."""
     if "pictures" not in request.fixturenames:
         monkeypatch.setattr("onefold.report.report.pictures_of", lambda estimator, y: ([], None))
-        monkeypatch.setattr("onefold.cli.writing._draw", lambda model, path: path.write_bytes(PNG))
 
 
 def two_classes() -> pd.DataFrame:

@@ -125,7 +125,6 @@ def test_rows_that_taught_the_metric_have_no_say(frame, capsys, monkeypatch, tar
         assert found["heldout"]["accuracy"] == pytest.approx(1 + found["blend_score"])
     assert main(["inspect", "t-onefold"]) == 0
     assert "the others taught the metric" in capsys.readouterr().out
-    assert Path("t-onefold/search.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_one_kernel_and_no_blend(frame, capsys):
@@ -155,7 +154,6 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
     expected = {"kernels": [drawn], "metric": "none", "blend": False}
     assert searched == {**expected, "method": "grid", "stopped": None, "untried": []}
     assert model.report_["importances"] is None
-    assert Path("t-onefold/search.png").exists()
 
 
 def test_a_table_that_stays_on_disk_has_the_plain_search(frame, capsys, monkeypatch, refused):

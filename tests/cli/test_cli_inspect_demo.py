@@ -135,7 +135,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     assert {p.name for p in Path("onefold-demo").iterdir()} == {
         "model.onefold",
         "search.csv",
-        "search.png",
+        "report.html",
     }
     # The test rows: the same split, made again by hand.
     data = load_digits()
@@ -159,7 +159,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     assert errors[0] < errors[1]  # the metric finds the five columns
     assert re.search(r"shares of the columns +x[1-5] ", out)
     assert "always the most frequent class" in out
-    assert "onefold-demo/search.png" in out
+    assert "onefold-demo/report.html" in out
     # Its own earlier output may be replaced, other directories need --force.
     assert main(["demo"]) == 0
     shutil.copytree("onefold-demo", "other")

@@ -48,7 +48,7 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
         told = "rows stay on disk" in capsys.readouterr().err
         assert told == (free == 1000)
         assert sorted(p.name for p in Path(out).iterdir()) == [
-            "model.onefold", "report.html", "search.csv", "search.png",
+            "model.onefold", "report.html", "search.csv",
         ]  # fmt: skip
         found.append(load_table_model(Path(out) / "model.onefold"))
     memory, disk = found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,74 +21,44 @@ def content(path: str | Path = "t.csv") -> bytes:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_of_a_target_is_drawn(table, pictures, capsys, name):
+def test_any_name_of_a_target(table, capsys, name):
     table.rename(columns={"amount": name}).to_csv("t.csv", index=False)
     assert main(["tune", "t.csv", "--target", name, *AMOUNT, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     assert load_table_model("t-onefold/model.onefold").target_ == name
-    assert content("t-onefold/search.png").startswith(b"\x89PNG")
 
 
-def test_dollars_stand_in_the_title_as_they_are(table, pictures, monkeypatch):
-    from matplotlib.axes import Axes
-
-    titles = []
-    monkeypatch.setattr(Axes, "set_title", lambda self, text, **_: titles.append(text))
-    table.rename(columns={"amount": "$_per_$"}).to_csv("t.csv", index=False)
-    assert main(["tune", "t.csv", "--target", "$_per_$", *AMOUNT]) == 0
-    assert titles[0].startswith(r"\$_per_\$: R2 ")
+def test_pictures_on_the_page(table, pictures, capsys):
+    assert main([*TUNE, *SMALL, "--quiet"]) == 0
+    assert content("t-onefold/report.html").count(b"data:image/png;base64,") == 2
 
 
-class Odd(Exception):
-    """As matplotlib's parser raises them: no ValueError, no OSError."""
-
-
-@pytest.mark.parametrize(
-    "error", [Odd("who\nknows"), RuntimeError("no display"), OSError(28, "No space")]
-)
-def test_a_picture_that_fails_only_warns(table, pictures, capsys, monkeypatch, error):
+@pytest.mark.parametrize("error", [OSError(28, "No space"), ValueError("no such rows")])
+def test_a_page_that_fails_only_warns(table, capsys, monkeypatch, error):
     def fail(*args, **kwargs):
         # By then everything else is in its place.
         assert load_table_model("t-onefold/model.onefold").target_ == "kind"
         assert Path("t-onefold/search.csv").exists()
         raise error
 
-    monkeypatch.setattr("onefold.plots.search_heatmap", fail)
+    monkeypatch.setattr(writing, "gather", fail)
     assert main([*TUNE, *SMALL, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("onefold: no search.png: ")
+    assert err.startswith("onefold: no report.html: ")
     assert err.count("\n") == 1
-    found = json.loads(out)
-    names = ["model.onefold", "search.csv", "report.html"]
-    assert found["files"] == [f"t-onefold/{name}" for name in names]
-    assert found["picture_missing_because"]
+    names = ["model.onefold", "search.csv"]
+    assert json.loads(out)["files"] == [f"t-onefold/{name}" for name in names]
     assert sorted(p.name for p in Path("t-onefold").iterdir()) == sorted(names)
 
 
-def test_an_interrupted_picture_leaves_the_model(table, pictures, capsys, monkeypatch):
+def test_an_interrupted_page_leaves_the_model(table, capsys, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(writing, "_draw", interrupt)
+    monkeypatch.setattr(writing, "gather", interrupt)
     assert main([*TUNE, *SMALL]) == 130
     assert "no file is left half-written" in capsys.readouterr().err
     assert load_table_model("t-onefold/model.onefold").target_ == "kind"
-
-
-def test_a_bad_backend(table, pictures, capsys, monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setenv("MPLBACKEND", "nonsense")
-    assert main([*TUNE, *SMALL, "--quiet"]) == 0
-    assert "no search.png: matplotlib can't draw it (Key backend" in capsys.readouterr().err
-    assert Path("t-onefold/model.onefold").exists()
-
-
-def test_a_picture_in_the_way_of_the_picture(table, capsys):
-    Path("t-onefold/search.png").mkdir(parents=True)
-    assert main([*TUNE, *SMALL, "--quiet", "--force"]) == 0
-    assert "search.png can't be written" in capsys.readouterr().err
-    assert Path("t-onefold/model.onefold").exists()
 
 
 @pytest.mark.parametrize("name", ["model.onefold", "search.csv"])

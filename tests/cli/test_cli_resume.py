@@ -59,7 +59,7 @@ def test_a_killed_search_goes_on_to_the_same_answer(tmp_path, monkeypatch, capsy
     assert answer(tmp_path, out) == expected
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t.npz"]
     assert sorted(p.name for p in (tmp_path / "t-onefold").iterdir()) == [
-        "model.onefold", "report.html", "search.csv", "search.png",
+        "model.onefold", "report.html", "search.csv",
     ]  # fmt: skip
 
 

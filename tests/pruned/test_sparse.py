@@ -17,7 +17,6 @@ from onefold.basis import Design, collect
 from onefold.basis.pruning import prune, prune_sizes
 from onefold.estimators.sparse import best_size, robust_weights
 from onefold.kernels import RBF
-from onefold.plots import SparsityDisplay
 from onefold.rows import rows_of
 
 
@@ -189,7 +188,6 @@ def test_saved_cloned_and_drawn(data, tmp_path):
     fitted.save(tmp_path / "sparse.onefold")
     np.testing.assert_array_equal(load(tmp_path / "sparse.onefold").predict(X), fitted.predict(X))
     assert clone(fitted).get_params()["gammas"] == [0.5]
-    assert SparsityDisplay.from_estimator(fitted).chosen == fitted.n_centres_
 
 
 @pytest.mark.parametrize(

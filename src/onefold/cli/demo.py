@@ -22,7 +22,7 @@ from onefold.cli.files import MODEL_NAME, refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import aligned
 from onefold.cli.words import percent, score_words
-from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, draw_search, write_results
+from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, write_page, write_results
 from onefold.jobs import Settings, prepare_job, run_job
 from onefold.report.ran import parameter_lines
 from onefold.tables import TableModel, TableRows
@@ -48,14 +48,14 @@ def run(arguments: argparse.Namespace) -> None:
         with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
             model = run_job(job, progress)
         write_results(model, stage)
-    no_picture = draw_search(model, directory)
+    no_page = write_page(model, train, directory)
     print(_text(model, plain, train, test))
     print(_friedman_text())
     print(f"\nWrote {directory / 'model.onefold'} and {directory / 'search.csv'}")
-    if no_picture:
-        print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
+    if no_page:
+        print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     else:
-        print(f"A picture of the search is in {directory / 'search.png'}")
+        print(f"A page about the model, with pictures, is {directory / 'report.html'}")
     print(f"Look at the model with: {command_line('inspect', str(directory / MODEL_NAME))}")
 
 

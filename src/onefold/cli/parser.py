@@ -239,8 +239,8 @@ def _add_inspect(parser: argparse.ArgumentParser) -> None:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Tune a classifier on scikit-learn's handwritten digits, test it on rows that tuning never "
-        "saw, next to the plain search and to baselines, and save the model and a picture of the "
-        "search; then compare both searches on a function of which it is known what matters."
+        "saw, next to the plain search and to baselines, and save the model and a page about "
+        "it; then compare both searches on a function of which it is known what matters."
     )
     add = parser.add_argument
     own = Path("onefold-demo")

@@ -26,16 +26,13 @@ from onefold.tables import TableModel
 
 _PURPOSE = {
     "search.csv": "every candidate with its scores",
-    "search.png": "a picture of the search",
     "report.html": "a page about the model and its rows",
 }
 _MOST_RECALLS = 8
 _UNBALANCED = 0.5  # the smallest class beside the largest
 
 
-def result_json(
-    model: TableModel, table: Path, files: list[str], no_picture: str | None
-) -> dict[str, Any]:
+def result_json(model: TableModel, table: Path, files: list[str]) -> dict[str, Any]:
     """The result of ``onefold tune --json``: plain values only."""
     estimator = model.estimator_
     return {
@@ -47,7 +44,6 @@ def result_json(
         "edge": edge_note(estimator),
         "constant_columns": list(model.preparation_.constant),
         "files": files,
-        "picture_missing_because": no_picture,
     }
 
 

@@ -1,4 +1,4 @@
-"""``onefold tune``: a table in; a model, the table of its search, a picture and a page out."""
+"""``onefold tune``: a table in; a model, the table of its search and a page out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from onefold.cli.words import counted, json_text, score_words
 from onefold.cli.writing import (
     OUTPUT_NAMES,
     RESULT_NAMES,
-    draw_search,
     write_page,
     write_results,
 )
@@ -62,16 +61,13 @@ def run(arguments: argparse.Namespace) -> None:
         write_results(model, stage)
     if journal is not None:
         _close_journal(journal, model, quiet)
-    no_picture = draw_search(model, directory)
-    if no_picture:
-        print(f"onefold: no search.png: {no_picture}", file=sys.stderr)
     rows = None if elsewhere else split_rows(source.read(), settings)[0]
     no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
-        print(json_text(result_json(model, arguments.table, files, no_picture)))
+        print(json_text(result_json(model, arguments.table, files)))
     else:
         print(result_text(model, files))
 

@@ -1,15 +1,37 @@
-"""What all displays share: axes to draw on, and a sentence for those who cannot see them."""
+"""What all displays share: the machine inside an estimator, figures, colours, ticks, titles.
+
+Text, ticks and frames keep matplotlib's own colours, so that a style such as ``dark_background`` holds;
+data have colours that stand out from white and from black, and that colour-blind eyes tell apart
+(Okabe and Ito's). What must be neither is a translucent grey.
+"""
 
 from __future__ import annotations
 
+import io
+import logging
+import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from onefold.plots.figures import pyplot_axes
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from onefold.estimators.base import on_host
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+BLUE, ACCENT = "#1a80bb", "#d55e00"
+FAINT = (0.5, 0.5, 0.5, 0.25)
+RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "fillstyle": "none", "markersize": 13}
+_MISSING = 'pictures need matplotlib: pip install "onefold[plot]"'
+_LONGEST_NAME = 24
+_MOST_TICKS = 10
+_PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
 
 
 class Display(ABC):
@@ -39,7 +61,11 @@ class Display(ABC):
         -------
         The display, with ``ax_`` and ``figure_``.
         """
-        self.ax_ = pyplot_axes() if ax is None else ax
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(_MISSING) from error
+        self.ax_ = plt.subplots(layout="constrained")[1] if ax is None else ax
         self.figure_ = self.ax_.figure  # type: ignore[assignment]
         self._draw(self.ax_, style)
         return self
@@ -51,3 +77,123 @@ class Display(ABC):
     @abstractmethod
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
         """Draw on axes, with settings of matplotlib for the main marks."""
+
+
+def as_png(display: Display) -> bytes:
+    """The display in matplotlib's default style on a white background, for a page."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.style import context
+    except ImportError as error:
+        raise ImportError(_MISSING) from error
+    file = io.BytesIO()
+    with context("default"), _quiet_about_letters():
+        figure = Figure(figsize=_PAGE_INCHES, layout="constrained")
+        copy(display).plot(figure.add_subplot())
+        figure.savefig(file, format="png", dpi=_PAGE_DPI, metadata={"Software": None})
+    return file.getvalue()
+
+
+@contextmanager
+def _quiet_about_letters() -> Iterator[None]:
+    """Letters that the font does not have are drawn as boxes, without a warning for each."""
+    logger = logging.getLogger("matplotlib.mathtext")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*missing from font")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def machine_of(estimator: Any) -> Any:
+    """The last step of a pipeline, the machine inside another estimator, or the estimator itself."""
+    while True:
+        if hasattr(estimator, "steps"):
+            estimator = estimator.steps[-1][1]
+        elif hasattr(estimator, "estimator_"):
+            estimator = estimator.estimator_
+        elif hasattr(estimator, "regressor_"):  # of a TransformedTargetRegressor
+            estimator = estimator.regressor_
+        else:
+            return on_host(estimator)
+
+
+def fitted(machine: Any, attribute: str, remedy: str) -> Any:
+    """An attribute of a fitted machine; a ValueError with the remedy where it has none."""
+    if not hasattr(machine, "expansion_"):
+        raise NotFittedError(f"this {type(machine).__name__} is not fitted yet; call fit first.")
+    found = getattr(machine, attribute, None)
+    if found is None:
+        raise ValueError(f"this {type(machine).__name__} has no {attribute}: {remedy}")
+    return found
+
+
+def score_label(machine: Any) -> str:
+    """What the scores of a search mean."""
+    name = getattr(machine, "criterion", None)
+    if isinstance(name, list | tuple) and name:
+        name = name[0]
+    name = getattr(machine, "_default_criterion", None) if name is None else name
+    return f"score by {name} (higher is better)" if isinstance(name, str) else "score (higher is better)"
+
+
+def group_of(params: Mapping[str, Any]) -> tuple[str, str, int]:
+    """The kernel of a candidate, its kind of metric and its round."""
+    return str(params.get("kernel", "")), str(params.get("metric", "none")), int(params.get("round", 0))
+
+
+def line_style(style: dict[str, Any], **own: Any) -> dict[str, Any]:
+    """Settings of a line: the caller's before ours, by whichever of their names."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return {**normalize_kwargs(own, Line2D), **normalize_kwargs(style, Line2D)}
+
+
+def plain_text(text: Any, longest: int | None = None) -> str:
+    """The text with its dollar signs as such, not as borders of mathematics; shortened if asked for."""
+    text = str(text)
+    if longest is not None:
+        text = " ".join(text.split())
+        text = text if len(text) <= longest else text[: longest - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+def short_name(name: Any) -> str:
+    """A name that fits beside a tick."""
+    return plain_text(name, _LONGEST_NAME)
+
+
+def power_label(value: float) -> str:
+    """A value as a power of two in mathtext, with one decimal where the exponent isn't whole."""
+    exponent = np.log2(value)
+    rounded = round(exponent)
+    return f"$2^{{{rounded if abs(exponent - rounded) < 1e-6 else format(exponent, '.1f')}}}$"
+
+
+def power_ticks(axis: Any, values: np.ndarray, *, whole: bool = False) -> None:
+    """A few of the values as ticks on an axis of logarithms; `whole` takes whole exponents instead."""
+    if whole:
+        values = 2.0 ** np.arange(np.ceil(np.log2(values[0])), np.floor(np.log2(values[-1])) + 1)
+    shown = values[:: -(-len(values) // _MOST_TICKS) or 1]
+    axis.set_ticks(np.log2(shown), labels=[power_label(value) for value in shown])
+
+
+def counted(number: int, word: str) -> str:
+    """``1 kernel``, ``2,000 kernels``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def finish(axes: Axes, title: str, lines: Any = None, *, legend: bool = True) -> None:
+    """Title, faint lines along an axis, no frame above and on the right, the legend below."""
+    axes.set_title(title, loc="left", fontsize="medium")
+    if lines is not None:
+        axes.grid(axis=lines, color=FAINT, lw=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    if legend and axes.get_legend_handles_labels()[1]:
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14), "ncols": 2}
+        axes.legend(**place, frameon=False, fontsize="small", markerscale=0.6)

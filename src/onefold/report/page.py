@@ -89,7 +89,7 @@ def _pictures(pictures: list[Picture], missing: str | None) -> Markup:
             "figure",
             element("h3", one.title),
             one.body,
-            element("figcaption", one.words),
+            element("figcaption", one.caption),
         )
         for one in pictures
     ]

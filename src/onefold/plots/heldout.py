@@ -1,0 +1,309 @@
+"""Held-out predictions against targets, and held-out probabilities against what happened.
+
+scikit-learn's displays draw the marks; here are the rows that were tested, the band, the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+
+from onefold.linalg import to_numpy
+from onefold.plots.display import (
+    ACCENT,
+    BLUE,
+    FAINT,
+    Display,
+    counted,
+    finish,
+    fitted,
+    machine_of,
+    plain_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kind = Literal["actual_vs_predicted", "residuals"]
+_MOST = 5000  # points; of more rows some are drawn
+_BARS = 20
+
+
+@dataclass(eq=False)
+class PredictionDisplay(Display):
+    r"""Targets, or residuals, against predictions by models that did not see their rows.
+
+    The band is prediction ± q with q the :math:`\lceil c (n + 1) \rceil`-th smallest of the n conformity
+    scores :math:`|y_i - \hat f_{-i}(x_i)|`: a share c of new rows, were all as hard to predict.
+
+    Parameters
+    ----------
+    target, prediction : ndarray (rows,)
+        Of the rows that were tested.
+    coverage : float
+        Share c of the rows that the band is made for.
+    half_width : float or None
+        q; infinite where there are too few rows for the coverage, None without conformity scores.
+    kind : {"actual_vs_predicted", "residuals"}
+    name : str
+        What is predicted.
+    by_row : bool
+        The machine's own intervals differ in size from row to row; q would serve all rows alike.
+    """
+
+    title: ClassVar[str] = "Held-out predictions"
+
+    target: np.ndarray
+    prediction: np.ndarray
+    coverage: float = 0.9
+    half_width: float | None = None
+    kind: Kind = "actual_vs_predicted"
+    name: str = "target"
+    by_row: bool = False
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, y: Any, *, coverage: float = 0.9, kind: Kind = "actual_vs_predicted",
+        target: int = 0,
+    ) -> Self:  # fmt: skip
+        """The held-out predictions of a fitted LSSVRCV or KernelRidgeCV.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or Pipeline that ends in one
+        y : array (n,) or (n, targets)
+            The targets that it was fitted on.
+        coverage : float, default=0.9
+            Share of new rows that the band is made for, where the estimator has ``conformity_scores_``.
+        kind : {"actual_vs_predicted", "residuals"}, default="actual_vs_predicted"
+        target : int, default=0
+            Which one, where there are several.
+        """
+        machine = machine_of(estimator)
+        if kind not in get_args(Kind):
+            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}.")
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1; got {coverage!r}.")
+        if hasattr(machine, "classes_"):
+            raise ValueError(
+                f"{type(machine).__name__} predicts classes; use ReliabilityDisplay.from_estimator."
+            )
+        remedy = (
+            'it takes held-out rows; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
+        )
+        heldout = _columns(fitted(machine, "heldout_prediction_", remedy))
+        given = _columns(_host(y))
+        if given.shape != heldout.shape:
+            raise ValueError(
+                f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
+                f"{heldout.shape[1]} targets; pass the y that the estimator was fitted on."
+            )
+        count = heldout.shape[1]
+        if not 0 <= target < count:
+            raise ValueError(f"target must be a number from 0 to {count - 1}; got {target!r}.")
+        name = "target" if count == 1 else f"target {target} of {count}"
+        tested = np.isfinite(heldout[:, target]) & np.isfinite(given[:, target])
+        if not tested.any():
+            raise ValueError("no row has a held-out prediction: the splits tested none.")
+        scores = getattr(machine, "conformity_scores_", None)
+        half = None if scores is None else half_width(_columns(scores)[:, target], coverage)
+        by_row = getattr(machine, "intervals", None) == "normalised"
+        return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name, by_row)
+
+    @property
+    def share_inside(self) -> float:
+        """Share of these rows inside the band; NaN without one."""
+        if self.half_width is None:
+            return np.nan
+        return float(np.mean(np.abs(self.target - self.prediction) <= self.half_width))
+
+    def describe(self) -> str:
+        """What the picture shows, in a sentence or two."""
+        residual = self.target - self.prediction
+        size = np.max(np.abs(residual), initial=0.0) or 1.0
+        rms = size * np.sqrt(np.mean((residual / size) ** 2))
+        return (
+            f"Held-out prediction against {self.name} of {len(self.target):,} rows: root mean square "
+            f"error {rms:.4g}. {self._band_words()}"
+        )
+
+    def _band_words(self) -> str:
+        if self.half_width is None:
+            return ""
+        if not np.isfinite(self.half_width):
+            return f"Too few rows for intervals of {self.coverage:.0%}."
+        words = f"± {self.half_width:.3g} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
+        return f"{words}; intervals of rows differ from it" if self.by_row else words
+
+    def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
+        from matplotlib.ticker import AutoLocator
+        from sklearn.metrics import PredictionErrorDisplay
+
+        x, y, rows = self.prediction, self.target, len(self.target)
+        residuals = self.kind == "residuals"
+        marks: dict[str, Any] = {"s": 16, "color": BLUE, "alpha": 0.6, "linewidths": 0}
+        PredictionErrorDisplay.from_predictions(
+            y,
+            x,
+            kind="residual_vs_predicted" if residuals else self.kind,
+            subsample=min(_MOST, rows),
+            random_state=0,
+            ax=axes,
+            scatter_kwargs=marks | style,
+        )
+        ends = np.array([x.min(), x.max()])
+        if self.half_width is not None and np.isfinite(self.half_width):
+            for sign, words in ((-1, None), (1, self._band_words())):
+                edge = (0.0 if residuals else ends) + sign * self.half_width
+                axes.plot(ends, np.broadcast_to(edge, 2), color=ACCENT, lw=1.4, ls="--", label=words)
+        elif self.half_width is not None:
+            axes.plot([], [], " ", label=self._band_words())
+        axes.set_aspect("auto")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(AutoLocator())
+        axes.set_xlabel("held-out prediction")
+        axes.set_ylabel(plain_text(self.name) + (" less prediction" if residuals else ""))
+        drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
+        finish(axes, f"{rows:,} held-out rows{drawn}", "both")
+
+
+@dataclass(eq=False)
+class ReliabilityDisplay(Display):
+    r"""Observed frequency against held-out probability in quantile bins.
+
+    The expected calibration error is :math:`\sum_b n_b / n\, |\bar p_b - \bar h_b|`, p the probability,
+    h whether it came true.
+
+    Parameters
+    ----------
+    probability : ndarray (rows,)
+        Held-out probabilities of the event.
+    happened : bool ndarray (rows,)
+        Whether it did.
+    n_bins : int
+        Bins; equal probabilities share one, so there may be fewer.
+    event : str
+        What the probability is of.
+
+    Attributes
+    ----------
+    predicted, observed, counts : ndarray (bins,)
+        Mean probability and frequency of each bin, and its rows.
+    """
+
+    title: ClassVar[str] = "The reliability of the probabilities"
+
+    probability: np.ndarray
+    happened: np.ndarray
+    n_bins: int = 10
+    event: str = "the event"
+
+    def __post_init__(self) -> None:
+        edges = np.quantile(self.probability, np.linspace(0, 1, self.n_bins + 1)[1:-1])
+        number = np.searchsorted(np.unique(edges), self.probability, side="left")
+        _, number, self.counts = np.unique(number, return_inverse=True, return_counts=True)
+        self.predicted = np.bincount(number, self.probability) / self.counts
+        self.observed = np.bincount(number, self.happened) / self.counts
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, y: Any, *, n_bins: int = 10, label: Any = None) -> Self:
+        """The held-out probabilities of a fitted LSSVCCV.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or Pipeline that ends in one
+        y : array (n,)
+            The labels that it was fitted on.
+        n_bins : int, default=10
+            Bins of about equal counts.
+        label : label, default=None
+            The class whose probability is judged. None is the second of two classes; of more, whichever
+            has the highest probability in each row.
+        """
+        machine = machine_of(estimator)
+        if n_bins < 1:
+            raise ValueError(f"n_bins is a number of bins, at least 1; got {n_bins!r}.")
+        if hasattr(machine, "expansion_") and not hasattr(machine, "classes_"):
+            raise ValueError(
+                f"{type(machine).__name__} predicts numbers; use PredictionDisplay.from_estimator."
+            )
+        remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="temperature".'
+        proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
+        classes = np.asarray(getattr(estimator, "classes_", machine.classes_)).tolist()
+        index = _index(_host(y), classes, len(proba))
+        if label is not None and label not in classes:
+            raise ValueError(f"there is no class {label!r}; the classes are {classes!r:.200}.")
+        tested = np.isfinite(proba).all(axis=1)
+        if not tested.any():
+            raise ValueError("no row has a held-out probability: the splits tested none.")
+        proba, index = proba[tested], index[tested]
+        if label is None and len(classes) > 2:
+            top = proba.argmax(axis=1)
+            return cls(proba.max(axis=1), top == index, n_bins, "the likeliest class")
+        column = len(classes) - 1 if label is None else classes.index(label)
+        return cls(proba[:, column], index == column, n_bins, f"class {classes[column]}")
+
+    @property
+    def calibration_error(self) -> float:
+        """The expected calibration error over the bins."""
+        return float(self.counts @ np.abs(self.predicted - self.observed) / self.counts.sum())
+
+    def describe(self) -> str:
+        """What the picture shows, in a sentence or two."""
+        return (
+            f"Observed frequency against held-out probability of {self.event}: {len(self.counts)} bins, "
+            f"{len(self.probability):,} rows; expected calibration error {self.calibration_error:.3f}."
+        )
+
+    def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
+        from sklearn.calibration import CalibrationDisplay
+
+        rows = len(self.probability)
+        bins = counted(len(self.counts), "bin")
+        label = f"expected calibration error {self.calibration_error:.3f} ({bins})"
+        curve = CalibrationDisplay(self.observed, self.predicted, self.probability)
+        curve.plot(ax=axes, name=label, **{"color": BLUE} | style)
+        heights, edges = np.histogram(self.probability, _BARS, (0, 1))
+        look: dict[str, Any] = {"align": "edge", "color": FAINT, "zorder": 0}
+        axes.bar(edges[:-1], heights / rows, np.diff(edges), **look, label="share of the rows")
+        event = plain_text(self.event, 40)
+        axes.set_xlabel(f"held-out probability of {event}")
+        axes.set_ylabel("observed frequency")
+        finish(axes, f"reliability, {rows:,} held-out rows", "both")
+
+
+def half_width(scores: Any, coverage: float) -> float:
+    """The ⌈coverage (n + 1)⌉-th smallest of n scores; infinite where there are fewer."""
+    known = np.sort(scores[np.isfinite(scores)])
+    place = int(np.ceil(coverage * (len(known) + 1) * (1 - 1e-12)))
+    return float(known[place - 1]) if place <= len(known) else np.inf
+
+
+def _host(values: Any) -> Any:
+    """Targets of whatever kind as a NumPy array."""
+    return values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values)
+
+
+def _columns(values: Any) -> np.ndarray:
+    """Numbers as (rows, targets)."""
+    array = np.asarray(values, dtype=float)
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _index(labels: Any, classes: list[Any], rows: int) -> np.ndarray:
+    """The place of each row's label in the classes."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (rows,):
+        raise ValueError(
+            f"y has shape {labels.shape}, and there are {rows} held-out probabilities; pass the y that "
+            "the estimator was fitted on."
+        )
+    places = {one: place for place, one in enumerate(classes)}
+    unknown = [one for one in labels.tolist() if one not in places]
+    if unknown:
+        raise ValueError(f"y has the label {unknown[0]!r}, which the estimator was not fitted on.")
+    return np.array([places[one] for one in labels.tolist()])
