@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 from saving_standins import forge, metadata_of, through_file
 from scipy import sparse
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-import onefold
 from onefold import LSSVC, LSSVR, KernelRidge, saving
 from onefold.cli import main
 from onefold.expansions import Blend, Expansion
@@ -116,9 +113,8 @@ def with_blend(model, y):
         (LSSVC(), np.arange(40) % 3),
         (LSSVR(), Y[:, 0]),
         (KernelRidge(), Y),
-        (make_pipeline(StandardScaler(), LSSVR()), Y[:, 0]),
     ],
-    ids=["two", "three", "regression", "targets", "pipeline"],
+    ids=["two", "three", "regression", "targets"],
 )
 def test_estimators_with_a_blend(tmp_path, model, y, capsys):
     held = with_blend(model, y)
@@ -231,16 +227,3 @@ def test_the_unchanged_forgery_loads(tmp_path):
 def test_blends_that_do_not_hold_together_are_refused(tmp_path, changes, match):
     with pytest.raises(ModelFileError, match=match):
         saving.load(forged(tmp_path / "m", **changes))
-
-
-def test_a_pipeline_is_tried_with_its_blend(tmp_path):
-    """Its values on loading must be those that it had."""
-    onefold.save(with_blend(make_pipeline(StandardScaler(), LSSVR()), Y[:, 0]), tmp_path / "m")
-    with container.opened(tmp_path / "m") as opened:
-        metadata, arrays = json.loads(opened.text()), opened.arrays()
-    node = metadata["model"]["params"]["steps"][1]["$tuple"][1]
-    weights = node["fitted"]["expansion_"]["fields"]["weights"]["$array"]
-    onefold.load(forge(tmp_path / "same", metadata, arrays))
-    arrays[weights] = arrays[weights][::-1].copy()
-    with pytest.raises(ModelFileError, match="does not predict what it did"):
-        onefold.load(forge(tmp_path / "other", metadata, arrays))

@@ -127,21 +127,19 @@ def test_array_types_without_a_place_are_refused(tmp_path, dtype):
         "[]",
         "{}",
         '{"format":"onefold-model"}',
-        '{"format":"other","format_version":2}',
+        '{"format":"other","format_version":3}',
         '{"format":"onefold-model","format_version":true}',
         '{"format":"onefold-model","format_version":"1"}',
         '{"format":"onefold-model","format_version":-1}',
-        '{"format":"onefold-model","format_version":2}',
-        '{"format":"onefold-model","format":"onefold-model","format_version":2}',
-        '{"format":"onefold-model","format_version":2,"model":NaN,"extra":{}}',
+        '{"format":"onefold-model","format_version":3}',
+        '{"format":"onefold-model","format":"onefold-model","format_version":3}',
+        '{"format":"onefold-model","format_version":3,"model":NaN}',
         '{"format":"onefold-model","format_version":' + "9" * 5000 + "}",
-        '{"format":"onefold-model","format_version":2,"model":' + "[" * 90_000,
-        '{"format":"onefold-model","format_version":2,"model":'
-        + "[" * 90_000 + "]" * 90_000 + ',"extra":{}}',
-        '{"format":"onefold-model","format_version":2,"model":' + '{"a":' * 300 + "1" + "}" * 301,
+        '{"format":"onefold-model","format_version":3,"model":' + "[" * 90_000,
+        '{"format":"onefold-model","format_version":3,"model":'
+        + "[" * 90_000 + "]" * 90_000 + '}',
+        '{"format":"onefold-model","format_version":3,"model":' + '{"a":' * 300 + "1" + "}" * 301,
         metadata_of(None),
-        metadata_of({"$object": "Box", "fields": {}}, extra=None),
-        metadata_of({"$object": "Box", "fields": {}}, extra={"$tuple": []}),
         metadata_of({"$float": "nan"}),
         metadata_of([{"$object": "Box", "fields": {}}]),
         metadata_of({"key": {"$object": "Box", "fields": {}}}),
@@ -223,7 +221,7 @@ def valid(tmp_path_factory):
         "param": np.ma.MaskedArray([1, "a", None], mask=[0, 0, 1], dtype=object),
         "score": np.array([[1.0, np.nan]]),
     }
-    saving.save(line, path, extra={"a": 1})
+    saving.save(line, path)
     return path
 
 

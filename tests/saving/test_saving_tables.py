@@ -113,9 +113,3 @@ def part(model: dict, kind: str) -> dict:
 def test_nonsense_is_refused_on_loading(classifier, tmp_path, change):
     with pytest.raises(ModelFileError):
         changed(tmp_path, classifier, change)
-
-
-def test_files_of_earlier_versions_say_so(tmp_path, classifier):
-    onefold.save(classifier.estimator_, tmp_path / "m", extra={"table": {"preparation": {}}})
-    with pytest.raises(ModelFileError, match=r"tuned on a table by an earlier onefold.*tune it again"):
-        onefold.load(tmp_path / "m")

@@ -10,23 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from scipy import sparse
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.decomposition import PCA
-from sklearn.impute import KNNImputer, SimpleImputer
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
 
 from onefold import (
     LSSVC,
@@ -145,82 +128,6 @@ def frame() -> pd.DataFrame:
     )
 
 
-def steps(*parts: Any, kind: str = "regression") -> Callable[[], Case]:
-    """A pipeline for numbers."""
-    return estimator(make_pipeline(*parts), kind)
-
-
-def gaps(*parts: Any) -> Callable[[], Case]:
-    """A pipeline for numbers some of which are missing."""
-
-    def build() -> Case:
-        X = numbers()
-        holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
-        return Case(make_pipeline(*parts).fit(holes, X[:, 0]), holes)
-
-    return build
-
-
-def columns(last: Any, **settings: Any) -> Callable[[], Case]:
-    """A pipeline for the frame."""
-
-    def build() -> Case:
-        rows = frame()
-        text = make_pipeline(
-            SimpleImputer(strategy="most_frequent"),
-            OneHotEncoder(handle_unknown="ignore"),
-        )
-        prepared = ColumnTransformer(
-            [
-                (
-                    "numbers",
-                    make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()),
-                    ["length"],
-                ),
-                ("text", text, ["colour"]),
-                (
-                    "codes",
-                    OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
-                    ["grade"],
-                ),
-                ("flags", OneHotEncoder(drop="if_binary", min_frequency=3), ["sold"]),
-                ("gone", "drop", ["note"]),
-            ],
-            remainder="passthrough",
-            **settings,
-        )
-        y = rows["width"] + rows["sold"]
-        y = np.where(y > y.mean(), "much", "little") if hasattr(last, "class_weight") else y
-        return Case(make_pipeline(prepared, last).fit(rows, y), rows)
-
-    return build
-
-
-def framed() -> Case:
-    """A pipeline whose steps hand on frames."""
-    rows = frame()[["width", "grade", "sold"]]
-    model = make_pipeline(
-        ColumnTransformer(
-            [("a", MinMaxScaler(), slice(0, 2)), ("b", "passthrough", [False, False, True])]
-        ),
-        LSSVR(gamma=0.5),
-    ).set_output(transform="pandas")
-    return Case(model.fit(rows, rows["width"]), rows)
-
-
-def mixed() -> Case:
-    """Text and numbers in one array, encoded strictly."""
-    rows = frame()[["colour", "grade"]].to_numpy(dtype=object)
-    model = make_pipeline(OneHotEncoder(), LSSVR(gamma=0.5))
-    return Case(model.fit(rows, np.arange(N)), rows)
-
-
-def sparse_steps() -> Case:
-    """A pipeline for sparse rows."""
-    X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
-    return Case(make_pipeline(MaxAbsScaler(), LSSVR("linear")).fit(X, np.arange(N)), X)
-
-
 def table(missing: Any) -> Callable[[], Case]:
     """What `onefold tune` writes."""
 
@@ -273,22 +180,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "circulant": series(Circulant()),
     "sparselssvc": estimator(SparseLSSVC(**SMALL, n_centres=6), "three"),
     "sparselssvr": estimator(SparseLSSVR(**SMALL, tolerance=0.1, weights="robust")),
-    "scaled": steps(StandardScaler(), LSSVC(), kind="three"),
-    "scaled-cv": steps(RobustScaler(), LSSVCCV(**SMALL), kind="two"),
-    "polynomial": steps(MinMaxScaler(), PolynomialFeatures(2), PCA(4), LSSVR()),
-    "powers": steps(PowerTransformer(), QuantileTransformer(n_quantiles=9), Normalizer(), LSSVR()),
-    "neighbours": gaps(KNNImputer(n_neighbors=2), FunctionTransformer(), "passthrough", KernelRidge()),
-    "gaps": gaps(SimpleImputer(strategy="median", add_indicator=True), LSSVR("linear")),
-    "union": steps(
-        FeatureUnion([("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "drop")]), LSSVR()
-    ),
-    "nested": steps(make_pipeline(StandardScaler(), PCA(2)), SparseLSSVR(**SMALL, n_centres=5)),
-    "target": steps(StandardScaler(), TransformedTargetRegressor(LSSVR(), transformer=StandardScaler())),
-    "columns": columns(LSSVRCV(**SMALL)),
-    "columns-classes": columns(LSSVC(), sparse_threshold=1.0),
-    "framed": framed,
-    "mixed": mixed,
-    "sparse-steps": sparse_steps,
     "table": table("error"),
     "table-gaps": table("impute"),
     "svmlight": svmlight,

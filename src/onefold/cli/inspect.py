@@ -6,8 +6,6 @@ import argparse
 from typing import Any
 
 import numpy as np
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.pipeline import Pipeline
 
 from onefold import saving
 from onefold.cli.choice import blend_lines, importance_lines
@@ -33,13 +31,11 @@ def run(arguments: argparse.Namespace) -> None:
         "format_version": header["format_version"],
     }
     model = saving.load(path)
-    estimator = saving.final_estimator(model)
+    estimator = getattr(model, "estimator_", model)
     try:
         facts |= {"estimator": type(estimator).__name__, **_estimator_facts(estimator)}
         if isinstance(model, TableModel):
             facts |= _table_facts(model)
-        elif model is not estimator:
-            facts["preparation"] = step_names(model)
         shown = json_text(facts) if arguments.json else _text(facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
@@ -101,16 +97,6 @@ def _criterion(estimator: Any) -> str | None:
     default = "error" if hasattr(estimator, "classes_") else "mse"
     given = estimator.criterion
     return str((given[0] if isinstance(given, list | tuple) else given) or default)
-
-
-def step_names(model: Any) -> list[str]:
-    """The classes of the steps before the estimator, in order."""
-    if isinstance(model, TransformedTargetRegressor):
-        return [type(model).__name__, *step_names(model.regressor_)]
-    if not isinstance(model, Pipeline):
-        return []
-    steps = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
-    return [type(step).__name__ for step in steps] + step_names(model.steps[-1][1])
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:

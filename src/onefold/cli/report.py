@@ -65,7 +65,7 @@ def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any
             f"{listing(source.names)}"
         )
     source.require(target, "--target")
-    classes = getattr(saving.final_estimator(model), "classes_", None)
+    classes = getattr(model, "classes_", None)
     task: Any = "regression" if classes is None else "classification"
     return _matrix(model, rows, target), read_target(rows, target, task, classes)
 

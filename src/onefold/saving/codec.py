@@ -103,11 +103,7 @@ def _why_not(value: Any, name: str) -> str:
     if hasattr(value, "best_estimator_"):
         return f"a {kind} is a search; save its best_estimator_"
     if isinstance(value, BaseEstimator):
-        return (
-            f"a {kind} is neither an estimator of onefold's nor among the scikit-learn classes that a "
-            f"model file holds ({', '.join(registry.names_in('sklearn'))}); use one of these, or save "
-            "the estimator alone and prepare its rows yourself"
-        )
+        return f"a {kind} is no estimator of onefold's; save what holds it with skops or joblib"
     if isinstance(value, np.ndarray):
         return (
             f"arrays of dtype {value.dtype} have no place in a model file; convert it to a numeric, "

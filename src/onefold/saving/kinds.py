@@ -14,9 +14,6 @@ a dollar sign and says how to read it:
 ``$float``     nan, inf or -inf, for which JSON has no number
 ``$tuple``     a tuple
 ``$dict``      key and value pairs, where some key is not a string
-``$slice``     start, stop and step of a slice
-``$dtype``     a NumPy dtype
-``$type``      a NumPy scalar type, or one of Python's own for numbers
 ``$object``    an instance of a registered class (`onefold.saving.objects`)
 ``$dropped``   a constructor parameter that could not be saved, as its repr
 =============  =====================================================================
@@ -29,7 +26,6 @@ simpler values, and how it is built from such parts again, which may be any nons
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -50,14 +46,7 @@ ARRAY_DTYPES = {
 }  # fmt: skip
 _SCALARS = frozenset(ARRAY_DTYPES.values()) | {"str"}
 _PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
-# The types that a parameter such as the dtype of an encoder may be.
-_TYPES: dict[str, type] = {
-    **{name: np.dtype(name).type for name in ARRAY_DTYPES.values()},
-    **{f"python {kind.__name__}": kind for kind in (bool, int, float, object)},
-}
-_TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_DTYPE = re.compile(r"[<>|=][biufU][0-9]{1,4}|\|O")
 _MAX_CODE_POINT = 0x10FFFF
 _HALVES = (0xD800, 0xDFFF)  # of characters, which cannot be written out
 
@@ -160,19 +149,6 @@ def _build_scalar(parts: Parts) -> np.generic:
     return scalar
 
 
-def _build_slice(parts: Parts) -> slice:
-    start, stop, step = parts["$slice"]
-    if not all(end is None or isinstance(end, int | str) for end in (start, stop, step)):
-        raise BadContent("the ends of a slice are neither numbers nor names")
-    return slice(start, stop, step)
-
-
-def _build_dtype(parts: Parts) -> np.dtype[Any]:
-    if not _DTYPE.fullmatch(parts["$dtype"]):
-        raise BadContent(f"the dtype {parts['$dtype']!r:.60} is not known")
-    return np.dtype(parts["$dtype"])
-
-
 KINDS: dict[str, Kind] = {  # the first that holds a value takes it apart
     "$float": Kind(
         lambda value: type(value) is float,  # finite ones are plain JSON
@@ -193,21 +169,6 @@ KINDS: dict[str, Kind] = {  # the first that holds a value takes it apart
         lambda value: type(value) is dict,  # with keys of text alone it is plain JSON
         lambda value: {"$dict": [[key, item] for key, item in value.items()]},
         lambda parts: dict(parts["$dict"]),
-    ),
-    "$slice": Kind(
-        lambda value: type(value) is slice,
-        lambda value: {"$slice": [value.start, value.stop, value.step]},
-        _build_slice,
-    ),
-    "$dtype": Kind(
-        lambda value: isinstance(value, np.dtype) and value.kind in "biufUO" and value.names is None,
-        lambda value: {"$dtype": value.str},
-        _build_dtype,
-    ),
-    "$type": Kind(
-        lambda value: isinstance(value, type) and value in _TYPE_NAMES,
-        lambda value: {"$type": _TYPE_NAMES[value]},
-        lambda parts: _TYPES[parts["$type"]],
     ),
     "$masked": Kind(lambda value: isinstance(value, np.ma.MaskedArray), _masked_parts, _build_masked),
     "$objects": Kind(

@@ -14,13 +14,11 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import sklearn
 from sklearn.base import BaseEstimator
 
 from onefold.saving import registry
 from onefold.saving.errors import UPGRADE, BadContent, CannotSave
 from onefold.saving.kinds import Node
-from onefold.saving.rules import State
 
 if TYPE_CHECKING:
     from onefold.saving.codec import Encoder
@@ -45,11 +43,15 @@ def to_node(value: Any, kind: str, name: str, encoder: Encoder, depth: int) -> N
     elif not isinstance(value, BaseEstimator):
         node["fields"] = {key: encoded(key) for key in _field_names(type(value))}
     else:
-        write = encoded if state.closed else partial(_parameter, value, encoded, encoder)
+        write = partial(_parameter, value, encoded, encoder)
         node["params"] = {key: write(key) for key in value.get_params(deep=False)}
         fitted = [key for key in state.fitted_names(value) if key != _NOTES]
         for key in fitted:
-            _check_fitted_name(key, kind, f"{name}.{key}", state)
+            if not _FITTED_NAME.fullmatch(key):
+                raise CannotSave(
+                    f"cannot save {name}.{key}: fitted attributes in a model file have "
+                    "lower-case names; rename it."
+                )
         node["fitted"] = {key: encoded(key) for key in fitted}
     state.check(value, kind)  # last: what has no place at all is named first
     return node
@@ -77,18 +79,6 @@ def _parameter(
     return {"$dropped": _ADDRESS.sub("", repr(value))[:_REPR_LENGTH]}
 
 
-def _check_fitted_name(key: str, kind: str, name: str, state: State) -> None:
-    if state.closed and key not in state.fitted:
-        raise CannotSave(
-            f"cannot save {name}: scikit-learn {sklearn.__version__} keeps it in a {kind} and this "
-            f"onefold does not know it; {UPGRADE}."
-        )
-    if not state.closed and not _FITTED_NAME.fullmatch(key):
-        raise CannotSave(
-            f"cannot save {name}: fitted attributes in a model file have lower-case names; rename it."
-        )
-
-
 def _field_names(cls: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
@@ -103,13 +93,10 @@ def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
     kind = node["$object"]
     cls = registry.find(kind)
     if cls is None:
-        raise BadContent(
-            f"it holds a {kind!r:.60}, which this version does not know",
-            f"{UPGRADE}, or call onefold.saving.register() if it is a class of your own",
-        )
+        raise BadContent(f"it holds a {kind!r:.60}, which this version does not know", UPGRADE)
     state = registry.state_of(kind)
     if issubclass(cls, BaseEstimator):
-        value: Any = _estimator(cls, state, node["params"], node["fitted"], part)
+        value: Any = _estimator(cls, node["params"], node["fitted"], part)
     else:
         build: Any = cls if state.layout is None else state.layout.build
         names = _field_names(cls) if build is cls else inspect.signature(build).parameters
@@ -120,10 +107,10 @@ def from_node(node: dict[str, Any], part: Callable[[Node], Any]) -> object:
 
 
 def _estimator(
-    cls: Any, state: State, params: dict[str, Any], fitted: dict[str, Any], part: Callable[[Node], Any]
+    cls: Any, params: dict[str, Any], fitted: dict[str, Any], part: Callable[[Node], Any]
 ) -> BaseEstimator:
     _check_names(params, inspect.signature(cls).parameters, cls)
-    droppable = {} if state.closed else _defaults(cls)
+    droppable = _defaults(cls)
     dropped = {
         key: str(item["$dropped"])
         for key, item in params.items()
@@ -131,8 +118,7 @@ def _estimator(
     }
     estimator: BaseEstimator = cls(**{k: part(item) for k, item in params.items() if k not in dropped})
     for key, item in fitted.items():
-        own = _FITTED_NAME.fullmatch(key) and key != _NOTES and not hasattr(cls, key)
-        if not (key in state.fitted if state.closed else own):
+        if not _FITTED_NAME.fullmatch(key) or key == _NOTES or hasattr(cls, key):
             raise BadContent(f"{key!r:.60} is not the name of a fitted attribute")
         setattr(estimator, key, part(item))
     if dropped:
@@ -141,8 +127,6 @@ def _estimator(
 
 
 def _check_names(found: dict[str, Any], known: Collection[str], cls: type) -> None:
-    library = cls.__module__.partition(".")[0]
-    remedy = "install the scikit-learn with which it was saved" if library == "sklearn" else UPGRADE
     for key in found:
         if key not in known:
-            raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this {library}", remedy)
+            raise BadContent(f"{cls.__name__} has no parameter {key!r:.60} in this onefold", UPGRADE)

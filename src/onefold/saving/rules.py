@@ -47,9 +47,6 @@ class State:
         Fitted attributes that must be there if any is.
     whole : callable or None
         Raises where the parts of a fitted instance do not fit together.
-    closed : bool
-        Whether attributes without a rule, private ones too, are refused. They are left alone if not,
-        and a parameter that has no place in a file is noted by its repr.
     layout : Layout or None
         What is written of a dataclass; None for the arguments of its constructor.
     """
@@ -58,24 +55,17 @@ class State:
     fitted: Mapping[str, Rule] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
     whole: Callable[[Any], None] | None = None
-    closed: bool = False
     layout: Layout | None = None
 
     def fitted_names(self, value: BaseEstimator) -> list[str]:
-        """What fitting has set on `value`: the public attributes, and if closed the private ones too."""
-        if self.closed:
-            return sorted(vars(value).keys() - value.get_params(deep=False).keys())
+        """What fitting has set on `value`: its public attributes."""
         return sorted(key for key in vars(value) if key.endswith("_") and not key.startswith("_"))
 
     def check(self, value: Any, name: str) -> None:
         """Raise BadContent unless `value`, whose class is called `name`, keeps to every rule."""
         held = getattr(value, "__dict__", {})  # a dataclass with slots has no rules
-        is_fitted = not isinstance(value, BaseEstimator) or bool(
-            set(self.fitted_names(value)) - {"_sklearn_output_config"}
-        )
+        is_fitted = not isinstance(value, BaseEstimator) or bool(self.fitted_names(value))
         try:
-            if hasattr(value, "_parameter_constraints"):
-                value._validate_params()
             for key, rule in {**self.parameters, **self.fitted}.items():
                 if is_fitted and key in self.needed and key not in held:
                     raise BadContent(f"its {name} lacks {key}")
@@ -108,7 +98,6 @@ def of_type(*types: type) -> Rule:
 
 is_bool, is_number, is_text = of_type(bool, np.bool_), of_type(Real), of_type(str)
 is_dict, is_list, is_none = of_type(dict), of_type(list), of_type(NoneType)
-is_dtype, is_estimator = of_type(np.dtype), of_type(BaseEstimator)
 
 
 def whole_number(least: int = 0, most: float = math.inf) -> Rule:
@@ -149,20 +138,6 @@ def either(*rules: Rule) -> Rule:
 def maybe(rule: Rule) -> Rule:
     """None, or what the rule accepts."""
     return either(is_none, rule)
-
-
-def named(name: str) -> Rule:
-    """An instance of the class of this name."""
-    return lambda value, owner: isinstance(value, BaseEstimator) and type(value).__name__ == name
-
-
-def per_feature(rule: Rule) -> Rule:
-    """A list with one entry per feature, each of which the rule accepts."""
-    return lambda value, owner: (
-        type(value) is list
-        and len(value) == owner.n_features_in_
-        and all(accepts(rule, item, owner) for item in value)
-    )
 
 
 def is_names(value: Any, owner: Any) -> bool:
