@@ -8,14 +8,17 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 ONEFOLD = [sys.executable, "-m", "onefold"]
 
 
 def write_table(path: Path, rows: int) -> None:
-    """Three columns and what two of them make together, as .npz."""
+    """Three columns and what two of them make together, as Parquet."""
     X = np.random.default_rng(0).normal(size=(rows, 3))
-    np.savez(path, X=X, y=X[:, 0] * X[:, 1])
+    columns = {"y": X[:, 0] * X[:, 1]} | {f"x{j}": X[:, j] for j in range(3)}
+    pq.write_table(pa.table(columns), path)
 
 
 def begun(folder: Path, *argv: str) -> subprocess.Popen[str]:

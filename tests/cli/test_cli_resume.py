@@ -37,8 +37,8 @@ def answer(folder: Path, out: str) -> dict:
 )
 def test_a_killed_search_goes_on_to_the_same_answer(tmp_path, monkeypatch, capsys, rows, options, most):
     monkeypatch.chdir(tmp_path)
-    write_table(tmp_path / "t.npz", rows)
-    command = ["t.npz", *options, "--json"]
+    write_table(tmp_path / "t.parquet", rows)
+    command = ["t.parquet", "--target", "y", *options, "--json"]
     assert main(["tune", *command]) == 0
     expected = answer(tmp_path, capsys.readouterr().out)
     shutil.rmtree(tmp_path / "t-onefold")
@@ -57,7 +57,7 @@ def test_a_killed_search_goes_on_to_the_same_answer(tmp_path, monkeypatch, capsy
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     assert answer(tmp_path, out) == expected
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t.npz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t.parquet"]
     assert sorted(p.name for p in (tmp_path / "t-onefold").iterdir()) == [
         "model.onefold", "report.html", "search.csv",
     ]  # fmt: skip
@@ -163,22 +163,3 @@ def test_stages_of_the_killed_are_tidied_up(tmp_path):
         pass
     left = {p.name for p in tmp_path.iterdir()}
     assert left == {f"{_STAGE}1", f"{_STAGE}x", ".onefold-elsewhere-7"}
-
-
-# Other tables
-
-
-def test_sparse_tables_can_be_gone_on_with(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    rows = [f"{i % 2} 1:{rng.normal() + i % 2:.3f} 3:{rng.normal():.3f}" for i in range(60)]
-    Path("t.libsvm").write_text("\n".join(rows) + "\n")
-    command = ["tune", "t.libsvm", "--kernel", "rbf", "--json"]
-    assert main([*command, "--resume", "--time-budget", "1e-6"]) == 0
-    assert json.loads(capsys.readouterr().out)["search"]["stopped"] == "time_budget"
-    assert main([*command, "--resume", "--force"]) == 0
-    on = json.loads(capsys.readouterr().out)
-    assert main([*command, "--force"]) == 0
-    whole = json.loads(capsys.readouterr().out)
-    for name in ("best_params", "best_score", "blend", "heldout"):
-        assert on[name] == whole[name]

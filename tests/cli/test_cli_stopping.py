@@ -15,7 +15,18 @@ from onefold import load
 from onefold.cli import main, stopping
 from onefold.jobs import tune_table
 
-SLOW = ["t.npz", "--simple", "--approximation", "exact", "--gammas", "2^-9:2^3:500", "--jobs", "1"]
+SLOW = [
+    "t.parquet",
+    "--target",
+    "y",
+    "--simple",
+    "--approximation",
+    "exact",
+    "--gammas",
+    "2^-9:2^3:500",
+    "--jobs",
+    "1",
+]
 KEPT = "onefold: stopping: the best so far will be kept (Ctrl-C again to stop at once) …\n"
 STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-written\n"
 
@@ -25,7 +36,7 @@ STOPPED = "onefold: stopping …\nonefold: interrupted; no file is left half-wri
     [(signal.SIGINT, 130, STOPPED, "2"), (signal.SIGTERM, 143, "", "1")],
 )
 def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, code, last, jobs):
-    write_table(tmp_path / "t.npz", 2500)
+    write_table(tmp_path / "t.parquet", 2500)
     process = begun(tmp_path, *SLOW, "--jobs", jobs, "--resume")
     wait_for_lines(tmp_path / "t-onefold.journal", 2, process)  # the search has begun
     process.send_signal(number)
@@ -34,11 +45,11 @@ def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, co
     assert err.endswith(last)
     assert "Traceback" not in err
     # What the journal was begun with is of use to the next run with --resume.
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.npz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.parquet"]
 
 
 def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
-    write_table(tmp_path / "t.npz", 400)
+    write_table(tmp_path / "t.parquet", 400)
     process = begun(tmp_path, *SLOW, "--jobs", "2", "--resume", "--json")
     wait_for_lines(tmp_path / "t-onefold.journal", 8, process)
     process.send_signal(signal.SIGINT)
@@ -58,12 +69,12 @@ def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert model.estimator_.search_["stopped"] == "interrupted"
     assert model.estimator_.best_params_ == found["best_params"]
     # There is something to go on with.
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t-onefold.journal", "t.npz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t-onefold.journal", "t.parquet"]
 
 
 def test_rounds_of_metrics_are_ended_too(tmp_path):
-    write_table(tmp_path / "t.npz", 150)
-    process = begun(tmp_path, "t.npz", "--gammas", "0.01:100:300", "--resume")
+    write_table(tmp_path / "t.parquet", 150)
+    process = begun(tmp_path, "t.parquet", "--target", "y", "--gammas", "0.01:100:300", "--resume")
     wait_for_lines(tmp_path / "t-onefold.journal", 8, process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
@@ -74,7 +85,7 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
 
 
 def test_the_second_ctrl_c_stops_at_once(tmp_path):
-    write_table(tmp_path / "t.npz", 3000)  # a fit is to take longer than the second signal
+    write_table(tmp_path / "t.parquet", 3000)  # a fit is to take longer than the second signal
     process = begun(tmp_path, *SLOW, "--resume", "--quiet")
     wait_for_lines(tmp_path / "t-onefold.journal", 4, process)
     process.send_signal(signal.SIGINT)
@@ -83,7 +94,7 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (130, "", STOPPED)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.npz"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.parquet"]
 
 
 def event(score: float | None) -> dict:

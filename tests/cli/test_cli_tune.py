@@ -112,16 +112,9 @@ def test_every_format_gives_the_same_model(table, capsys):
     frame.to_csv("semi.csv", sep=";", index=False)
     frame.to_csv("z.csv.gz", index=False)
     frame.to_parquet("t.parquet")
-    np.savez(
-        "t.npz",
-        X=frame[["length", "width"]].to_numpy(),
-        y=frame.kind.to_numpy(dtype=str),
-        feature_names=np.array(["length", "width"]),
-    )
     reference = tuned_json(capsys, "tune", "plain.csv", "--target", "kind", *SMALL)
-    for name in ("t.tsv", "semi.csv", "z.csv.gz", "t.parquet", "t.npz"):
-        target = [] if name == "t.npz" else ["--target", "kind"]
-        found = tuned_json(capsys, "tune", name, *target, *SMALL)
+    for name in ("t.tsv", "semi.csv", "z.csv.gz", "t.parquet"):
+        found = tuned_json(capsys, "tune", name, "--target", "kind", *SMALL)
         assert found["heldout"] == reference["heldout"], name
         assert found["best_params"] == reference["best_params"], name
 
@@ -311,12 +304,6 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text, message):
     Path("t.csv").write_text(text)
     assert message in refused("tune", "t.csv", "--target", "y")
     assert [p.name for p in Path().iterdir()] == ["t.csv"]
-
-
-def test_sparse_tables_need_a_kernel_that_takes_them(tmp_path, monkeypatch, refused):
-    monkeypatch.chdir(tmp_path)
-    Path("t.svm").write_text("1 1:2\n-1 1:3\n" * 20)
-    assert "can't use svmlight tables" in refused("tune", "t.svm", "--kernel", "laplacian")
 
 
 def test_too_few_groups(table, refused):

@@ -18,7 +18,7 @@ from onefold.tables.importances import column_importances
 
 
 def searched(**options) -> Search:
-    rows = {name: options.pop(name) for name in ("sparse", "on_disk") if name in options}
+    rows = {name: options.pop(name) for name in ("on_disk",) if name in options}
     return search_of(Settings("y", **options), **rows)
 
 
@@ -35,7 +35,6 @@ def searched(**options) -> Search:
         ({"kernel": "rbf", "metric": "none"}, ["rbf"], None, False),
         ({"metric": "none"}, "auto", None, True),
         ({"metric": "diagonal", "blend": False}, "auto", "diagonal", False),
-        ({"sparse": True}, "auto", "auto", True),
         ({"simple": True}, "rbf", None, False),
         ({"simple": True, "kernel": "laplacian", "metric": "none"}, "laplacian", None, False),
     ],
@@ -96,8 +95,6 @@ def test_what_was_asked_for_is_refused_instead(obstacle, asked):
         ({"blend": "yes"}, "blend must be True or False; got 'yes'"),
         ({"simple": 1}, "simple must be True or False; got 1"),
         ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
-        ({"sparse": True, "kernel": "rbf,laplacian"}, "laplacian kernel can't use svmlight"),
-        ({"sparse": True, "metric": "full"}, "use metric='diagonal'"),
     ],
 )
 def test_what_does_not_go_together(options, words):
@@ -138,8 +135,6 @@ def test_indicators_count_for_their_column():
     assert list(shares) == ["colour", "size", "age"]
     assert shares == pytest.approx({"colour": 0.7, "size": 0.2, "age": 0.1})
     assert column_importances(None, preparation) is None
-    sparse = Preparation(sparse_kept=np.array([3, 8]), sparse_scale=np.ones(2))
-    assert column_importances(np.array([0.25, 0.75]), sparse) == {"feature 8": 0.75, "feature 3": 0.25}
 
 
 def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):

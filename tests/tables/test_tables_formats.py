@@ -118,27 +118,6 @@ def test_parquet_round_trip(tmp_path):
     assert pa.concat_tables([b.columns for b in blocks]).to_pydict() == FRAME.to_pydict()
 
 
-def test_npz_with_matrix(tmp_path):
-    X, y = RNG.normal(size=(6, 2)), np.arange(6)
-    path = tmp_path / "t.npz"
-    np.savez(path, X=X, y=y, feature_names=np.array(["a", "b"]), splits=np.zeros((3, 6)), w=y + 1.0)
-    source = open_table(path)
-    assert source.names == ("a", "b", "y", "w")
-    assert source.default_target == "y"
-    rows = source.read()
-    assert rows.auxiliary == {"y", "w"}  # reachable by name, never features by themselves
-    np.testing.assert_array_equal(rows.columns["b"].to_numpy(), X[:, 1])
-    assert [b.columns["y"].to_pylist() for b in source.batches(4)] == [[0, 1, 2, 3], [4, 5]]
-
-
-def test_npz_without_names_and_with_one_array_per_column(tmp_path):
-    np.savez(tmp_path / "x.npz", X=np.ones((3, 2)))
-    assert open_table(tmp_path / "x.npz").names == ("x0", "x1")
-    np.savez(tmp_path / "c.npz", a=np.arange(3), b=np.array(["u", "v", "w"]))
-    source = open_table(tmp_path / "c.npz")
-    assert source.read().columns.to_pydict() == {"a": [0, 1, 2], "b": ["u", "v", "w"]}
-
-
 @pytest.mark.parametrize("zero_based", [True, False])
 @pytest.mark.parametrize("suffix", ["libsvm", "svm", "txt"])
 def test_svmlight_round_trip(tmp_path, suffix, zero_based):
@@ -150,18 +129,27 @@ def test_svmlight_round_trip(tmp_path, suffix, zero_based):
     rows = source.read()
     np.testing.assert_array_equal(rows.columns["target"].to_numpy(), y)
     first = 0 if zero_based else 1
-    read = np.zeros((9, 5))
-    read[:, : rows.sparse.shape[1]] = rows.sparse.toarray()
-    np.testing.assert_allclose(read[:, first : first + 4], X)
-    blocks = list(source.batches(4, []))
+    assert source.names == ("target", *(f"x{j + first}" for j in range(4)))
+    read = np.column_stack([rows.columns[name].to_numpy() for name in source.names[1:]])
+    np.testing.assert_allclose(read, X)
+    blocks = list(source.batches(4, ["x2", "x99"]))
+    assert blocks[0].columns["x99"].to_pylist() == [0.0] * 4  # what a file leaves out is 0
     assert [len(b) for b in blocks] == [4, 4, 1]
     assert [b.start for b in blocks] == [0, 4, 8]
 
 
 def test_svmlight_query_numbers_are_a_column(tmp_path):
     source = open_table(write(tmp_path, "q.svm", "# comment\n1 qid:3 1:2\n0 qid:4 2:1\n"))
-    assert source.names == ("target", "qid")
+    assert source.names == ("target", "qid", "x1", "x2")
     assert source.read().columns["qid"].to_pylist() == [3, 4]
+
+
+def test_svmlight_files_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
+    path = write(tmp_path, "wide.svm", "1 1:2\n0 2000000:1\n")
+    assert open_table(path).names == ("target", "x1", "x2000000")
+    monkeypatch.setattr("onefold.tables.svmlight.available_memory", lambda: 100)
+    with pytest.raises(TableError, match="load_svmlight_file and fit LSSVCCV"):
+        open_table(path)
 
 
 BROKEN = {
@@ -172,7 +160,6 @@ BROKEN = {
     "other.csv": (b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
     "cut.csv.gz": None,
     "bad.parquet": (b"PAR1 nonsense", "not a readable Parquet file"),
-    "bad.npz": (b"nonsense", "not a readable .npz file"),
     "empty.svm": ("", "is empty"),
     "table.txt": ("a,b\n1,2\n", "not in svmlight format"),
     "t.xlsx": (b"PK", "not a readable spreadsheet"),
@@ -210,22 +197,6 @@ def test_ragged_rows_name_the_line(tmp_path, bad, got):
         source.read()
     with pytest.raises(TableError, match=message):
         list(source.batches(10))
-
-
-def test_npz_that_is_no_table(tmp_path):
-    path = tmp_path / "t.npz"
-    np.savez(path, a=np.zeros(3), b=np.zeros(4))
-    with pytest.raises(TableError, match=r"needs a matrix X.*a \(3,\), b \(4,\)"):
-        open_table(path)
-    np.savez(path, X=np.zeros((3, 2)), y=np.zeros(4))
-    with pytest.raises(TableError, match=r"y in t.npz has shape \(4,\) where X has 3 rows"):
-        open_table(path)
-    np.savez(path, X=np.zeros((3, 2)), feature_names=np.array(["a", "a"]))
-    with pytest.raises(TableError, match="repeats a name"):
-        open_table(path)
-    np.savez(path, X=np.array([[object()]], dtype=object))
-    with pytest.raises(TableError, match="array of Python objects"):
-        open_table(path)
 
 
 def test_parquet_with_repeated_names(tmp_path):

@@ -150,7 +150,7 @@ def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path)
         np.testing.assert_array_equal(again.predict(table), expected)
 
 
-def test_sparse_tables(tmp_path):
+def test_svmlight_tables(tmp_path):
     X = RNG.normal(size=(N, 5)) * (RNG.random((N, 5)) < 0.5)
     path = tmp_path / "t.svm"
     dump_svmlight_file(X, A, str(path))

@@ -321,7 +321,6 @@ DISGUISED = {
     "t.csv": (b"PK\x03\x04", "zip archive"),
     "u.csv": (gzip.compress(b"a,b\n1,2\n"), r"compressed with gzip .*name it \.gz"),
     "v.csv": (b"PAR1\x15", r"a Parquet file .*name it \.parquet"),
-    "t.npz": (b"\x93NUMPY\x01", "a single NumPy array"),
     "t.parquet": (b"a,b\n1,2\n", "not a readable Parquet file"),
     "t.csv.gz": (b"a,b\n1,2\n", "not a complete gzip file"),
     "w.csv": (b"\x00\x01\x02\x03", "not UTF-8 text"),
@@ -342,12 +341,11 @@ def test_damaged_files_say_so_in_plain_words(tmp_path):
     """Every cut and every flipped byte of a small file: rows, or one sentence of this package."""
     frame = pa.table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
     pa.parquet.write_table(frame, tmp_path / "t.parquet")
-    np.savez_compressed(tmp_path / "t.npz", X=np.ones((3, 2)), y=np.arange(3))
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n3,z\n"))
     (tmp_path / "t.svm").write_bytes(b"1 1:2 2:3\n-1 1:4\n")
     rng = np.random.default_rng(0)
     refused: list[str] = []
-    for name in ("t.parquet", "t.npz", "t.csv.gz", "t.svm"):
+    for name in ("t.parquet", "t.csv.gz", "t.svm"):
         whole = (tmp_path / name).read_bytes()
         for _ in range(60):
             data = bytearray(whole[: rng.integers(1, len(whole))] if rng.random() < 0.3 else whole)
@@ -357,7 +355,7 @@ def test_damaged_files_say_so_in_plain_words(tmp_path):
                 open_table(tmp_path / f"bad-{name}").read()
             except TableError as error:
                 refused.append(str(error))
-    assert len(refused) > 100
+    assert len(refused) > 60
     assert not [line for line in refused if "Errno" in line or "\n" in line]
 
 
@@ -371,22 +369,6 @@ def test_files_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(type(path), "open", denied)
     with pytest.raises(TableError, match=r"t\.csv may not be read; change its permissions"):
         open_table(path)
-
-
-@pytest.mark.parametrize("kind", ["complex128", "V3", "O"])
-def test_arrays_that_are_no_columns(tmp_path, kind):
-    np.savez(tmp_path / "t.npz", X=np.zeros((3, 2), kind))
-    with pytest.raises(TableError, match=r"store (real )?numbers"):
-        open_table(tmp_path / "t.npz")
-
-
-@pytest.mark.parametrize("kind", [">f8", ">i4", "f2", "longdouble", "?", "S3", ">U3"])
-def test_arrays_of_every_other_type(tmp_path, kind):
-    values = np.array(["1", "0", "1"]).astype("S3" if "S" in kind else "U3")
-    column = values.astype(kind) if kind[-2:-1] in {"S", "U"} else values.astype(int).astype(kind)
-    np.savez(tmp_path / "t.npz", a=column)
-    rows = open_table(tmp_path / "t.npz").read()
-    assert rows.numbers("a").tolist() == [1.0, 0.0, 1.0]
 
 
 def test_spreads_that_would_over_and_underflow(tmp_path):

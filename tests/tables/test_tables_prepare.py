@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 
 from onefold.tables import (
     Categories,
@@ -235,26 +234,6 @@ def test_unknown_categories_are_zeros_with_one_warning():
 def test_booleans_may_be_written_in_several_ways(texts):
     preparation = learn_preparation(rows(ok=[True, False, True]))
     np.testing.assert_allclose(preparation.transform(rows(ok=texts)), [[HALF], [-HALF]])
-
-
-def test_sparse_features_are_scaled_and_matched_by_number():
-    X = csr_matrix(np.array([[0, 0, 2.0, -8.0], [0, 1.0, 0, 4.0], [0, 0, 1.0, 0]]))
-    target = pa.table({"target": [0, 1, 0]})
-    preparation = learn_preparation(TableRows(target, sparse=X))
-    assert preparation.sparse_kept.tolist() == [1, 2, 3]
-    expected = [[0, 1.0, -1.0], [1.0, 0, 0.5], [0, 0.5, 0]]
-    np.testing.assert_array_equal(preparation.transform(TableRows(target, sparse=X)).toarray(), expected)
-    # Narrower and wider files: absent numbers are zero, new ones are ignored with a warning.
-    narrow = TableRows(target.slice(0, 1), sparse=csr_matrix([[0, 3.0]]))
-    np.testing.assert_array_equal(preparation.transform(narrow).toarray(), [[3.0, 0, 0]])
-    wide = TableRows(target.slice(0, 1), sparse=csr_matrix([[9.0, 3.0, 0, 0, 5.0]]))
-    with pytest.warns(UserWarning, match="2 in 'feature numbers'"):
-        found = preparation.transform(wide)
-    np.testing.assert_array_equal(found.toarray(), [[3.0, 0, 0]])
-    with pytest.raises(TableError, match="tuned on an svmlight table"):
-        preparation.transform(rows(a=[1]))
-    with pytest.raises(TableError, match="infinite"):
-        preparation.transform(TableRows(target.slice(0, 1), sparse=csr_matrix([[0, np.inf]])))
 
 
 @settings(max_examples=50, deadline=None)

@@ -150,15 +150,6 @@ def table(missing: Any) -> Callable[[], Case]:
     return build
 
 
-def svmlight() -> Case:
-    """What `onefold tune` writes for sparse rows."""
-    X = sparse.csr_matrix(np.where(numbers(5) > 0.5, numbers(5), 0.0))
-    rows = TableRows(pa.table({}), sparse=X)
-    prepared = learn_preparation(rows)
-    model = LSSVC("linear").fit(prepared.transform(rows), np.arange(N) % 2)
-    return Case(table_model(model, prepared, "y"), rows)
-
-
 CASES: dict[str, Callable[[], Case]] = {
     "lssvc": estimator(LSSVC(class_weight="balanced"), "two"),
     "lssvc-classes": estimator(LSSVC(Laplacian(0.3), class_weight={0: 1.0, 1: 2.0, 2: 1.5}), "three"),
@@ -182,5 +173,4 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparselssvr": estimator(SparseLSSVR(**SMALL, tolerance=0.1, weights="robust")),
     "table": table("error"),
     "table-gaps": table("impute"),
-    "svmlight": svmlight,
 }

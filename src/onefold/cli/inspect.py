@@ -109,8 +109,6 @@ def _table_facts(model: TableModel) -> dict[str, Any]:
 
 
 def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
-    if preparation.sparse_kept is not None:
-        return {"sparse_features": len(preparation.sparse_kept)}
     kinds: dict[str, Any] = {
         kind.__name__: {part.name: part for part in preparation.of_kind(kind)}
         for kind in (Numbers, Times, Truths, Categories)
@@ -182,8 +180,6 @@ def _noted(tuning: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     preparation, lines = facts["preparation"], list[tuple[str, str]]()
-    if "sparse_features" in preparation:
-        return [("features", f"{preparation['sparse_features']} of an svmlight table")]
     if preparation["numeric"]:
         lines.append(("numbers", listing(preparation["numeric"])))
     for name, cycles in preparation["dates"].items():

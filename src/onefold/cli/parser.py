@@ -12,7 +12,7 @@ from onefold.cli.tableoptions import add_columns, add_table_options
 
 _DESCRIPTION = "Least-squares kernel machines that choose their own hyper-parameters."
 _TABLES = (
-    "a .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .npz or svmlight (.libsvm, .svm, .txt) "
+    "a .csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods or svmlight (.libsvm, .svm, .txt) "
     "table; 'DIR/*.parquet' "
     "or a folder of Parquet files is one table"
 )
@@ -82,7 +82,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("table", metavar="TABLE", type=values.path, help=_TABLES)
-    add("--target", metavar="COL", help="column to predict (.npz: y, svmlight: target)")
+    add("--target", metavar="COL", help="column to predict (svmlight: target)")
     add("--task", choices=["classification", "regression"], help="default: by the target's values")
     _add_tune_columns(parser.add_argument_group("columns"))
     add_table_options(parser)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from onefold.approximations import Auto, resolve_approximation
 from onefold.cli.tableoptions import open_asked
@@ -35,9 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         source, arguments.target, arguments.drop, arguments.categorical
     )
     classes = classes if arguments.targets is None else arguments.targets
-    search = search_of(_settings(arguments), sparse=source.sparse, on_disk=larger_than_memory(source))
-    # Sparse rows have fewer kernels and metrics to choose among; an empty matrix says as much.
-    shape = csr_matrix((rows, features)) if source.sparse else (rows, features)
+    search = search_of(_settings(arguments), on_disk=larger_than_memory(source))
     approximation = resolve_approximation(arguments.approximation)
     if isinstance(approximation, Auto):
         approximation = replace(approximation, seconds=arguments.seconds)
@@ -49,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     estimator: Any = (LSSVCCV if classes else LSSVRCV)(
         **search.parameters(), **grids, approximation=approximation, cv=arguments.cv
     )
-    found = plan(estimator, shape, np.arange(classes) if classes else None)
+    found = plan(estimator, (rows, features), np.arange(classes) if classes else None)
     if not arguments.json:
         print(f"{found}\nsearch  {_search_words(search)}")
         return

@@ -72,8 +72,6 @@ def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any
 
 def _matrix(model: Any, rows: TableRows, target: str) -> Any:
     """The columns of numbers that a model without a preparation of tables takes."""
-    if rows.sparse is not None:
-        return rows.sparse
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         names = [name for name in rows.names if name != target]

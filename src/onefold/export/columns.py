@@ -23,8 +23,6 @@ def check_preparation(preparation: Preparation) -> None:
     remedy = (
         "or export what is inside, estimator_.to_onnx(), for rows of the matrix that matrix(X) makes"
     )
-    if preparation.sparse_kept is not None:
-        raise ValueError(f"a graph of ONNX takes no sparse table; fit to a dense one, {remedy}.")
     for part in preparation.of_kind(Times):
         raise ValueError(
             f"column '{part.name}' holds dates or times, for which ONNX has no type; fit with it "

@@ -65,7 +65,7 @@ def prepare_job(rows: TableRows, settings: Settings, remarks: tuple[str, ...] = 
 
     `remarks` are what was assumed about the file that they come from.
     """
-    search = search_of(settings, sparse=rows.sparse is not None)
+    search = search_of(settings)
     rows, held_back = split_rows(rows, settings)
     learner = Learner(settings.not_features(), settings.missing, settings.categorical)
 

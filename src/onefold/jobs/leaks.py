@@ -14,10 +14,9 @@ from onefold.tables.errors import listing, setting
 def suspicious_columns(X: Any, preparation: Preparation, target: Target) -> list[str]:
     """Names of the columns that alone explain 98 % of what a constant prediction leaves open.
 
-    A table with a single column has no rivals to compare it with, and the columns of svmlight tables
-    have no names: nothing is suspected there.
+    A table with a single column has no rivals to compare it with: nothing is suspected there.
     """
-    if preparation.sparse_kept is not None or len(preparation.columns) < 2:
+    if len(preparation.columns) < 2:
         return []
     step = max(1, X.shape[0] * X.shape[1] // MOST_VALUES)
     y = target.values[::step]

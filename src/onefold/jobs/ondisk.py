@@ -21,7 +21,7 @@ _SHARE = 0.5  # of the free memory that a table and its matrix may take
 def larger_than_memory(source: TableSource) -> bool:
     """Whether reading the whole table would leave too little memory for the search."""
     free = available_memory()
-    return free is not None and not source.sparse and source.bytes_in_memory() > _SHARE * free
+    return free is not None and source.bytes_in_memory() > _SHARE * free
 
 
 def prepare_on_disk(source: TableSource, settings: Settings, path: Path, block: int = BLOCK) -> Job:

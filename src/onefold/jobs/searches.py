@@ -54,9 +54,9 @@ class Search:
         return found | {"note": self.note}
 
 
-def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False) -> Search:
+def search_of(settings: Settings, *, on_disk: bool = False) -> Search:
     """What the settings mean for such rows; refuse what does not go together."""
-    found = _search_of(settings, sparse, on_disk)
+    found = _search_of(settings, on_disk)
     asked = setting("search", settings.search)
     if settings.search != "grid" and found.metric is not None:
         raise ValueError(
@@ -70,11 +70,10 @@ def search_of(settings: Settings, *, sparse: bool = False, on_disk: bool = False
     return found
 
 
-def _search_of(settings: Settings, sparse: bool, on_disk: bool) -> Search:
+def _search_of(settings: Settings, on_disk: bool) -> Search:
     named = settings.kernel_names()
     kernels = {name: _kernel(name) for name in named if name != AUTO}
     _check_widths(settings, kernels)
-    _check_sparse(kernels, settings, sparse)
     if settings.simple:
         return _plain(settings, named)
     why = _obstacle(settings, on_disk)
@@ -152,18 +151,3 @@ def _check_widths(settings: Settings, kernels: dict[str, Kernel]) -> None:
     widthless = [name for name, kernel in kernels.items() if not kernel.has_width]
     if settings.gammas is not None and kernels and len(widthless) == len(kernels):
         raise ValueError(f"the {widthless[0]} kernel has no width: leave gammas out")
-
-
-def _check_sparse(kernels: dict[str, Kernel], settings: Settings, sparse: bool) -> None:
-    if not sparse:
-        return
-    for name, kernel in kernels.items():
-        if not kernel.accepts_sparse:
-            raise ValueError(
-                f"the {name} kernel can't use svmlight tables, which are sparse; choose another kernel"
-            )
-    if settings.metric == "full":
-        raise ValueError(
-            "metric='full' mixes all features, which would fill sparse svmlight tables; use "
-            "metric='diagonal'"
-        )

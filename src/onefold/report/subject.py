@@ -163,8 +163,6 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     constant = getattr(subject.preparation, "constant", ())
     wanted = [*subject.preparation.columns, *constant]
     columns, width = columns_of(rows, wanted), len(wanted)
-    if not columns:  # an svmlight table has numbers in place of names
-        columns, width = columns_of(matrix, subject.features), int(matrix.shape[1])
     ident = of_table(model, "id_column")
     names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
     target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))

@@ -12,9 +12,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from onefold.linalg import is_sparse
 from onefold.saving.errors import BadContent
 
 # Other machines round differently: relative to the values, and to the terms that they are sums of.
@@ -84,16 +82,10 @@ def _table(rows: Any) -> Any:
 
     from onefold.tables.rows import TableRows
 
-    if is_sparse(rows):
-        return TableRows(pyarrow.table({}), sparse=rows)
     return TableRows(pyarrow.table(dict(zip(rows["names"], rows["columns"]))))
 
 
 def _example_rows(preparation: Any) -> Any:
-    if preparation.sparse_kept is not None:
-        kept, scale = preparation.sparse_kept, preparation.sparse_scale
-        shape = (2, int(kept.max()) + 1)
-        return sparse.csr_matrix((scale[[0, -1]], ([0, 1], kept[[0, -1]])), shape=shape)
     missing = [None] if preparation.missing == "impute" else []
     columns = [_example_values(part) + missing for part in preparation.parts]
     length = max((len(values) for values in columns), default=0)

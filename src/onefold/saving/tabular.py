@@ -14,7 +14,6 @@ from onefold.saving.errors import BadContent
 from onefold.saving.estimators import ESTIMATORS, PARAMETERS_OF_SEARCH
 from onefold.saving.rules import (
     State,
-    array,
     is_bool,
     is_dict,
     is_list,
@@ -27,7 +26,6 @@ from onefold.saving.rules import (
     whole_number,
 )
 
-_LARGEST_INDEX = 1 << 31
 _CYCLES = ("year", "week", "day")
 _is_real = of_type(Real)  # medians of tables that fill in nothing are NaN
 
@@ -66,13 +64,6 @@ def _are_parts(value: Any, owner: Any) -> bool:
 def _check_columns(found: Any) -> None:
     if len(set(found.columns)) != len(found.columns):
         raise ValueError("a column appears twice")
-    kept, scale = found.sparse_kept, found.sparse_scale
-    if (kept is None) != (scale is None):
-        raise ValueError("features have numbers or scales, but not both")
-    if kept is not None and not (kept.size == scale.size > 0 and 0 <= kept.min() <= kept.max()):
-        raise ValueError("the numbers and scales of its features do not fit each other")
-    if kept is not None and kept.max() >= _LARGEST_INDEX:
-        raise ValueError("the numbers of its features are too large")
 
 
 def _are_formats(value: Any, owner: Any) -> bool:
@@ -119,8 +110,6 @@ TABLES = {
             "parts": _are_parts,
             **dict.fromkeys(("constant", "row_numbers"), _texts),
             "missing": one_of("error", "impute"),
-            "sparse_kept": maybe(array(None, kinds="iu")),
-            "sparse_scale": maybe(array(None, farthest=np.inf)),
         },
         whole=_check_columns,
     ),

@@ -70,8 +70,6 @@ def feature_matrix_names(model: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         return [str(name) for name in names]
-    if model.preparation_.sparse_kept is not None:
-        return [f"feature {j}" for j in range(model.n_features_in_)]
     return [f"x{j}" for j in range(model.n_features_in_)]
 
 

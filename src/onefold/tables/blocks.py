@@ -8,9 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scipy.sparse import csr_matrix
-
-from onefold.linalg import is_sparse
 from onefold.tables.answers import feature_matrix_names
 from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.reading import Reading
@@ -38,7 +35,8 @@ def blocks_for(
         return
     for name in beside:
         source.require(name)
-    model.preparation_.check_columns(source.names, source.sparse)
+    if not source.absent_is_zero:
+        model.preparation_.check_columns(source.names)
     yield from source.batches(size, tuple(dict.fromkeys(model.preparation_.columns + beside)))
 
 
@@ -46,8 +44,6 @@ def _rows_in_memory(model: Any, X: Any) -> TableRows:
     if is_frame(X):
         return _in_order(model, rows_of_frame(X))
     array = as_array(X)
-    if is_sparse(array) != (model.preparation_.sparse_kept is not None):
-        array = array.toarray() if is_sparse(array) else csr_matrix(array)
     if array.shape[1] != model.n_features_in_:
         raise ValueError(
             f"X has {array.shape[1]} features, but {type(model).__name__} is expecting "
@@ -58,9 +54,9 @@ def _rows_in_memory(model: Any, X: Any) -> TableRows:
 
 def _in_order(model: Any, rows: TableRows) -> TableRows:
     """Rows whose columns have the names of the model's; one that learned from an array knows places."""
-    names = [] if rows.sparse is not None else feature_matrix_names(model)
-    learned_names = hasattr(model, "feature_names_in_") or model.preparation_.sparse_kept is not None
-    if learned_names or len(rows.names) != len(names) or set(names) <= set(rows.names):
+    names = feature_matrix_names(model)
+    known = hasattr(model, "feature_names_in_") or set(names) <= set(rows.names)
+    if known or len(rows.names) != len(names):
         return rows
     warnings.warn(
         f"X has column names, but {type(model).__name__} was fitted on an array: its columns are taken "

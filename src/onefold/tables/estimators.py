@@ -240,9 +240,6 @@ def table_model(
     kind = TableClassifier if hasattr(estimator, "classes_") else TableRegressor
     model: TableModel = kind(**parameters)
     model._hold(estimator, preparation, list(columns or preparation.columns), reading or Reading())
-    if preparation.sparse_kept is not None:
-        model.n_features_in_ = int(preparation.sparse_kept.max()) + 1
-        del model.feature_names_in_
     model.target_, model.id_column_ = target, id_column
     model.report_, model.notes_ = report or {}, list(notes)
     return model

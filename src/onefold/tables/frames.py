@@ -1,4 +1,4 @@
-"""Tables that programs hold in memory, as rows: pandas, polars, Arrow, plain and sparse arrays."""
+"""Tables that programs hold in memory, as rows: pandas, polars, Arrow, plain arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_matrix
 from sklearn.utils.validation import check_array
 
-from onefold.linalg import is_foreign, is_sparse, to_numpy
+from onefold.linalg import is_foreign, to_numpy
 from onefold.tables.errors import TableError, listing
 from onefold.tables.rows import TableRows
 
@@ -53,10 +52,8 @@ def is_frame(table: Any) -> bool:
 
 
 def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:
-    """Rows of an array or a sparse matrix; the columns are `names`, or ``x0, x1, …``."""
+    """Rows of an array; the columns are `names`, or ``x0, x1, …``."""
     X = as_array(X)
-    if is_sparse(X):
-        return TableRows(pa.table({}), sparse=csr_matrix(X))
     titles = [f"x{j}" for j in range(X.shape[1])] if names is None else list(names)
     columns = {}
     for j, title in enumerate(titles):
@@ -78,7 +75,7 @@ def as_array(X: Any) -> Any:
             "collect or convert it first"
         )
     X = to_numpy(X) if is_foreign(X) else X
-    return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+    return check_array(X, dtype=None, ensure_all_finite=False)
 
 
 def _plain(values: np.ndarray) -> np.ndarray:

@@ -19,9 +19,6 @@ def column_importances(
     if features is None:
         return None
     features = np.asarray(features, dtype=np.float64)
-    if preparation.sparse_kept is not None:
-        shares = dict(zip(preparation.feature_names, features.tolist()))
-    else:
-        shares = {name: float(features[part].sum()) for name, part in preparation.spans()}
+    shares = {name: float(features[part].sum()) for name, part in preparation.spans()}
     greatest = sorted(shares, key=lambda name: -shares[name])[:most]
     return {name: shares[name] for name in greatest}

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Literal
 
-import numpy as np
-from scipy.sparse import csc_matrix
-
 from onefold.tables.column_learning import NumberColumn, TextColumn, TimeColumn
 from onefold.tables.columns import kind_of
 from onefold.tables.errors import TableError, counts, listing, setting
@@ -74,15 +71,10 @@ class Learner:
         self.gaps: dict[str, int] = {}
         self._columns: dict[str, _Column] = {}
         self._nameless: dict[str, None] = {}
-        self._largest: np.ndarray = np.empty(0)  # of each sparse feature
-        self._sparse = False
 
     def add(self, rows: TableRows) -> None:
         """Take a block of rows; raises where a column can't be used, with the row."""
         self.rows += len(rows)
-        if rows.sparse is not None:
-            self._add_sparse(rows.sparse)
-            return
         for place, name in enumerate(rows.names):
             if name in self._exclude or name in rows.auxiliary:
                 continue
@@ -101,8 +93,6 @@ class Learner:
         """The preparation; raises if there is nothing to learn from, or what is missing is refused."""
         if self.rows == 0:
             raise TableError("the table has no rows")
-        if self._sparse:
-            return self._finish_sparse()
         if not self._columns:
             raise TableError("the table has no column left to predict from")
         infinite = [name for name, column in self._columns.items() if column.infinite]
@@ -135,24 +125,6 @@ class Learner:
         if any(column.sketched for column in self._columns.values()):
             notes.append("medians, which fill in what is missing, are right to 0.1 % of the rows")
         return notes
-
-    def _add_sparse(self, X: Any) -> None:
-        self._sparse = True
-        X = csc_matrix(X)
-        if not np.isfinite(X.data).all():
-            raise TableError("the table has missing or infinite feature values; remove them")
-        largest = np.zeros(max(X.shape[1], len(self._largest)))
-        largest[: len(self._largest)] = self._largest
-        if X.shape[0]:
-            here = np.asarray(abs(X).max(axis=0).todense()).ravel()
-            largest[: len(here)] = np.maximum(largest[: len(here)], here)
-        self._largest = largest
-
-    def _finish_sparse(self) -> Preparation:
-        kept = np.flatnonzero(self._largest > 0)
-        if len(kept) == 0:
-            raise TableError("every feature of the table is zero: nothing to learn")
-        return Preparation(sparse_kept=kept, sparse_scale=self._largest[kept], missing=self._missing)
 
 
 class _Column:

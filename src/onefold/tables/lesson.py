@@ -60,7 +60,7 @@ def lesson_of(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any
     named = tuple(value for value in (y, sample_weight, groups) if isinstance(value, str))
     for name in (*named, *model.drop, *model.categorical):
         rows.require(name)
-    if rows.sparse is None and not rows.names:
+    if not rows.names:
         raise TableError("the table has no columns; pass one that has some")
     if len(rows) < 2:
         raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")

@@ -88,7 +88,7 @@ class TableModel(BaseEstimator):
 
         Parameters
         ----------
-        X : pandas, polars or pyarrow table, array or sparse matrix
+        X : pandas, polars or pyarrow table, or array
         y : array or column (n,), or the name of a column of X
         sample_weight, groups : array (n,), or the name of a column of X, optional
             How much rows count; which rows stay in the same fold.
@@ -296,7 +296,6 @@ class TableModel(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "impute"
         tags.input_tags.string = tags.input_tags.categorical = True
-        tags.input_tags.sparse = self.inner_estimator().__sklearn_tags__().input_tags.sparse
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags
 
 from onefold.tables.errors import TableError, counts, did_you_mean, listing
 from onefold.tables.features import Part
@@ -36,19 +35,12 @@ class Preparation:
         Columns that were left out because all their values were equal.
     row_numbers : tuple of str
         Columns without a name that were left out because they number the rows, or are empty.
-    sparse_kept : ndarray of int or None
-        For svmlight tables: the feature numbers that were ever nonzero.
-    sparse_scale : ndarray or None
-        For svmlight tables: the largest absolute value of each kept feature, which it is divided
-        by. They aren't centred, which would fill the matrix.
     """
 
     parts: tuple[Part, ...] = ()
     missing: Literal["error", "impute"] = "impute"
     constant: tuple[str, ...] = ()
     row_numbers: tuple[str, ...] = ()
-    sparse_kept: np.ndarray | None = None
-    sparse_scale: np.ndarray | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -58,8 +50,6 @@ class Preparation:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The name of every column of the matrix."""
-        if self.sparse_kept is not None:
-            return tuple(f"feature {number}" for number in self.sparse_kept)
         return tuple(name for part in self.parts for name in part.names)
 
     def of_kind(self, kind: type[Part]) -> list[Part]:
@@ -71,12 +61,8 @@ class Preparation:
         ends = np.cumsum([len(part.names) for part in self.parts], dtype=int).tolist()
         return [(p.name, slice(end - len(p.names), end)) for p, end in zip(self.parts, ends)]
 
-    def check_columns(self, names: tuple[str, ...], sparse: bool) -> None:
+    def check_columns(self, names: tuple[str, ...]) -> None:
         """Refuse a table that lacks columns; columns it has besides are ignored."""
-        if sparse != (self.sparse_kept is not None):
-            kinds = ("an svmlight table", "a table with named columns")
-            trained, given = kinds if not sparse else kinds[::-1]
-            raise TableError(f"the model was tuned on {trained} and can't use {given}")
         absent = [name for name in self.columns if name not in names]
         if len(absent) == 1:
             raise TableError(
@@ -89,7 +75,7 @@ class Preparation:
                 f"the columns are {listing(names)}"
             )
 
-    def transform(self, rows: TableRows, unknown: Counter[str] | None = None) -> np.ndarray | csr_matrix:
+    def transform(self, rows: TableRows, unknown: Counter[str] | None = None) -> np.ndarray:
         """The matrix of these rows.
 
         Parameters
@@ -102,21 +88,18 @@ class Preparation:
 
         Returns
         -------
-        ndarray of float64, or scipy.sparse.csr_matrix for svmlight tables
+        ndarray of float64
         """
-        self.check_columns(rows.names, rows.sparse is not None)
+        self.check_columns(rows.names)
         seen: Counter[str] = Counter()
-        if rows.sparse is not None:
-            matrix = self._sparse_features(rows.sparse, seen)
-        else:
-            matrix = self._dense_features(rows, seen)
+        matrix = self._features(rows, seen)
         if unknown is None:
             warn_unknown(seen)
         else:
             unknown.update(seen)
         return matrix
 
-    def _dense_features(self, rows: TableRows, unknown: Counter[str]) -> np.ndarray:
+    def _features(self, rows: TableRows, unknown: Counter[str]) -> np.ndarray:
         # Column-major while it is filled column by column.
         matrix = np.zeros((len(rows), len(self.feature_names)), order="F")
         gaps: dict[str, int] = {}
@@ -135,18 +118,6 @@ class Preparation:
         if self.missing == "error":
             refuse_missing(gaps, len(rows), remedy="fill them in; the model was tuned without any")
         return np.ascontiguousarray(matrix)
-
-    def _sparse_features(self, X: csr_matrix, unknown: Counter[str]) -> csr_matrix:
-        kept_numbers = np.asarray(self.sparse_kept)
-        if not np.isfinite(X.data).all():
-            raise TableError("the table has missing or infinite feature values; remove them")
-        width = max(X.shape[1], int(kept_numbers.max()) + 1)
-        wide = csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
-        kept = wide[:, kept_numbers]
-        ignored = X.count_nonzero() - kept.count_nonzero()
-        if ignored:
-            unknown["feature numbers"] += ignored
-        return csr_matrix(kept @ diags(1.0 / np.asarray(self.sparse_scale)))
 
 
 def refuse_missing(gaps: Mapping[str, int], n_rows: int, remedy: str) -> None:

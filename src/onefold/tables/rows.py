@@ -1,4 +1,4 @@
-"""Rows in memory: named columns and, for svmlight files, a sparse block of features."""
+"""Rows in memory: named columns, and how they were written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_matrix
 
 from onefold.tables.columns import as_numbers
 from onefold.tables.errors import TableError, did_you_mean
@@ -23,8 +22,6 @@ class TableRows:
     ----------
     columns : pyarrow.Table
         The named columns.
-    sparse : scipy.sparse.csr_matrix or None
-        The features of an svmlight file, which have numbers rather than names.
     start : int
         How many rows of the table come before these; error messages count with it.
     auxiliary : frozenset of str
@@ -40,7 +37,6 @@ class TableRows:
     """
 
     columns: pa.Table
-    sparse: csr_matrix | None = None
     start: int = 0
     auxiliary: frozenset[str] = frozenset()
     reading: Reading = field(default_factory=Reading)
@@ -49,7 +45,7 @@ class TableRows:
     problems: Mapping[str, TableError] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return int(self.columns.num_rows if self.sparse is None else self.sparse.shape[0])
+        return int(self.columns.num_rows)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +78,6 @@ class TableRows:
             yield replace(
                 self,
                 columns=self.columns.slice(begin, rows),
-                sparse=None if self.sparse is None else self.sparse[begin : begin + rows],
                 written=None if self.written is None else self.written.slice(begin, rows),
                 start=self.start + begin,
             )
@@ -92,7 +87,6 @@ class TableRows:
         return replace(
             self,
             columns=self.columns.take(indices),
-            sparse=None if self.sparse is None else self.sparse[indices],
             written=None if self.written is None else self.written.take(indices),
             start=0,
         )

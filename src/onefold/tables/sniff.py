@@ -19,8 +19,8 @@ _DELIMITERS = ",;\t|"
 _FORMATS = {
     b"PAR1": ("a Parquet file", (".parquet",)),
     b"PK\x03\x04": (
-        "a zip archive, as .npz files and spreadsheets are",
-        (".npz", ".xlsx", ".xlsm", ".ods"),
+        "a zip archive, as spreadsheets are",
+        (".xlsx", ".xlsm", ".ods"),
     ),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
     b"\x93NUMPY": ("a single NumPy array", ()),

@@ -15,7 +15,7 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.sniff import first_bytes, refuse_disguise
 
-FORMATS = ".csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .npz, .libsvm, .svm or .txt (svmlight)"
+FORMATS = ".csv, .tsv (also .gz), .parquet, .xlsx, .xls, .ods, .libsvm, .svm or .txt (svmlight)"
 
 
 class TableSource(ABC):
@@ -32,8 +32,8 @@ class TableSource(ABC):
         How to read it, for formats of text.
     default_target : str or None
         The target column of formats that have one by convention.
-    sparse : bool
-        Whether the features are a sparse matrix rather than named columns.
+    absent_is_zero : bool
+        Whether columns of numbers that the file lacks are 0 in every row.
     remarks : tuple of str
         What was assumed about the file.
     """
@@ -42,7 +42,7 @@ class TableSource(ABC):
     names: tuple[str, ...]
     reading: Reading = Reading()
     default_target: str | None = None
-    sparse: bool = False
+    absent_is_zero: bool = False
     remarks: tuple[str, ...] = ()
 
     @abstractmethod
@@ -111,7 +111,6 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     # The formats are imported here because each of them subclasses TableSource.
     from onefold.tables.delimited import DelimitedSource
     from onefold.tables.excel import SUFFIXES, ExcelSource
-    from onefold.tables.npz import NpzSource
     from onefold.tables.parquet import ParquetSource
     from onefold.tables.partitioned import PartitionedSource, is_partitioned
     from onefold.tables.svmlight import SvmlightSource
@@ -126,7 +125,6 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     formats: dict[tuple[str, ...], Callable[[Path], TableSource]] = {
         (".csv", ".csv.gz", ".tsv", ".tsv.gz"): DelimitedSource,
         (".parquet",): ParquetSource,
-        (".npz",): NpzSource,
         SUFFIXES: ExcelSource,
         (".libsvm", ".svm", ".txt"): SvmlightSource,
     }

@@ -1,72 +1,86 @@
-"""svmlight / LIBSVM text files: sparse features with numbers instead of names."""
+"""svmlight / LIBSVM text files: columns of numbers ``x1``, ``x2``, … after the number in the file."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from io import BytesIO
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
+from onefold.machine.memory import available_memory
 from onefold.tables.errors import TableError
 from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource
 
+_SHARE = 0.25  # of the free memory that the filled table may take
+
 
 class SvmlightSource(TableSource):
-    """A sparse table whose named columns are only ``target`` and, where given, ``qid``.
+    """The columns ``target``, ``qid`` where given, and one for every feature that is ever nonzero.
 
-    Feature numbers stay as they are written, so that column 0 of the matrix is empty in files
-    that count from one; whoever learns from the rows drops it with the other constant columns.
+    What a line leaves out is 0, also for features that no line of this file has.
     """
 
     default_target = "target"
-    sparse = True
+    absent_is_zero = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with path.open("rb") as file:
-            first = next((line for line in file if _has_data(line)), None)
+            lines = (line.split(b"#", 1)[0].split() for line in file)
+            first = next((line for line in lines if line), None)
         if first is None:
             raise TableError(f"{path.name} is empty; a table needs rows")
-        self.names = ("target", "qid") if b" qid:" in first else ("target",)
-        self._parse([first], start=0)
+        self._queries = any(word.startswith(b"qid:") for word in first)
+        used = np.flatnonzero(self._loaded[0].getnnz(axis=0))
+        own = ("target", "qid") if self._queries else ("target",)
+        self.names = (*own, *(f"x{number}" for number in used))
 
-    def read(self) -> TableRows:
-        with self.path.open("rb") as file:
-            return self._parse(file, start=0)
-
-    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
-        wanted = list(self.names if columns is None else columns)
-        start = 0
-        with self.path.open("rb") as file:
-            lines = filter(_has_data, file)
-            while block := list(itertools.islice(lines, rows)):
-                parsed = self._parse(block, start=start)
-                yield TableRows(parsed.columns.select(wanted), sparse=parsed.sparse, start=start)
-                start += len(parsed)
-
-    def _parse(self, lines: Iterable[bytes], start: int) -> TableRows:
+    @cached_property
+    def _loaded(self) -> Any:
+        """Features in columns of their numbers, then labels and queries."""
         try:
-            loaded = load_svmlight_file(
-                BytesIO(b"".join(lines)), zero_based=True, query_id="qid" in self.names
-            )
+            X, *own = load_svmlight_file(str(self.path), zero_based=True, query_id=self._queries)
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(
                 f"{self.path.name} is not in svmlight format (lines of 'label number:value …'); "
                 "a table with a header line should be named .csv or .tsv"
             ) from error
-        X: csr_matrix = loaded[0]
-        columns: dict[str, np.ndarray | pa.Array] = dict(zip(self.names, loaded[1:]))
-        labels = loaded[1]
+        free, filled = available_memory(), 8 * X.shape[0] * int((X.getnnz(axis=0) > 0).sum())
+        if free is not None and filled > _SHARE * free:
+            raise TableError(
+                f"{self.path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
+                "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
+            )
+        return X.tocsc(), *own
+
+    def bytes_in_memory(self) -> int:
+        """Of the filled table, which is known to fit."""
+        return 0
+
+    def read(self) -> TableRows:
+        """All rows."""
+        return self._rows(self.names)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Slices of the table; columns of features that this file lacks are 0."""
+        return self._rows(self.names if columns is None else columns).slices(rows)
+
+    def _rows(self, names: Sequence[str]) -> TableRows:
+        X, labels, *queries = self._loaded
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
-            columns["target"] = labels.astype(np.int64)  # written +1, -1
-        return TableRows(pa.table(columns), sparse=X, start=start)
-
-
-def _has_data(line: bytes) -> bool:
-    return bool(line.split(b"#", 1)[0].strip())
+            labels = labels.astype(np.int64)  # written +1, -1
+        own = dict(zip(("target", "qid"), (labels, *queries)))
+        zero = np.zeros(X.shape[0])
+        columns = {}
+        for name in names:
+            if name in own:
+                columns[name] = own[name]
+            else:
+                number = int(name.removeprefix("x"))
+                columns[name] = X[:, [number]].toarray()[:, 0] if number < X.shape[1] else zero
+        return TableRows(pa.table(columns))
