@@ -73,7 +73,7 @@ def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     assert main(["report", "t-onefold", "t.csv"]) == 0
     out, err = capsys.readouterr()
     assert "taken for the 90 rows it was fitted on" in out
-    assert "p" in out.split("most wrong: rows ")[1]
+    assert "p" in out.split("largest errors: rows ")[1]
     assert err == "onefold: wrote report.html\n"
     check_page(Path("report.html").read_text("utf-8"))
     assert "report.html exists; use --force" in refused(capsys, "t-onefold", "t.csv")

@@ -8,7 +8,6 @@ from typing import Any
 
 from onefold import plots
 from onefold.plots.display import as_png
-from onefold.report.markup import Markup, element
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,8 @@ class Picture:
 
     title: str
     caption: str
-    body: Markup  # an ``img`` element, described for those who do not see it
+    source: str  # a data URL
+    description: str  # for those who do not see it
 
 
 # Class in `onefold.plots`, whether it takes the targets, title, and how to read it. Importances are not
@@ -52,6 +52,5 @@ def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | Non
             missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
             continue
         words = f"{title}. {display.describe()}"
-        body = element("img", src=f"data:image/png;base64,{data}", alt=words)
-        found.append(Picture(title, caption, body))
+        found.append(Picture(title, caption, f"data:image/png;base64,{data}", words))
     return found, missing

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from onefold.machine.files import replacing
-from onefold.report.page import compact, page
 from onefold.report.pictures import Picture, pictures_of
-from onefold.report.text import text_of
+from onefold.report.rendering import compact, page, text_of
 from onefold.report.words import plain
 
 
