@@ -96,7 +96,7 @@ def _environment(html: bool) -> Environment:
 class _Undefined(StrictUndefined):
     """Facts that a section lacks may be asked about, as ``scores.absent``; nothing else."""
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # type: ignore[override]
         return False
 
 
