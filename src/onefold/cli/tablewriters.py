@@ -55,6 +55,4 @@ class ParquetWriter:
 def _plain(column: Any) -> list[Any]:
     """Python values as a CSV shows them: booleans in lower case, as other tools read them."""
     values = column.tolist() if hasattr(column, "tolist") else column.to_pylist()
-    if values and isinstance(values[0], bool):
-        return [str(value).lower() for value in values]
-    return list(values)
+    return [str(value).lower() if isinstance(value, bool) else value for value in values]
