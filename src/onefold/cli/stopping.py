@@ -65,7 +65,7 @@ def orderly_stopping() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set signal handlers
         return
-    handlers = {signal.SIGINT: _CtrlC(), signal.SIGTERM: _terminate}
+    handlers: dict[int, Any] = {signal.SIGINT: _CtrlC(), signal.SIGTERM: _terminate}
     earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
