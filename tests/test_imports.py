@@ -25,12 +25,13 @@ LAYERS = [
     {"search"},
     {"trust_check"},
     {"estimators"},
+    {"facts"},
     {"saving"},
     {"tables"},
     {"export"},
     {"plots"},
     {"report"},
-    {"jobs"},
+    {"tuning"},
     {"cli", "__main__"},
 ]
 LIBRARIES = re.compile(

@@ -17,9 +17,9 @@ from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.spelling import as_options
 from onefold.cli.words import percent, score_text
 from onefold.estimators import setup
-from onefold.jobs import ondisk, tune_table
 from onefold.report.ran import group_words
-from onefold.tables import load_table_model, rows_of_frame
+from onefold.tables import load_table_model, rows_of_frame, training
+from onefold.tuning import tune_table
 
 N = 80
 FEW = ["--gammas", "0.3,1,3", "--alphas", "0.002,0.02,0.1"]
@@ -157,7 +157,7 @@ def test_what_the_default_gives_up_is_said(frame, capsys, options, note, drawn):
 
 
 def test_a_table_that_stays_on_disk_has_the_plain_search(frame, capsys, monkeypatch, refused):
-    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
     base = ["tune", "t.csv", *PRICE, "--drop", "colour"]
     assert main([*base, "--gammas", "1", "--alphas", "0.1,1"]) == 0
     words = "plain search of the rbf kernel, as with --simple: the rows of this table stay on disk"
@@ -169,7 +169,6 @@ def test_a_table_that_stays_on_disk_has_the_plain_search(frame, capsys, monkeypa
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--cv", "loo", "--metric", "auto"], "--metric auto is not possible, as --cv loo holds out"),
         (["--criterion", "gcv", "--blend"], "--blend is not possible, as --criterion gcv holds"),
         (["--approximation", "grid", "--metric", "full"], "--approximation grid takes kernels as"),
         (["--simple", "--kernel", "rbf,linear"], "leave --simple or --kernel rbf,linear out"),

@@ -12,8 +12,8 @@ from cli_arguments import SMALL, TUNE
 
 from onefold.cli import main
 from onefold.cli.spelling import as_options
-from onefold.jobs import ondisk, tune_table
-from onefold.tables import load_table_model
+from onefold.tables import load_table_model, training
+from onefold.tuning import tune_table
 
 MODEL = "t-onefold/model.onefold"
 NUMBERS = ["tune", "t.csv", "--target", "amount", "--drop", "kind", "site", "mass", "who"]
@@ -65,7 +65,7 @@ def test_scores_of_numbers(table, capsys):
 
 @pytest.mark.parametrize("free", [2**60, 1000])
 def test_a_share_of_the_rows_is_kept_away(table, capsys, monkeypatch, free):
-    monkeypatch.setattr(ondisk, "available_memory", lambda: free)
+    monkeypatch.setattr(training, "available_memory", lambda: free)
     options = [*SMALL, "--approximation", "nystroem"]
     found = tuned(capsys, *TUNE, *options, "--holdout", "0.25")
     assert found["rows"] == 45

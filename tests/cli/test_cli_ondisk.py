@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from onefold.cli import main
-from onefold.jobs import ondisk
-from onefold.tables import load_table_model, open_table
+from onefold.tables import load_table_model, open_table, training
 
 SMALL = ["--simple", "--gammas", "2^-3:2^1:3", "--alphas", "2^-5:2^1:3"]
 SMALL += ["--approximation", "nystroem"]
@@ -33,7 +32,7 @@ def frame(tmp_path, monkeypatch):
 
 @pytest.fixture
 def little_memory(monkeypatch):
-    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
 
 
 @pytest.mark.parametrize("table", ["t.csv", "t.parquet"])
@@ -42,7 +41,7 @@ def test_the_same_model_as_in_memory(frame, monkeypatch, capsys, table, target):
     drop = ["--drop", "label" if target == "y" else "y", "--id", "id"]
     found = []
     for free in (2**60, 1000):
-        monkeypatch.setattr(ondisk, "available_memory", lambda free=free: free)
+        monkeypatch.setattr(training, "available_memory", lambda free=free: free)
         out = f"out{free}"
         assert main(["tune", table, "--target", target, *drop, *SMALL, "--out", out]) == 0
         told = "rows stay on disk" in capsys.readouterr().err
@@ -94,7 +93,7 @@ def test_text_gaps_weights_groups_and_dates_work_as_in_memory(frame, monkeypatch
         frame.drop(columns=["id", "same", "label", drop]).to_csv("mixed.csv", index=False)
         found = []
         for free in (2**60, 1000):
-            monkeypatch.setattr(ondisk, "available_memory", lambda free=free: free)
+            monkeypatch.setattr(training, "available_memory", lambda free=free: free)
             command = ["tune", "mixed.csv", "--target", target, "--weight", "mass", "--groups", "site"]
             assert main([*command, *SMALL, "--out", f"{target}{free}", "--json"]) == 0
             result = json.loads(capsys.readouterr().out)

@@ -297,7 +297,7 @@ REFUSED = {
 )
 def test_criteria_that_do_not_fit(here, refused, monkeypatch, target, criterion):
     write(y=rare, three=lambda frame, rng: np.arange(len(frame)) % 3)
-    monkeypatch.setattr("onefold.cli.tune.run_job", None)  # before any work
+    monkeypatch.setattr("onefold.tuning.Tuning.run", None)  # before any work
     line = refused("tune", "t.csv", "--target", target, "--criterion", criterion, "--quiet")
     assert REFUSED[target][criterion] in line
 

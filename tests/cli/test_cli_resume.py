@@ -100,7 +100,7 @@ def test_other_data_are_refused(stopped, refused):
 
 
 def test_other_options_are_refused(stopped, refused):
-    assert "which differs in splits" in refused(*again("--seed", "1"))
+    assert "which differs in random_state, splits" in refused(*again("--seed", "1"))
     assert "which differs in criterion" in refused(*again("--criterion", "press"))
     assert JOURNAL.exists()
 

@@ -13,7 +13,7 @@ from cli_processes import begun, wait_for_lines, write_table
 
 from onefold import load
 from onefold.cli import main, stopping
-from onefold.jobs import tune_table
+from onefold.tuning import tune_table
 
 TABLE = ["t.parquet", "--target", "y"]
 SLOW = [*TABLE, "--simple", "--approximation", "exact", "--gammas", "2^-9:2^3:500", "--jobs", "1"]
@@ -72,19 +72,6 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
     assert KEPT in err
     assert err.endswith("t-onefold.journal is kept: the same command with --force goes on from here\n")
     assert re.search(r"note: the search was interrupted, and \d+ candidates were not tried", out)
-
-
-def test_the_second_ctrl_c_stops_at_once(tmp_path):
-    write_table(tmp_path / "t.parquet", 3000)  # a fit is to take longer than the second signal
-    process = begun(tmp_path, *SLOW, "--resume", "--quiet")
-    wait_for_lines(tmp_path / "t-onefold.journal", 4, process)
-    process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
-    assert process.stderr.readline() == KEPT
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert (process.returncode, out, err) == (130, "", STOPPED)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.parquet"]
 
 
 def event(score: float | None) -> dict:
@@ -171,7 +158,7 @@ def test_bad_values_are_refused(table, refused):
 
 def test_python_has_the_same(table, tmp_path):
     journal = tmp_path / "a.journal"
-    options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "jobs": 1}
+    options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "n_jobs": 1}
     model = tune_table(table, "kind", checkpoint=journal, time_budget=1e-9, **options)
     assert model.report_["search"]["untried"] == [{"gamma": 1.0}]
     assert model.estimator_.checkpoint is None

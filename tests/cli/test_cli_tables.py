@@ -10,8 +10,7 @@ import pytest
 from cli_arguments import SMALL
 
 from onefold.cli import main
-from onefold.jobs import ondisk
-from onefold.tables import Categories, load_table_model
+from onefold.tables import Categories, load_table_model, training
 
 MODEL = "t-onefold/model.onefold"
 N = 60
@@ -68,7 +67,7 @@ def test_options_are_remembered(frame, capsys, refused):
 
 
 def test_options_hold_for_tables_larger_than_memory(frame, capsys, monkeypatch, refused):
-    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
     european(frame, "fehlt", "")
     line = refused("tune", "t.csv", "--target", "y", *OPTIONS, "--missing", "error")
     assert "missing values in 'größe' (1 of 60 rows)" in line
@@ -119,7 +118,7 @@ def test_row_numbers_and_identifiers(frame, capsys):
 @pytest.mark.parametrize("disk", [False, True])
 def test_notes_are_the_same_on_disk(frame, capsys, monkeypatch, disk):
     if disk:
-        monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+        monkeypatch.setattr(training, "available_memory", lambda: 1000)
     frame.to_csv("t.csv")
     assert tune("--approximation", "nystroem") == 0
     told = capsys.readouterr().err
@@ -134,12 +133,12 @@ def test_categorical_columns(frame, capsys, refused, monkeypatch):
     (codes,) = load_table_model(MODEL).preparation_.of_kind(Categories)
     assert codes.categories == ("0", "1", "2")
     assert len(predictions(capsys, "t.csv")) == N
-    base = ["tune", "t.csv", "--target", "y"]
+    base = ["tune", "t.csv", "--target", "y", "--force"]
     assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")
     assert "--categorical y is the target column" in refused(*base, "--categorical", "y")
     line = refused(*base, "--categorical", "code", "--drop", "code")
     assert "--drop code and --categorical code are one column; choose one" in line
-    monkeypatch.setattr(ondisk, "available_memory", lambda: 1000)
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
     assert tune("--categorical", "code", "--approximation", "nystroem", "--force") == 0
     assert load_table_model(MODEL).preparation_.of_kind(Categories) == [codes]
 
@@ -156,7 +155,7 @@ def test_categorical_columns(frame, capsys, refused, monkeypatch):
     ],
 )
 def test_labels_come_back_as_they_were_written(frame, capsys, monkeypatch, labels, free):
-    monkeypatch.setattr(ondisk, "available_memory", lambda: free)
+    monkeypatch.setattr(training, "available_memory", lambda: free)
     frame["y"] = [labels[int(side)] for side in frame["size"] > 0]
     frame.to_csv("t.csv", index=False)
     assert tune("--approximation", "nystroem") == 0

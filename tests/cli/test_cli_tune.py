@@ -207,7 +207,7 @@ def test_missing_values_can_be_filled_in(table, capsys, refused):
 def test_constant_columns_are_mentioned(table, capsys):
     table.assign(same=1).to_csv("t.csv", index=False)
     assert main([*TUNE, *SMALL]) == 0
-    assert "left out, being constant: 'same'" in capsys.readouterr().err
+    assert "dropped constant columns: 'same'" in capsys.readouterr().err
 
 
 def test_existing_files_are_refused_without_force(table, capsys, refused):
@@ -311,11 +311,25 @@ def test_too_few_groups(table, refused):
     assert "5 folds need at least 5 groups; there are 2" in line
 
 
-def test_weights_must_be_positive(table, refused):
+def test_weights_must_not_be_negative(table, refused):
+    table.loc[4, "mass"] = -1.0
+    table.to_csv("t.csv", index=False)
+    command = [
+        "tune",
+        "t.csv",
+        "--target",
+        "kind",
+        "--drop",
+        "who",
+        "amount",
+        "--weight",
+        "mass",
+        *SMALL,
+    ]
+    assert "'mass' has -1 in data row 5; weights are numbers that are not" in refused(*command)
     table.loc[4, "mass"] = 0.0
     table.to_csv("t.csv", index=False)
-    line = refused("tune", "t.csv", "--target", "kind", "--drop", "who", "--weight", "mass")
-    assert "'mass' has 0 in data row 5; weights are positive" in line
+    assert main(command) == 0
 
 
 def test_default_directory_is_named_after_the_table(table, capsys):

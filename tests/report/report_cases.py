@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from onefold import LSSVCCV, LSSVRCV
-from onefold.jobs import tune_table
+from onefold.tuning import tune_table
 
 FEW = {"gammas": [0.1, 0.5], "alphas": [0.01, 0.1, 1.0]}
 NAMES = [

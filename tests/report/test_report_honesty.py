@@ -12,8 +12,8 @@ from sklearn.model_selection import GroupKFold
 
 import onefold
 from onefold import LSSVCCV, LSSVRCV
-from onefold.jobs import tune_table
 from onefold.report.environment import environment_facts
+from onefold.tuning import tune_table
 
 
 def facts(report):

@@ -21,11 +21,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
+from onefold.facts.measures import heldout_measures
 from onefold.report import gather
 from onefold.report.baselines import baselines
 from onefold.report.folds import own_folds
 from onefold.report.heldout import heldout_predictions
-from onefold.report.measures import heldout_measures
 from onefold.report.measuring import (
     balanced_weights,
     interval,

@@ -92,7 +92,7 @@ def test_mixed_labels_are_refused_in_plain_words():
 
 def test_columns_that_are_left_out_are_told_and_not_said_to_be_filled_in():
     notes = fitted(frame(none=np.nan, same=1)).notes_
-    assert notes == ["left out, being constant: 'none', 'same'"]
+    assert notes == ["dropped constant columns: 'none', 'same'"]
 
 
 def test_measurements_without_a_name_are_no_row_numbers():

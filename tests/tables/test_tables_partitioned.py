@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold.jobs import tune_table
 from onefold.tables import TableError, open_table
 from onefold.tables.moments import ColumnMoments
+from onefold.tuning import tune_table
 
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(RNG.standard_normal((90, 3)), columns=list("abc"))

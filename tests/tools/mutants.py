@@ -31,7 +31,17 @@ from tests.tools.mutation_sites import Mutation, mutations
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/onefold")
 
-AROUND = {"cli", "export", "jobs", "plots", "report", "saving", "tables", "typing"}  # not the core
+AROUND = {
+    "cli",
+    "export",
+    "facts",
+    "plots",
+    "report",
+    "saving",
+    "tables",
+    "tuning",
+    "typing",
+}  # not the core
 
 # Where the tests of a room are; a room that is not here has the folder of its own name. The metamorphic
 # relations are asked of every room.

@@ -23,9 +23,9 @@ from onefold.cli.progress import Progress
 from onefold.cli.result_text import aligned
 from onefold.cli.words import percent, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, write_page, write_results
-from onefold.jobs import Settings, prepare_job, run_job
 from onefold.report.ran import parameter_lines
 from onefold.tables import TableModel, TableRows
+from onefold.tuning import tune_table, tuning
 
 _TARGET = "digit"
 _ROWS = 600  # to tune on: few enough for seconds, and for a good choice to tell
@@ -42,11 +42,10 @@ def run(arguments: argparse.Namespace) -> None:
     own = directory == Path("onefold-demo")
     refuse_existing([directory / name for name in OUTPUT_NAMES], arguments.force or own)
     train, test = _digits()
-    job = prepare_job(train, Settings(target=_TARGET))
-    plain = run_job(prepare_job(train, Settings(target=_TARGET, simple=True)), None)
-    with staged_directory(directory, RESULT_NAMES) as stage:
-        with Progress(sys.stderr, partial(score_words, job.criterion)) as progress:
-            model = run_job(job, progress)
+    plain = tune_table(train, _TARGET, simple=True)
+    with staged_directory(directory, RESULT_NAMES) as stage, tuning(train, _TARGET) as job:
+        with Progress(sys.stderr, partial(score_words, "error")) as progress:
+            model = job.run(progress)
         write_results(model, stage)
     no_page = write_page(model, train, directory)
     print(_text(model, plain, train, test))
@@ -119,8 +118,8 @@ def _friedman_text() -> str:
     rows = TableRows(pa.table({f"x{j + 1}": X[:, j] for j in range(10)} | {"y": y}))
     train, test = rows.take(np.arange(n_train)), rows.take(np.arange(n_train, len(rows)))
     models = {
-        _OWN: run_job(prepare_job(train, Settings(target="y")), None),
-        _PLAIN: run_job(prepare_job(train, Settings(target="y", simple=True)), None),
+        _OWN: tune_table(train, "y"),
+        _PLAIN: tune_table(train, "y", simple=True),
     }
     scores = []
     for name, model in models.items():

@@ -11,14 +11,14 @@ import numpy as np
 
 from onefold.approximations import Auto, resolve_approximation
 from onefold.cli.tableoptions import open_asked
+from onefold.cli.tune import chosen
 from onefold.cli.words import json_text
 from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.estimators.planning import plan
-from onefold.jobs.ondisk import larger_than_memory
-from onefold.jobs.searches import AUTO, Search, search_of
-from onefold.jobs.settings import Settings
-from onefold.tables import TableSource, learn_preparation, learn_target
+from onefold.tables import TableRegressor, TableSource, learn_preparation, learn_target
 from onefold.tables.matrix import learn_from_disk
+from onefold.tables.searching import AUTO, Search, search_of
+from onefold.tables.training import larger_than_memory
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         source, arguments.target, arguments.drop, arguments.categorical
     )
     classes = classes if arguments.targets is None else arguments.targets
-    search = search_of(_settings(arguments), on_disk=larger_than_memory(source))
+    search = search_of(_unfitted(arguments), on_disk=larger_than_memory(source))
     approximation = resolve_approximation(arguments.approximation)
     if isinstance(approximation, Auto):
         approximation = replace(approximation, seconds=arguments.seconds)
@@ -64,10 +64,10 @@ def run(arguments: argparse.Namespace) -> None:
     print(json_text(facts))
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    """Those of tune that decide what is searched."""
-    names = ("simple", "kernel", "metric", "blend", "cv", "approximation")
-    return Settings(target="", **{name: getattr(arguments, name) for name in names})
+def _unfitted(arguments: argparse.Namespace) -> TableRegressor:
+    """An estimator of tables that would search the same."""
+    names = ("simple", "cv", "approximation")
+    return TableRegressor(**chosen(arguments), **{name: getattr(arguments, name) for name in names})
 
 
 def _search_words(search: Search) -> str:

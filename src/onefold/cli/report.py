@@ -44,9 +44,8 @@ def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     model = saving.load(path)
     source = open_asked(arguments, of_table(model, "reading"))
     X, y = _rows(model, source, arguments.target)
-    tuned = (of_table(model, "report") or {}).get("command")
-    again = [*([tuned] if tuned else []), shlex.join(["onefold", *arguments.argv])]
-    return gather(model, X, y, new_rows=None, repeat=again)
+    again = shlex.join(["onefold", *(Path(one).name if "/" in one else one for one in arguments.argv)])
+    return gather(model, X, y, new_rows=None, repeat=[again])
 
 
 def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:

@@ -19,10 +19,10 @@ from onefold.cli.words import (
     score_label,
     score_text,
 )
-from onefold.jobs.notes import edge_note
-from onefold.report.measures import kept_score
+from onefold.facts.measures import kept_score
 from onefold.report.ran import approximation_lines, parameter_lines
 from onefold.tables import TableModel
+from onefold.tables.findings import edge_note
 
 _PURPOSE = {
     "search.csv": "every candidate with its scores",

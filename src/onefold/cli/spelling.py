@@ -13,7 +13,7 @@ _NAMES = (
     "drop", "categorical", "id", "weight", "groups", "missing", "task", "cv", "ordered", "gap",
     "criterion", "class_weight", "gammas", "alphas", "search", "approximation", "check", "time_budget",
     "simple", "kernel", "metric", "blend", "holdout", "test", "decimal", "delimiter", "encoding",
-    "na_values", "sheet", "target",
+    "na_values", "sheet", "target", "id_column",
 )  # fmt: skip
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _SETTING = re.compile(
@@ -27,7 +27,7 @@ def as_options(sentence: str) -> str:
 
 
 def _option(found: re.Match[str]) -> str:
-    option = f"--{found['name'].replace('_', '-')}"
+    option = f"--{found['name'].removesuffix('_column').replace('_', '-')}"
     try:
         value = ast.literal_eval(found["value"])
     except (ValueError, SyntaxError):  # a letter that stands for a number, as in cv=N

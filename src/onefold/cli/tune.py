@@ -6,12 +6,10 @@ import argparse
 import glob
 import shlex
 import sys
-from dataclasses import fields
+import warnings
 from functools import partial
 from pathlib import Path
-from typing import TextIO
-
-import numpy as np
+from typing import Any
 
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
@@ -21,21 +19,24 @@ from onefold.cli.spelling import as_options
 from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
-from onefold.cli.writing import (
-    OUTPUT_NAMES,
-    RESULT_NAMES,
-    write_page,
-    write_results,
-)
-from onefold.jobs import Job, Settings, prepared, run_job
-from onefold.jobs.expected import expected_note
-from onefold.jobs.folds import few_rows_note
-from onefold.jobs.held_back import checked_test, split_rows
+from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, write_page, write_results
+from onefold.estimators.planning import plan
+from onefold.machine.speed import duration_words
+from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.search.metric import FIRST_ROWS
 from onefold.tables import TableError, TableModel, TableSource
 from onefold.tables.errors import listing
+from onefold.tables.findings import criterion_of, few_rows_note
+from onefold.tuning import Tuning, tuning
 
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
+# Options that are parameters of the estimators under the same or another name.
+_SAME = (
+    "drop", "categorical", "missing", "simple", "cv", "ordered", "gap", "criterion", "gammas", "alphas",
+    "search", "approximation", "check", "time_budget", "task", "weight", "groups", "holdout", "test",
+    "class_weight",
+)  # fmt: skip
+_OTHER = {"id": "id_column", "jobs": "n_jobs", "seed": "random_state"}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,25 +45,23 @@ def run(arguments: argparse.Namespace) -> None:
     source = open_asked(arguments)
     directory: Path = arguments.out or Path(default_directory(arguments.table))
     journal = journal_beside(directory) if arguments.resume else None
-    settings = _settings(arguments, source, journal)
     outputs = [directory / name for name in OUTPUT_NAMES]
-    if settings.test is not None:
-        checked_test(settings, source.reading)
     given = [table for table in (arguments.table, arguments.test) if table is not None]
     refuse_existing(outputs, arguments.force, inputs=given)
-    with useful_journal(journal), staged_directory(directory, RESULT_NAMES) as stage:
-        with prepared(source, settings, stage) as job:
-            for note in [] if quiet else _notes(job, arguments.table.name):
-                print(f"onefold: {as_options(note)}", file=sys.stderr)
-            model = _followed(job, None if quiet else sys.stderr)
-            elsewhere = isinstance(job.X, np.memmap)
-            as_fitted = {"sample_weight": job.weight, "groups": job.groups}
-        model.report_["command"] = again = shlex.join(["onefold", *arguments.argv])
+    with (
+        useful_journal(journal),
+        staged_directory(directory, RESULT_NAMES) as stage,
+        tuning(source, **options_of(arguments, source), checkpoint=journal, scratch=stage) as job,
+    ):
+        for note in [] if quiet else _notes(job, arguments):
+            print(f"onefold: {as_options(note)}", file=sys.stderr)
+        model = _followed(job, quiet)
         write_results(model, stage)
     if journal is not None:
         _close_journal(journal, model, quiet)
-    rows = None if elsewhere else split_rows(source.read(), settings)[0]
-    no_page = write_page(model, rows, directory, repeat=[again], **as_fitted)
+    as_fitted = {"sample_weight": job.training.sample_weight, "groups": job.training.groups}
+    again = shlex.join(["onefold", *(Path(one).name if "/" in one else one for one in arguments.argv)])
+    no_page = write_page(model, job.rows, directory, repeat=[again], **as_fitted)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -80,12 +79,41 @@ def default_directory(table: Path) -> str:
     return f"{Path(name).stem}-onefold"
 
 
-def _followed(job: Job, stream: TextIO | None) -> TableModel:
-    """Run the job; progress goes to a stream, and Ctrl-C keeps the best so far."""
-    words = partial(score_words, job.criterion)
-    every_row = job.X.shape[0] <= FIRST_ROWS
-    with Progress(stream, words, rounds_score=every_row) as progress, best_kept(progress) as callback:
-        return run_job(job, callback)
+def options_of(arguments: argparse.Namespace, source: TableSource) -> dict[str, Any]:
+    """The options of the command as those of :func:`onefold.tuning.tuning`."""
+    target = arguments.target or source.default_target
+    if target is None:
+        raise TableError(
+            f"name the column to predict, as in --target COL; the columns are {listing(source.names)}"
+        )
+    names = {name: name for name in _SAME} | _OTHER
+    options = {name: getattr(arguments, option) for option, name in names.items()}
+    return options | chosen(arguments) | {"target": target}
+
+
+def chosen(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What is chosen among, as the estimators of tables have it; what is not given is left to them."""
+    named = {name: getattr(arguments, name) for name in ("kernel", "metric", "blend")}
+    if named["kernel"] is not None and "," in named["kernel"]:
+        named["kernel"] = [name.strip() for name in named["kernel"].split(",")]
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _followed(job: Tuning, quiet: bool) -> TableModel:
+    """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
+    words = partial(score_words, criterion_of(job.model.inner_estimator(job.training.search)))
+    every_row = job.training.X.shape[0] <= FIRST_ROWS
+    stream = None if quiet else sys.stderr
+    with (
+        Progress(stream, words, rounds_score=every_row) as progress,
+        best_kept(progress) as callback,
+        warnings.catch_warnings(),
+    ):
+        # Notes say these in words: folds that lack a class, ends of grids, searches that ended early.
+        warnings.filterwarnings("ignore", message="The least populated class|y_pred contains classes")
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        warnings.simplefilter("ignore", SearchStoppedWarning)
+        return job.run(callback)
 
 
 def _close_journal(journal: Path, model: TableModel, quiet: bool) -> None:
@@ -97,29 +125,24 @@ def _close_journal(journal: Path, model: TableModel, quiet: bool) -> None:
         print(f"onefold: {kept}", file=sys.stderr)
 
 
-def _settings(arguments: argparse.Namespace, source: TableSource, journal: Path | None) -> Settings:
-    target = arguments.target or source.default_target
-    if target is None:
-        raise TableError(
-            f"name the column to predict, as in --target COL; the columns are {listing(source.names)}"
-        )
-    names = {item.name for item in fields(Settings)} - {"checkpoint"}
-    options = {name: getattr(arguments, name) for name in names}
-    settings = Settings(**{**options, "target": target, "checkpoint": journal})
-    settings.check_columns(source)
-    return settings
-
-
-def _notes(job: Job, table: str) -> list[str]:
-    target, preparation = job.target, job.preparation
-    why = "as asked for" if job.settings.task else f"because {target.reason} (--task overrides)"
+def _notes(job: Tuning, arguments: argparse.Namespace) -> list[str]:
+    model, training = job.model, job.training
+    target = training.target
+    assert target is not None
+    why = "as asked for" if arguments.task else f"because {target.reason} (--task overrides)"
+    rows, features = training.X.shape
     notes = [
-        *([_ON_DISK] if isinstance(job.X, np.memmap) else []),
-        *([job.search.note] if job.search.note else []),
-        f"{table}: {counted(job.X.shape[0], 'row')}, {counted(job.X.shape[1], 'feature')}",
+        *([_ON_DISK] if training.on_disk else []),
+        *([training.search.note] if training.search.note else []),
+        f"{arguments.table.name}: {counted(rows, 'row')}, {counted(features, 'feature')}",
         f"{target.task} of '{target.name}', {why}",
+        *training.notes,
     ]
-    if preparation.constant:
-        notes.append(f"left out, being constant: {listing(preparation.constant)}")
-    told = [few_rows_note(job.settings.cv, target), expected_note(job)]
-    return [*notes, *job.notes, *(note for note in told if note is not None)]
+    few = few_rows_note(arguments.cv, training.y) if target.task == "classification" else None
+    if few is not None:
+        notes.append(few)
+    if model.search == "grid":  # no plan is made of ways through a grid that leave some of it out
+        found = plan(model.inner_estimator(training.search), training.X, training.y)
+        time = "" if found.seconds is None else f", about {duration_words(found.seconds)}"
+        notes.append(f"will run {found.approximation!r}{time} ({found.reason})")
+    return notes

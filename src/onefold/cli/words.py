@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onefold.jobs.criterion import shown
-from onefold.report.words import counted, decimal, json_text, number_words, percent, power_of_two
+from onefold.facts.criteria import shown
+from onefold.facts.words import counted, decimal, json_text, number_words, percent, power_of_two
 
 __all__ = [
     "counted",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from onefold.facts.words import counted, in_words, readable, rough, shortened, thousandths
 from onefold.report.kept_aside import test_words
-from onefold.report.words import counted, in_words, readable, rough, shortened, thousandths
 
 LABELS = {
     "r2": "R²",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from onefold.facts.leaks import FEWEST_ROWS, UNEXPLAINED, left_by_groups, left_by_numbers
+from onefold.facts.words import counted, in_words, percent, shortened
 from onefold.report.columns import Column
-from onefold.report.leaks import FEWEST_ROWS, UNEXPLAINED, left_by_groups, left_by_numbers
-from onefold.report.words import counted, in_words, percent, shortened
 
 _MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
 _FEWEST_DISTINCT = 20

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onefold.facts.words import counted, shortened
 from onefold.linalg import is_sparse
 from onefold.report.answer import answer, cautions
 from onefold.report.data import data_facts
@@ -24,7 +25,6 @@ from onefold.report.sameness import (
 )
 from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
-from onefold.report.words import counted, shortened
 from onefold.report.worst import worst_facts
 from onefold.search.metrics import importances
 from onefold.tables.importances import column_importances
@@ -84,7 +84,7 @@ def gather(
         "trust": trust_facts(subject.estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
-        "repeat": list(repeat) if repeat else _python_lines(subject, bool(tuned)),
+        "repeat": list(repeat) if repeat else _python_lines(subject),
     }
     if given is not None:
         facts["data"] = _data(subject, given, predictions, facts["scores"], known.new)
@@ -255,10 +255,8 @@ def _title(question: dict[str, Any]) -> str:
     return f"onefold report: {what}{rows}"
 
 
-def _python_lines(subject: Subject, tuned: bool) -> list[str]:
-    """Python that fits the like of it again; the command of a model that it made."""
-    if tuned:
-        return ["onefold tune TABLE --target COLUMN", "onefold report MODEL TABLE"]
+def _python_lines(subject: Subject) -> list[str]:
+    """Python that fits the like of it again."""
     model = subject.model
     if not hasattr(model, "report"):  # a pipeline
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onefold.report.words import counted, percent, readable, rough, thousandths
+from onefold.facts.words import counted, percent, readable, rough, thousandths
 
 
 def test_words(test: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.report.words import counted, number_words, percent, power_of_two, readable, rough
+from onefold.facts.words import counted, number_words, percent, power_of_two, readable, rough
 
 
 def group_words(params: Mapping[str, Any]) -> str:

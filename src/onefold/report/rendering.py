@@ -17,10 +17,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from onefold._version import __version__
+from onefold.facts.words import counted, percent, readable
 from onefold.report.answer import LABELS, error_number, number, percent_short, smaller_is_better
 from onefold.report.kept_aside import test_words
 from onefold.report.pictures import Picture
-from onefold.report.words import counted, percent, readable
 
 _UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"

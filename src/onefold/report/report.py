@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from onefold.facts.words import plain
 from onefold.machine.files import replacing
 from onefold.report.pictures import Picture, pictures_of
 from onefold.report.rendering import compact, page, text_of
-from onefold.report.words import plain
 
 
 class Report:

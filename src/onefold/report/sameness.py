@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from onefold.facts.words import counted
 from onefold.linalg import is_sparse, to_numpy
 from onefold.report.duplicates import row_groups
-from onefold.report.words import counted
 
 _SAMPLE = 400
 _MOST_CENTRES = 0.5  # among the rows: they are those of the fit

@@ -97,6 +97,11 @@ _PARAMETERS = {
     **PARAMETERS_OF_SEARCH,
     "missing": one_of("error", "impute"),
     "simple": is_bool,
+    "metric": maybe(one_of("none", "diagonal", "full", "auto")),
+    "blend": one_of(True, False, "auto"),
+    "id_column": maybe(is_text),
+    "ordered": is_bool,
+    "gap": whole_number(),
     "categorical": _some_texts,
     "drop": _some_texts,
 }

@@ -10,13 +10,13 @@ from onefold.tables.rows import TableRows
 
 
 def weights_in(rows: TableRows, name: str) -> np.ndarray:
-    """The column of weights; raise unless all are positive."""
+    """The column of weights; raise where one is negative or missing."""
     values = rows.numbers(name, role="weight column")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(bad):
         raise TableError(
             f"the weight column '{name}' has {values[bad[0]]:g} in data row {bad[0] + 1}; "
-            "weights are positive numbers"
+            "weights are numbers that are not negative"
         )
     return values
 

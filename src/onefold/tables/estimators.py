@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
@@ -44,9 +44,15 @@ class TableClassifier(ClassifierMixin, TableModel):
         Columns whose values are categories, even if they look like numbers or dates.
     drop : sequence of str, default=()
         Columns to leave out.
+    id_column : str, default=None
+        Column that names the rows: no feature; predictions and reports repeat it.
     cv : int, "loo", splitter or iterable, default=5
         A number is of folds: rows shuffled into them, evenly by class, or whole groups where there are
         groups.
+    ordered : bool, default=False
+        Folds are blocks of consecutive rows, as for rows in the order of time.
+    gap : int, default=0
+        With `ordered`: rows left out around each fold.
     criterion, approximation, time_budget, checkpoint, device, n_jobs, verbose, callback
         As in :class:`LSSVCCV`.
     class_weight : "balanced", dict or None, default=None
@@ -54,9 +60,13 @@ class TableClassifier(ClassifierMixin, TableModel):
     simple : bool, default=False
         One kernel as it is, over widths and ridges alone: no metric and no blend, in a part of the time.
     kernel : str or list, default="auto"
-    metric : str or None, default="auto"
-    blend : bool, default=True
-        What is chosen among, as in :class:`LSSVCCV`.
+    metric : {"auto", "diagonal", "full", "none"} or None, default="auto"
+    blend : bool or "auto", default="auto"
+        What is chosen among, as in :class:`LSSVCCV`. "auto" learns a metric and blends where that is
+        possible: not for rows on disk, leave-one-out, criteria without splits and some approximations;
+        ``report_["search"]["note"]`` says so.
+    gammas, alphas, search, check
+        As in :class:`LSSVCCV`; `gammas` are relative to the mean distance of the rows unless `simple`.
     calibration : str or None, default="temperature"
         How decision values become probabilities, as in :class:`LSSVCCV`.
     random_state : int, RandomState or None, default=0
@@ -77,7 +87,7 @@ class TableClassifier(ClassifierMixin, TableModel):
     notes_ : list of str
         What was filled in, left out or assumed.
     report_ : dict
-        What ``onefold tune`` found; empty otherwise.
+        What the fit found: scores, choice, importances, notes.
     target_, id_column_, reading_
         Names of the target and of the column that names the rows, if known; how text is read.
 
@@ -100,13 +110,20 @@ class TableClassifier(ClassifierMixin, TableModel):
         missing: Missing = "impute",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        id_column: str | None = None,
         cv: CrossValidation = 5,
+        ordered: bool = False,
+        gap: int = 0,
         criterion: CriterionLike = None,
         class_weight: ClassWeight = None,
         simple: bool = False,
         kernel: Any = "auto",
         metric: str | None = "auto",
-        blend: bool = True,
+        blend: bool | Literal["auto"] = "auto",
+        gammas: Any = None,
+        alphas: Any = None,
+        search: Any = "grid",
+        check: bool = False,
         approximation: str | Approximation = "auto",
         calibration: str | None = "temperature",
         time_budget: float | None = None,
@@ -120,13 +137,20 @@ class TableClassifier(ClassifierMixin, TableModel):
         self.missing = missing
         self.categorical = categorical
         self.drop = drop
+        self.id_column = id_column
         self.cv = cv
+        self.ordered = ordered
+        self.gap = gap
         self.criterion = criterion
         self.class_weight = class_weight
         self.simple = simple
         self.kernel = kernel
         self.metric = metric
         self.blend = blend
+        self.gammas = gammas
+        self.alphas = alphas
+        self.search = search
+        self.check = check
         self.approximation = approximation
         self.calibration = calibration
         self.time_budget = time_budget
@@ -147,8 +171,9 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
 
     Parameters
     ----------
-    missing, categorical, drop, cv, criterion, simple, kernel, metric, blend, approximation, time_budget,
-    checkpoint, device, random_state, n_jobs, verbose, callback
+    missing, categorical, drop, id_column, cv, ordered, gap, criterion, simple, kernel, metric, blend,
+    gammas, alphas, search, check, approximation, time_budget, checkpoint, device, random_state, n_jobs,
+    verbose, callback
         As in :class:`TableClassifier`.
     intervals : str or None, default="cv+"
         Where the bounds of ``predict_interval`` come from, as in :class:`LSSVRCV`.
@@ -170,12 +195,19 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         missing: Missing = "impute",
         categorical: Sequence[str] = (),
         drop: Sequence[str] = (),
+        id_column: str | None = None,
         cv: CrossValidation = 5,
+        ordered: bool = False,
+        gap: int = 0,
         criterion: CriterionLike = None,
         simple: bool = False,
         kernel: Any = "auto",
         metric: str | None = "auto",
-        blend: bool = True,
+        blend: bool | Literal["auto"] = "auto",
+        gammas: Any = None,
+        alphas: Any = None,
+        search: Any = "grid",
+        check: bool = False,
         approximation: str | Approximation = "auto",
         intervals: str | None = "cv+",
         time_budget: float | None = None,
@@ -189,12 +221,19 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
         self.missing = missing
         self.categorical = categorical
         self.drop = drop
+        self.id_column = id_column
         self.cv = cv
+        self.ordered = ordered
+        self.gap = gap
         self.criterion = criterion
         self.simple = simple
         self.kernel = kernel
         self.metric = metric
         self.blend = blend
+        self.gammas = gammas
+        self.alphas = alphas
+        self.search = search
+        self.check = check
         self.approximation = approximation
         self.intervals = intervals
         self.time_budget = time_budget

@@ -76,7 +76,7 @@ class Learner:
         """Take a block of rows; raises where a column can't be used, with the row."""
         self.rows += len(rows)
         for place, name in enumerate(rows.names):
-            if name in self._exclude or name in rows.auxiliary:
+            if name in self._exclude:
                 continue
             if unnamed(name) and name not in self._codes:
                 if not empty_or_distinct(rows, name):

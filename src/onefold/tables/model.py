@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,24 +18,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
 from onefold.estimators.base import with_groups_of
+from onefold.estimators.validation import check_budget
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.blocks import blocks_for
-from onefold.tables.errors import TableError, listing
-from onefold.tables.folds import folds_of
+from onefold.tables.errors import TableError
+from onefold.tables.findings import findings, suspicious_columns
 from onefold.tables.frames import as_array, is_frame, rows_of_frame
 from onefold.tables.importances import column_importances
 from onefold.tables.learn import Missing
-from onefold.tables.lesson import Lesson, lesson_of
 from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
-from onefold.tables.suspects import column_notes
+from onefold.tables.searching import Search, search_of
+from onefold.tables.source import TableSource
 from onefold.tables.target import TargetKind, read_target
+from onefold.tables.training import Training, prepared_again, training_of
 from onefold.tables.wording import estimator_words, for_estimators
 from onefold.typing import ArrayLike, MaybeArray
 
 _PASSED_ON = (
-    "cv", "criterion", "kernel", "metric", "blend", "approximation", "time_budget", "checkpoint",
+    "gammas", "alphas", "search", "check", "criterion", "approximation", "time_budget", "checkpoint",
     "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration",
     "intervals",
 )  # fmt: skip
@@ -60,26 +65,32 @@ class TableModel(BaseEstimator):
     missing: Missing
     categorical: Any
     drop: Any
+    id_column: str | None
     simple: bool
     kernel: Any
+    metric: str | None
+    blend: Any
+    gammas: Any
+    search: Any
+    approximation: Any
     criterion: Any
     cv: Any
+    ordered: bool
+    gap: int
     random_state: Any
 
     def get_metadata_routing(self) -> Any:
         """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
         return with_groups_of(self.cv, super().get_metadata_routing())
 
-    def inner_estimator(self, **options: Any) -> Any:
+    def inner_estimator(self, search: Search | None = None, **options: Any) -> Any:
         """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
+        search = search_of(self) if search is None else search
         known = inspect.signature(self._inner).parameters
-        given = {name: getattr(self, name) for name in _PASSED_ON if hasattr(self, name)}
-        if self.simple:
-            kernel = "rbf" if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-            given |= {"kernel": kernel, "metric": None, "blend": False}
+        given = {name: getattr(self, name) for name in _PASSED_ON if name in known} | {"cv": self.cv}
         if self.criterion is None and given.get("class_weight") == "balanced":
             given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
-        return self._inner(**{key: v for key, v in (given | options).items() if key in known})
+        return self._inner(**given | search.parameters() | options)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
@@ -88,33 +99,54 @@ class TableModel(BaseEstimator):
 
         Parameters
         ----------
-        X : pandas, polars or pyarrow table, or array
+        X : pandas, polars or pyarrow table, array, path or open table
+            A table on disk that is larger than memory stays there.
         y : array or column (n,), or the name of a column of X
         sample_weight, groups : array (n,), or the name of a column of X, optional
             How much rows count; which rows stay in the same fold.
         """
-        self._check_settings()
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        with estimator_words():
-            return self._fit(X, y, sample_weight, groups)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        lesson = lesson_of(self, X, y, sample_weight, groups)
-        learner = lesson.learner(self)
-        preparation = learner.finish()
-        inner = self._inner_for(lesson)
-        matrix = preparation.transform(lesson.rows)
-        inner.fit(matrix, lesson.y, sample_weight=lesson.sample_weight, groups=lesson.groups)
-        self._hold(inner, preparation, lesson.columns, lesson.rows.reading)
-        if not is_frame(X):
+        with estimator_words(), self.prepared(X, y, sample_weight, groups) as training:
+            self.fit_prepared(training)
+        if not is_frame(X) and not isinstance(X, str | Path | TableSource | TableRows):
             self.n_features_in_ = int(as_array(X).shape[1])
             del self.feature_names_in_
-        self.target_ = y if isinstance(y, str) else None
-        beside = column_notes(lesson.rows, preparation.columns, (), preparation.row_numbers)
-        constant = preparation.constant
-        left_out = [f"left out, being constant: {listing(constant)}"] if constant else []
-        self.notes_ = [for_estimators(note) for note in (*left_out, *learner.notes(), *beside)]
+        return self
+
+    @contextmanager
+    def prepared(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        keep: Any = None,
+        scratch: Path | None = None,
+    ) -> Iterator[Training]:
+        """What `fit` is about to fit, checked, with its notes, for :meth:`fit_prepared`.
+
+        Only the rows of the mask `keep` are looked at; a matrix on disk lies in `scratch`.
+        """
+        self.check_settings()
+        with training_of(self, X, y, sample_weight, groups, keep, scratch) as training:
+            yield training
+
+    def fit_prepared(self, training: Training) -> Self:
+        """The second half of `fit`: choose a model, fit it and say what was found."""
+        inner = self.inner_estimator(training.search, cv=training.cv)
+        suspicious = suspicious_columns(training, self.task == "regression")
+        begin = time.perf_counter()
+        inner.fit(training.X, training.y, sample_weight=training.sample_weight, groups=training.groups)
+        seconds = time.perf_counter() - begin
+        if isinstance(training.cv, list):
+            inner.set_params(cv=self.cv)
+        inner.set_params(callback=None, checkpoint=None)  # they have done their work
+        self._hold(inner, training.preparation, list(training.columns), training.reading)
+        self.target_ = None if training.target is None else training.target.name
+        self.id_column_ = self.id_column
+        self.notes_ = [for_estimators(note) for note in training.notes]
+        self.report_ = findings(self, training, suspicious, seconds)
         return self
 
     def as_step(
@@ -125,24 +157,15 @@ class TableModel(BaseEstimator):
         What :func:`onefold.trust` and :func:`onefold.plan` look at. The preparation is the fitted one,
         or learned from these rows; nothing is kept.
         """
-        self._check_settings()
-        lesson = lesson_of(self, X, y, sample_weight, groups)
+        self.check_settings()
         if hasattr(self, "estimator_"):
-            inner, preparation = self.estimator_, self.preparation_
-        else:
-            inner, preparation = self._inner_for(lesson), lesson.learner(self).finish()
-        beside = {"sample_weight": lesson.sample_weight, "groups": lesson.groups}
-        return inner, preparation.transform(lesson.rows), lesson.y, beside
-
-    def _inner_for(self, lesson: Lesson) -> Any:
-        """The estimator for a matrix, with folds of these rows where there are targets."""
-        if lesson.y is None:
-            return self.inner_estimator()
-        classes = self.task == "classification"
-        cv, _ = folds_of(
-            self.cv, lesson.y, classes=classes, groups=lesson.groups, seed=self.random_state
-        )
-        return self.inner_estimator(cv=cv)
+            matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
+            return self.estimator_, matrix, y, {"sample_weight": weight, "groups": groups}
+        with self.prepared(X, y, sample_weight, groups) as training:
+            inner = self.inner_estimator(training.search, cv=training.cv)
+            given = {"sample_weight": training.sample_weight, "groups": training.groups}
+            matrix = np.array(training.X) if training.on_disk else training.X
+            return inner, matrix, training.y, given
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
@@ -278,10 +301,19 @@ class TableModel(BaseEstimator):
             raise TableError("the table has no rows")
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
-    def _check_settings(self) -> None:
+    def check_settings(self) -> None:
+        """Raise where parameters make no sense, whatever the table."""
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
+        if self.missing not in ("impute", "error"):
+            raise ValueError(f"missing must be 'impute' or 'error'; got {self.missing!r}")
+        number = isinstance(self.cv, int | np.integer)
+        if (number and self.cv < 2) or (isinstance(self.cv, str) and self.cv != "loo"):
+            raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
+        if self.gap and not self.ordered:
+            raise ValueError("gap=N goes with ordered=True: give both or none")
+        check_budget(self.time_budget)
 
     def _hold(self, inner: Any, preparation: Preparation, columns: list[str], reading: Reading) -> None:
         self.estimator_, self.preparation_, self.reading_ = inner, preparation, reading

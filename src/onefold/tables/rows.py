@@ -24,8 +24,6 @@ class TableRows:
         The named columns.
     start : int
         How many rows of the table come before these; error messages count with it.
-    auxiliary : frozenset of str
-        Columns that can be asked for by name but are never taken as features by themselves.
     reading : Reading
         How numbers in columns of text are written.
     written : pyarrow.Table or None
@@ -34,15 +32,17 @@ class TableRows:
         What was assumed about columns, in words for whoever uses them.
     problems : mapping of column names to TableError
         Columns that can't be used; asking for one raises its error.
+    remarks : tuple of str
+        What was assumed about the file that they come from.
     """
 
     columns: pa.Table
     start: int = 0
-    auxiliary: frozenset[str] = frozenset()
     reading: Reading = field(default_factory=Reading)
     written: pa.Table | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[str, TableError] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)

@@ -1,6 +1,6 @@
 """Sentences about tables in the words of the estimators, which have fewer settings than the jobs.
 
-A sentence may name a setting of `onefold.jobs` or of a file that is read, such as ``id='nr'`` or
+A sentence may name an option of the command line or of a file that is read, such as ``id='nr'`` or
 ``na_values=['?']``, beside others; whoever fits an estimator has none of these.
 """
 

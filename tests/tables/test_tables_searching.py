@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, r2_score
 
-from onefold.jobs import Settings
-from onefold.jobs.searches import Search, search_of
-from onefold.report.measures import heldout_measures
+from onefold.facts.measures import heldout_measures
 from onefold.search import FullGrid
 from onefold.search.strategies import STRATEGIES
-from onefold.tables import Categories, Numbers, Preparation
+from onefold.tables import Categories, Numbers, Preparation, TableRegressor
 from onefold.tables.importances import column_importances
+from onefold.tables.searching import Search, search_of
 
 
 def searched(**options) -> Search:
     rows = {name: options.pop(name) for name in ("on_disk",) if name in options}
-    return search_of(Settings("y", **options), **rows)
+    return search_of(TableRegressor(**options), **rows)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ def searched(**options) -> Search:
         ({}, "auto", "auto", True),
         ({"kernel": "auto"}, "auto", "auto", True),
         ({"kernel": "rbf"}, ["rbf"], "auto", True),
-        ({"kernel": "rbf, linear"}, ["rbf", "linear"], "auto", True),
+        ({"kernel": ["rbf", "linear"]}, ["rbf", "linear"], "auto", True),
         ({"kernel": ["rbf", "rbf"]}, ["rbf"], "auto", True),
         ({"kernel": "linear"}, ["linear"], None, False),
         ({"kernel": "linear", "blend": True}, ["linear"], None, True),
@@ -47,12 +46,16 @@ def test_what_is_searched(options, kernel, metric, blend):
     ("options", "kernel", "words"),
     [
         ({"cv": "loo"}, "auto", "no metric and no blend: cv='loo' holds out single rows"),
-        ({"cv": "loo", "kernel": "rbf,linear"}, ["rbf", "linear"], "no metric and no blend"),
+        ({"cv": "loo", "kernel": ["rbf", "linear"]}, ["rbf", "linear"], "no metric and no blend"),
         ({"criterion": "gcv"}, "auto", "criterion='gcv' holds out no rows"),
         ({"criterion": "gcv", "blend": False}, "auto", "criterion='gcv' holds out no rows"),
         ({"approximation": "toeplitz"}, "rbf", "plain search of the rbf kernel, as with simple=True"),
         ({"approximation": "grid", "kernel": "matern"}, "matern", "approximation='grid' takes kernels"),
-        ({"approximation": "grid", "kernel": "auto"}, "auto", "no metric and no blend"),
+        (
+            {"approximation": "grid", "kernel": ["rbf", "matern"]},
+            ["rbf", "matern"],
+            "no metric and no blend",
+        ),
         ({"on_disk": True}, "rbf", "stay on disk"),
     ],
 )
@@ -72,7 +75,7 @@ OBSTACLES = [
 
 
 @pytest.mark.parametrize("obstacle", OBSTACLES, ids=str)
-@pytest.mark.parametrize("asked", [{"metric": "auto"}, {"metric": "full"}, {"blend": True}], ids=str)
+@pytest.mark.parametrize("asked", [{"metric": "full"}, {"blend": True}], ids=str)
 def test_what_was_asked_for_is_refused_instead(obstacle, asked):
     with pytest.raises(ValueError, match=r"(metric='\w+'|blend=True) is not possible, as .*; leave "):
         searched(**obstacle, **asked)
@@ -81,18 +84,17 @@ def test_what_was_asked_for_is_refused_instead(obstacle, asked):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"simple": True, "kernel": "auto"}, "leave simple=True or kernel='auto' out"),
-        ({"simple": True, "kernel": "rbf,linear"}, "simple=True or kernel='rbf,linear' out"),
+        ({"simple": True, "kernel": ["rbf", "linear"]}, "simple=True or kernel='rbf,linear' out"),
         ({"simple": True, "metric": "full"}, "leave simple=True or metric='full' out"),
         ({"simple": True, "blend": True}, "leave simple=True or blend=True out"),
         ({"kernel": "linear", "metric": "full"}, "'linear' learns what metric='full' asks for"),
         ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
-        ({"kernel": "auto,rbf"}, "use auto alone"),
+        ({"kernel": ["auto", "rbf"]}, "use auto alone"),
         ({"kernel": "precomputed"}, "no kernel 'precomputed' to choose"),
         ({"kernel": []}, "no kernel ''"),
         ({"kernel": 3}, "kernel must be a name or a list of names; got 3"),
         ({"metric": "best"}, "metric must be None or 'none' or 'diagonal'"),
-        ({"blend": "yes"}, "blend must be True or False; got 'yes'"),
+        ({"blend": "yes"}, "blend must be True, False or 'auto'; got 'yes'"),
         ({"simple": 1}, "simple must be True or False; got 1"),
         ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
     ],

@@ -13,9 +13,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from onefold.tables import Target
-from onefold.tables.errors import listing, setting
-
 # Criteria that hold out no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
 _OWN = {
@@ -99,30 +96,33 @@ def default_criterion(task: str, balanced: bool) -> str:
     return "balanced_accuracy" if balanced else "error"
 
 
-def check_criterion(name: str, target: Target, approximation: str = "auto") -> None:
-    """Raise if the criterion is unknown or does not go with the target or the approximation."""
-    if name in _NOT_WITH.get(approximation, ()):
+def check_criterion(name: str, task: str, target: str, values: np.ndarray, approximation: Any) -> None:
+    """Raise if the criterion is unknown or does not go with the target or the approximation.
+
+    `target` names the column of the `values`.
+    """
+    if isinstance(approximation, str) and name in _NOT_WITH.get(approximation, ()):
         raise ValueError(
-            f"{setting('criterion', name)} needs the whole kernel matrix, which "
-            f"{setting('approximation', approximation)} does without; use {_INSTEAD[target.task]}, or "
+            f"criterion={name!r} needs the whole kernel matrix, which approximation={approximation!r} "
+            f"does without; use {_INSTEAD[task]}, or "
             "approximation='exact'"
         )
-    if name in _OWN[target.task]:
+    if name in _OWN[task]:
         return
-    option, advice = setting("criterion", name), f"use {_INSTEAD[target.task]}"
-    other = next(task for task in _OWN if task != target.task)
+    option, advice = f"criterion={name!r}", f"use {_INSTEAD[task]}"
+    other = next(one for one in _OWN if one != task)
     if name in _OWN[other] and name != "accuracy":
-        raise ValueError(f"{option} is for {other}, and this is {target.task}; {advice}")
+        raise ValueError(f"{option} is for {other}, and this is {task}; {advice}")
     if name not in get_scorer_names():
-        raise ValueError(f"there is no criterion '{name}'; {_nearest(name, target.task)}")
+        raise ValueError(f"there is no criterion '{name}'; {_nearest(name, task)}")
     scorer = get_scorer(name)
-    task = _task_of(scorer)
-    if task is None:
-        raise ValueError(f"{option} compares clusterings, and this is {target.task}; {advice}")
-    if task != target.task:
-        raise ValueError(f"{option} is for {task}, and this is {target.task}; {advice}")
+    meant = _task_of(scorer)
+    if meant is None:
+        raise ValueError(f"{option} compares clusterings, and this is {task}; {advice}")
+    if meant != task:
+        raise ValueError(f"{option} is for {meant}, and this is {task}; {advice}")
     if task == "classification":
-        _check_labels(option, scorer, target)
+        _check_labels(option, scorer, target, np.unique(values))
 
 
 def _nearest(name: str, task: str) -> str:
@@ -146,9 +146,8 @@ def _task_of(scorer: Any) -> str | None:
     return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
 
 
-def _check_labels(option: str, scorer: Any, target: Target) -> None:
+def _check_labels(option: str, scorer: Any, target: str, classes: np.ndarray) -> None:
     """Try the scorer on decision values for one row of each class, and on labels that are right."""
-    classes = np.unique(target.values)
 
     class Right(ClassifierMixin, BaseEstimator):
         """Answers as the machine does: decision values, labels and probabilities."""
@@ -174,13 +173,13 @@ def _check_labels(option: str, scorer: Any, target: Target) -> None:
             warnings.simplefilter("ignore")  # one row of each class is too few for some scores
             scorer(Right(), codes[:, None], classes[codes])
     except (ValueError, TypeError, AttributeError) as error:
-        shown = listing(map(str, classes))
+        named = ", ".join(f"'{one}'" for one in classes[:8])
         if option.endswith("_samples'"):
-            why = f"is for rows with several labels each, and '{target.name}' has one"
+            why = f"is for rows with several labels each, and '{target}' has one"
         elif len(classes) > 2:
-            why = f"tells two classes apart, and '{target.name}' has {len(classes)} ({shown})"
+            why = f"tells two classes apart, and '{target}' has {len(classes)} ({named})"
         else:
-            why = f"counts the class 1 against another, and '{target.name}' has {shown}"
+            why = f"counts the class 1 against another, and '{target}' has {named}"
         raise ValueError(
             f"{option} {why}; use {_macro(option)}, or error or balanced_accuracy"
         ) from error

@@ -1,0 +1,255 @@
+"""A table made ready to fit: the matrix of its features, and what is known of each row besides.
+
+Everything that can be wrong with a table and its parameters is raised here, before the long work. A
+table on disk that would take half of the free memory stays there: the preparation is learned block by
+block, and the matrix is a float32 file that the search maps.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils.multiclass import check_classification_targets
+
+from onefold.estimators.validation import check_length, check_squares, check_weights
+from onefold.facts.criteria import check_criterion
+from onefold.machine.memory import available_memory
+from onefold.tables.answers import as_target
+from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.errors import TableError, listing
+from onefold.tables.folds import folds_of
+from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables.learn import Learner
+from onefold.tables.matrix import BLOCK, learn_from_disk, masked, written
+from onefold.tables.prepare import Preparation
+from onefold.tables.reading import Reading
+from onefold.tables.rows import TableRows
+from onefold.tables.searching import Search, search_of
+from onefold.tables.source import TableSource, open_table
+from onefold.tables.suspects import column_notes
+from onefold.tables.target import Target, learn_target
+
+if TYPE_CHECKING:
+    from onefold.tables.model import TableModel
+
+_SHARE = 0.5  # of the free memory that a table and its matrix may take
+
+
+@dataclass(frozen=True)
+class Training:
+    """Checked input, ready for the long work."""
+
+    X: Any  # (n, features), in memory or mapped from a file
+    y: Any  # (n,) or (n, targets)
+    sample_weight: np.ndarray | None
+    groups: np.ndarray | None
+    preparation: Preparation
+    search: Search
+    cv: Any
+    cv_words: str
+    target: Target | None  # where it is a column of the table
+    columns: tuple[str, ...]  # that may become features
+    reading: Reading
+    notes: tuple[str, ...]
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the rows stay in a file."""
+        return isinstance(self.X, np.memmap)
+
+    def folds(self) -> list[np.ndarray]:
+        """The rows that are held out and scored together."""
+        if isinstance(self.cv, str):  # "loo"
+            return [np.arange(len(self.y))]
+        if isinstance(self.cv, list):
+            return [test for _, test in self.cv]
+        rows = np.zeros((len(self.y), 1))
+        return [test for _, test in self.cv.split(rows, self.y, self.groups)]
+
+
+def larger_than_memory(source: TableSource) -> bool:
+    """Whether reading the whole table would leave too little memory for the search."""
+    free = available_memory()
+    return free is not None and source.bytes_in_memory() > _SHARE * free
+
+
+def in_memory(table: Any) -> TableRows | TableSource:
+    """The rows of a table of any kind; the source itself where they stay on disk."""
+    if isinstance(table, str | Path):
+        table = open_table(table)
+    if isinstance(table, TableSource):
+        return table if larger_than_memory(table) else replace(table.read(), remarks=table.remarks)
+    if isinstance(table, TableRows):
+        return table
+    return rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table))
+
+
+@contextmanager
+def training_of(
+    model: TableModel,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    groups: Any = None,
+    keep: np.ndarray | None = None,
+    scratch: Path | None = None,
+) -> Iterator[Training]:
+    """The table as matrix and arrays; a matrix on disk lies in `scratch` while the block runs.
+
+    y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
+    looked at, where there is one.
+    """
+    table = in_memory(X)
+    asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
+    named = {option: name for option, name in asked.items() if isinstance(name, str)}
+    check_columns(model, table, named)
+    search = search_of(model, on_disk=isinstance(table, TableSource))
+    if isinstance(table, TableSource):
+        folder = tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch)
+        with folder as place:
+            path = Path(place) / "rows.npy"
+            try:
+                given = (y, sample_weight, groups)
+                yield _from_disk(model, table, given, named, search, keep, path)
+            finally:
+                path.unlink(missing_ok=True)
+        return
+    rows = table if keep is None else table.take(np.flatnonzero(keep))
+    if not rows.names:
+        raise TableError("the table has no columns; pass one that has some")
+    if len(rows) < 2:
+        raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
+    known = _known(model, rows, y, sample_weight, groups)
+    learner = Learner({*named.values(), *model.drop}, model.missing, model.categorical)
+    learner.add(rows)
+    preparation = learner.finish()
+    matrix = preparation.transform(rows)
+    yield _assembled(model, known, search, learner, preparation, matrix, named, rows, rows)
+
+
+def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+    """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
+    rows = in_memory(X)
+    if isinstance(rows, TableSource):
+        rows = rows.read()
+    known = _known(model, rows, y, sample_weight, groups)
+    return model.preparation_.transform(rows), *known[:3]
+
+
+def check_columns(model: Any, table: TableRows | TableSource, named: dict[str, str]) -> None:
+    """Refuse columns that the table does not have, or that two parameters name."""
+    several = [("drop", name) for name in model.drop]
+    for option, name in [*named.items(), *several]:
+        if option != "target" and name in model.categorical:
+            raise ValueError(
+                f"{_naming(option, name)} and categorical=[{name!r}] are one column; choose one"
+            )
+    several += [("categorical", name) for name in model.categorical]
+    for option, name in [*named.items(), *several]:
+        table.require(name, option)
+        if option != "target" and name == named.get("target"):
+            raise ValueError(f"{_naming(option, name)} is the target column; choose another column")
+
+
+def _naming(option: str, name: str) -> str:
+    return f"{option}={[name] if option in ('drop', 'categorical') else name!r}"
+
+
+def _known(
+    model: TableModel, rows: TableRows, y: Any, sample_weight: Any, groups: Any
+) -> tuple[Any, Any, Any, Target | None]:
+    """Targets, weights and groups as arrays; raise where they do not suit."""
+    target = learn_target(rows, y, model.task) if isinstance(y, str) else None
+    values = as_target(y if target is None else target.values) if y is not None else None
+    if values is not None:
+        check_length(values, len(rows))
+        if model.task == "classification":
+            check_classification_targets(values)
+        elif target is not None:
+            _check_squares(target)
+        if isinstance(model.criterion, str):
+            name = y if isinstance(y, str) else "y"
+            check_criterion(model.criterion, model.task, name, values, model.approximation)
+    weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
+    weight = check_weights(weight, len(rows))
+    groups = groups_in(rows, groups) if isinstance(groups, str) else groups
+    return values, weight, groups, target
+
+
+def _check_squares(target: Target) -> None:
+    halves = target.values / 2
+    spread = float((halves - halves.min()).max())
+    try:
+        check_squares(np.array([spread]))
+    except ValueError as error:
+        raise TableError(
+            f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is "
+            "beyond floating point; multiply the column by a constant, to values near 1"
+        ) from error
+
+
+def _from_disk(
+    model: TableModel,
+    source: TableSource,
+    given: tuple[Any, Any, Any],
+    named: dict[str, str],
+    search: Search,
+    keep: np.ndarray | None,
+    path: Path,
+) -> Training:
+    """Two passes over the table, for text one more that finds its types; memory for a block of rows."""
+    others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
+    exclude = {*named.values(), *model.drop}
+    learner, beside, first = learn_from_disk(
+        source, others, exclude, model.missing, model.categorical, BLOCK, keep
+    )
+    known = _known(model, beside, *given)
+    preparation = learner.finish()
+    blocks = source.typed_batches(BLOCK, preparation.columns)
+    matrix = written(preparation, blocks if keep is None else masked(blocks, keep), len(beside), path)
+    first = replace(first, remarks=source.remarks)
+    return _assembled(model, known, search, learner, preparation, matrix, named, first, beside)
+
+
+def _assembled(
+    model: TableModel,
+    known: tuple[Any, Any, Any, Target | None],
+    search: Search,
+    learner: Learner,
+    preparation: Preparation,
+    matrix: Any,
+    named: dict[str, str],
+    rows: TableRows,  # that show what the columns look like
+    beside: TableRows,  # with the target, weights and groups of all rows
+) -> Training:
+    y, weight, groups, target = known
+    gap = model.gap if model.ordered else None
+    classes = model.task == "classification"
+    cv, words = model.cv, ""
+    if y is not None:
+        seed = model.random_state
+        cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=seed, gap=gap)
+    if "groups" in named:
+        words = words.replace("groups kept", f"groups of '{named['groups']}' kept")
+    if words == "folds as given":  # once, as some splitters draw others every time
+        cv = list(check_cv(cv, y, classifier=classes).split(np.zeros((len(y), 1)), y, groups))
+    others = [named.get("sample_weight", ""), "" if classes else named.get("target", "")]
+    constant = preparation.constant
+    notes = (
+        *rows.remarks,
+        *([f"dropped constant columns: {listing(constant)}"] if constant else []),
+        *learner.notes(),
+        *column_notes(rows, preparation.columns, others, preparation.row_numbers),
+    )
+    not_features = set(named.values())
+    columns = tuple(name for name in rows.names if name not in not_features)
+    return Training(
+        matrix, y, weight, groups, preparation, search, cv, words, target, columns, beside.reading, notes
+    )

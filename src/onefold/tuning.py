@@ -1,0 +1,272 @@
+"""A table in, a fitted model out: which task, which rows are held out, and how good it is on them.
+
+Rows are held out before anything is learned, the preparation included. The model that is returned is the
+one that is scored: it is not fitted again on all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
+
+from onefold.tables import (
+    TableClassifier,
+    TableError,
+    TableModel,
+    TableRegressor,
+    TableRows,
+    TableSource,
+    learn_target,
+    open_table,
+    rows_of_frame,
+)
+from onefold.tables.beside import groups_in, weights_in
+from onefold.tables.errors import setting
+from onefold.tables.matrix import BLOCK, learn_from_disk, masked
+from onefold.tables.target import TargetKind, read_target
+from onefold.tables.training import Training, check_columns, in_memory
+
+Blocks = Callable[[], Iterable[Any]]
+
+
+def tune_table(table: Any, target: str, **options: Any) -> TableModel:
+    """Choose a model for a column of a table, and fit it.
+
+    Parameters
+    ----------
+    table : path, or pandas, polars or pyarrow table
+        A table on disk that is larger than memory stays there. A pattern such as ``data/*.parquet``, or
+        a folder of Parquet files, is one table.
+    target : str
+        The column to predict.
+    **options
+        Those of :func:`tuning`, parameters of `TableClassifier` and `TableRegressor` among them.
+
+    Returns
+    -------
+    TableClassifier or TableRegressor
+        Takes tables like this one; its ``report_`` says what the search found.
+    """
+    with tuning(table, target, **options) as job:
+        return job.run()
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A model that is about to be fitted, and the rows that it will be scored on."""
+
+    model: TableModel
+    training: Training
+    rows: TableRows | None  # that it is fitted on; None where they stay on disk
+    weight: str | None
+    test: Blocks | None
+
+    def run(self, callback: Any = None) -> TableModel:
+        """Fit the model, and score it on rows that it has not seen, if there are any."""
+        model = self.model.set_params(callback=callback).fit_prepared(self.training)
+        model.set_params(callback=None, checkpoint=None)  # they have done their work
+        if self.test is not None:
+            model.report_["test"] = measures_on(model, self.training, self.test(), self.weight)
+        return model
+
+
+@contextmanager
+def tuning(
+    table: Any,
+    target: str,
+    *,
+    task: TargetKind | None = None,
+    weight: str | None = None,
+    groups: str | None = None,
+    holdout: float | None = None,
+    test: Any = None,
+    class_weight: str | None = None,
+    scratch: Path | None = None,
+    **parameters: Any,
+) -> Iterator[Tuning]:
+    """A table and its model, checked and ready to :meth:`Tuning.run`.
+
+    Parameters
+    ----------
+    table, target
+        As in :func:`tune_table`.
+    task : {"classification", "regression"}, optional
+        By default by the values of the target.
+    weight, groups : str, optional
+        The columns of row weights, and of groups that stay in one fold.
+    holdout : float, optional
+        Share of the rows that the fit never sees, and that the model is scored on.
+    test : path or table, optional
+        Another table to score the model on.
+    class_weight : "balanced", optional
+        Of a classifier.
+    scratch : path, optional
+        Folder for rows that do not fit into memory.
+    **parameters
+        Those that `TableClassifier` and `TableRegressor` share.
+    """
+    for option, name in {"target": target, "weight": weight, "groups": groups}.items():
+        if name is not None and not isinstance(name, str):
+            raise ValueError(f"columns go by their names; use {option}={str(name)!r}")
+    if task not in (None, "classification", "regression"):
+        raise ValueError(f"task must be None or 'classification' or 'regression'; got {task!r}")
+    if class_weight not in (None, "balanced"):
+        raise ValueError(f"class_weight must be None or 'balanced'; got {class_weight!r}")
+    if holdout is not None and not 0 < holdout < 1:
+        raise ValueError(f"holdout is a share of the rows between 0 and 1; got {holdout!r}")
+    if holdout is not None and test is not None:
+        raise ValueError(
+            f"{setting('holdout', holdout)} and a table to test on both keep rows away from tuning: "
+            "give one of them"
+        )
+    model: TableModel = TableRegressor(**parameters)
+    model.check_settings()
+    table = open_table(table) if isinstance(table, str | Path) else table
+    data = table if isinstance(table, TableSource) else in_memory(table)
+    asked = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
+    check_columns(model, data, {option: name for option, name in asked.items() if name is not None})
+    test = None if test is None else _with_target(test, target, data.reading)
+    data = in_memory(data)
+    if isinstance(data, TableSource):
+        needed = [target, *([groups] if groups is not None and holdout is not None else [])]
+        _, beside, _ = learn_from_disk(data, needed, data.names)
+    else:
+        beside = data
+    found = learn_target(beside, target, task)
+    if found.task == "classification":
+        model = TableClassifier(class_weight=class_weight, **parameters)
+    elif class_weight is not None:
+        raise ValueError(
+            f"class_weight='balanced' is for classification, and '{target}' holds numbers; leave it "
+            "out, or use task='classification'"
+        )
+    held = None if holdout is None else _held_out(beside, found, groups, holdout, model)
+    scored: Blocks | None = None if test is None else lambda: [test]
+    if held is not None:
+        scored = partial(_blocks, data, held)
+    keep, rows = (None if held is None else ~held), None
+    if isinstance(data, TableRows):
+        data = rows = data if keep is None else data.take(np.flatnonzero(keep))
+        keep = None
+    with model.prepared(data, target, weight, groups, keep, scratch) as training:
+        yield Tuning(model, replace(training, target=found), rows, weight, scored)
+
+
+def _with_target(test: Any, target: str, reading: Any) -> TableSource | TableRows:
+    """The table to test on, which must have the target column."""
+    source = open_table(test, reading) if isinstance(test, str | Path) else test
+    table = source if isinstance(source, TableSource) else rows_of_frame(source)
+    table.require(target, "target")
+    return table
+
+
+def _blocks(data: TableRows | TableSource, held: np.ndarray) -> Iterable[TableRows]:
+    if isinstance(data, TableSource):
+        return masked(data.typed_batches(BLOCK), held)
+    return [data.take(np.flatnonzero(held))]
+
+
+def _held_out(rows: TableRows, target: Any, groups: str | None, share: float, model: Any) -> np.ndarray:
+    """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
+    n = len(rows)
+    if n < 2:
+        raise TableError("a share of the rows can't be held back from a table of one row")
+    count = min(max(1, round(share * n)), n - 1)
+    mask, nothing = np.zeros(n, dtype=bool), np.zeros((n, 1))
+    seed = model.random_state
+    if model.ordered:
+        mask[n - count :] = True
+        return mask
+    split: Any = ShuffleSplit(1, test_size=count, random_state=seed)
+    labels = known = None
+    if groups is not None:
+        split, known = GroupShuffleSplit(1, test_size=share, random_state=seed), groups_in(rows, groups)
+    elif target.task == "classification":
+        classes, counts = np.unique(target.values, return_counts=True)
+        if counts.min() >= 2 and len(classes) <= count <= n - len(classes):
+            split, labels = StratifiedShuffleSplit(1, test_size=count, random_state=seed), target.values
+    mask[next(split.split(nothing, labels, known))[1]] = True
+    return mask
+
+
+def measures_on(
+    model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None = None
+) -> dict[str, Any]:
+    """How good a model is on rows that it has not seen, next to a constant prediction.
+
+    The constant is that of the rows it was fitted on: their most frequent class, or their mean. Rows
+    count with the weights in `weight_column`, if their table has it.
+
+    Returns
+    -------
+    dict
+        ``rows``; ``accuracy`` with ``standard_error`` and ``baseline_accuracy`` of always answering
+        ``baseline_class``, and ``balanced_accuracy``; or ``rmse`` with its ``standard_error``,
+        ``baseline_rmse`` and ``r2``, the share of the constant's squared error that is gone.
+    """
+    known, name = getattr(model, "classes_", None), str(model.target_)
+    targets, answers, counts = [], [], []
+    for block in blocks:
+        weighed = weight_column if weight_column in block.names else None
+        beside = (name,) if weighed is None else (name, weighed)
+        for rows, predicted in model.predict_blocks(block, beside=beside):
+            targets.append(read_target(rows, name, model.task, known))
+            answers.append(predicted)
+            counts.append(np.ones(len(rows)) if weighed is None else weights_in(rows, weighed))
+    if not targets:
+        raise TableError("the table to test on has no rows")
+    y, predicted, count = (np.concatenate(parts) for parts in (targets, answers, counts))
+    weight = training.sample_weight
+    if model.task == "regression":
+        return _of_numbers(y, predicted, count, float(np.average(training.y, weights=weight)))
+    labels, codes = np.unique(training.y, return_inverse=True)
+    return _of_labels(y, predicted, count, labels[np.bincount(codes, weight).argmax()])
+
+
+def _mean(values: np.ndarray, count: np.ndarray) -> tuple[float, float]:
+    """A weighted mean and its standard error."""
+    mean = float(np.average(values, weights=count))
+    return mean, float(np.linalg.norm(count * (values - mean)) / count.sum())
+
+
+def _of_numbers(
+    y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: float
+) -> dict[str, Any]:
+    loss, error = _mean((y - predicted) ** 2, count)
+    baseline, _ = _mean((y - constant) ** 2, count)
+    rmse = math.sqrt(loss)
+    return {
+        "rows": len(y),
+        "rmse": rmse,
+        "standard_error": error / (2.0 * rmse) if rmse > 0 else 0.0,  # of a root
+        "baseline_rmse": math.sqrt(baseline),
+        "r2": 1.0 - rmse**2 / baseline if baseline > 0 else math.nan,
+    }
+
+
+def _of_labels(y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: Any) -> dict[str, Any]:
+    right = np.asarray([one == other for one, other in zip(y.tolist(), predicted.tolist())], dtype=float)
+    share, error = _mean(right, count)
+    labels = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
+    of_class = {str(label): y == label for label in labels}
+    recall = {
+        label: _mean(right[rows], count[rows])[0] for label, rows in of_class.items() if rows.any()
+    }
+    always = np.asarray([one == constant for one in y.tolist()], dtype=float)
+    return {
+        "rows": len(y),
+        "accuracy": share,
+        "standard_error": error,
+        "baseline_accuracy": _mean(always, count)[0],
+        "baseline_class": constant.item() if hasattr(constant, "item") else constant,
+        "balanced_accuracy": float(np.mean(list(recall.values()))) if recall else share,
+        "recall": recall,
+    }
