@@ -19,6 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
 from onefold.report import Report, gather
+from onefold.tables import TableRegressor
 
 SECTIONS = [
     "title", "question", "answer", "scores", "test", "ran", "importances", "worst", "trust", "data",
@@ -343,3 +344,21 @@ def test_two_reports_of_one_fit_are_alike():
     X, y, estimator = numbers()
     assert estimator.report(X=X, y=y).html() == estimator.report(X=X, y=y).html()
     assert "<onefold report: On rows held out" in repr(estimator.report(X=X, y=y))
+
+
+def test_rows_whose_centres_lie_in_another_order(monkeypatch):
+    """Some rows teach the metric of larger tables, and the machine is fitted with those first."""
+    monkeypatch.setattr("onefold.estimators.setup._OWN_METRICS", 30)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(150, 3)), columns=["a", "b", "c"])
+    frame["y"] = np.sin(2 * frame.a) + frame.b + 0.1 * rng.normal(size=150)
+    model = TableRegressor(gammas=[0.3, 1.0], alphas=[0.01, 0.1]).fit(frame, "y")
+    centres = model.estimator_.expansion_.parts[0][1].centres
+    assert len(centres) == 150
+    assert not np.array_equal(centres, model.matrix(frame))
+    assert "R²" in model.report(X=frame).text()
+    assert (
+        gather(model, frame, new_rows=None).as_dict()["question"]["assumed"].startswith("taken for the")
+    )
+    with pytest.raises(ValueError, match="in another order"):
+        model.report(X=frame.iloc[::-1])
