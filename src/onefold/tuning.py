@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
 from onefold.tables import (
@@ -210,7 +211,7 @@ def measures_on(
     dict
         ``rows``; ``accuracy`` with ``standard_error`` and ``baseline_accuracy`` of always answering
         ``baseline_class``, and ``balanced_accuracy``; or ``rmse`` with its ``standard_error``,
-        ``baseline_rmse`` and ``r2``, the share of the constant's squared error that is gone.
+        ``baseline_rmse``, and ``r2`` as scikit-learn's `r2_score`.
     """
     known, name = getattr(model, "classes_", None), str(model.target_)
     targets, answers, counts = [], [], []
@@ -248,7 +249,7 @@ def _of_numbers(
         "rmse": rmse,
         "standard_error": error / (2.0 * rmse) if rmse > 0 else 0.0,  # of a root
         "baseline_rmse": math.sqrt(baseline),
-        "r2": 1.0 - rmse**2 / baseline if baseline > 0 else math.nan,
+        "r2": float(r2_score(y, predicted, sample_weight=count)) if len(y) > 1 else math.nan,
     }
 
 

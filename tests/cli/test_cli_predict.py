@@ -169,3 +169,18 @@ def test_decisions_are_for_classifiers_and_tables_need_a_preparation(table, caps
     assert "--decision is for classification" in refused("predict", MODEL, "t.csv", "--decision")
     onefold.LSSVR().fit(table[["length"]].to_numpy(), table.amount).save("bare.onefold")
     assert "not tuned on a table" in refused("predict", "bare.onefold", "t.csv")
+
+
+@pytest.mark.parametrize("name", ["prediction", "lower", "upper", "decision", "probability_inner"])
+def test_ids_named_like_an_output_column_are_refused(tuned, refused, name):
+    tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
+    line = refused("predict", MODEL, "new.csv", "--id", name)
+    assert f"the id column is named '{name}', as an output column is; rename it" in line
+
+
+def test_ids_that_are_missing_or_booleans(tuned, capsys):
+    tuned.assign(who=[None, True, False] * 20).to_parquet("new.parquet")
+    assert main(["predict", MODEL, "new.parquet"]) == 0
+    assert {line.split(",")[0] for line in capsys.readouterr().out.splitlines()[1:]} == {
+        "", "true", "false",
+    }  # fmt: skip

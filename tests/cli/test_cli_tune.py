@@ -266,7 +266,6 @@ def test_failures_leave_no_files(table, refused):
             "there is no kernel 'cubic' to choose; use auto",
         ),
         ([*TUNE, "--task", "regression"], "'kind' should hold numbers but has 'outer'"),
-        (["tune", "t.csv", "--target", "kind"], "--drop who, or --id who"),
         (
             ["tune", "t.csv", "--target", "amount", "--task", "classification"],
             "can't be classes; use --task regression",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from onefold.tables import (
     Categories,
+    Learner,
     Numbers,
     Preparation,
     TableError,
@@ -164,10 +165,13 @@ def test_other_types_are_refused():
         learn_preparation(rows(a=[1, 2], l=[b"\xe9", b"x"]))
 
 
-def test_identifiers_are_refused():
+def test_identifiers_are_left_out():
     names = [f"id-{i}" for i in range(60)]
-    with pytest.raises(TableError, match=r"'who' has 60 different texts.*drop=\['who'\].*id='who'"):
-        learn_preparation(rows(who=names, a=range(60)))
+    found = learn_preparation(rows(who=names, a=range(60)))
+    assert (found.columns, found.identifiers) == (("a",), ("who",))
+    assert learn_preparation(rows(who=names, a=range(60)), categorical=["who"]).columns == ("a", "who")
+    with pytest.raises(TableError, match="every column looks like an identifier"):
+        learn_preparation(rows(who=names))
     # Fifty categories are fine, and so are many that repeat.
     learn_preparation(rows(who=names[:50], a=range(50)))
     learn_preparation(rows(who=names * 2, a=range(120)))
@@ -250,3 +254,18 @@ def test_blocks_give_the_same_matrix(numbers, block, data):
         warnings.simplefilter("error")
         parts = [preparation.transform(part) for part in table.slices(block)]
     np.testing.assert_array_equal(np.vstack(parts), preparation.transform(table))
+
+
+def test_columns_of_many_texts_take_little_memory():
+    """Blocks of an identifier: no more texts are kept than may be categories."""
+    learner = Learner()
+    for block in range(4):
+        texts = [f"row {block} {i}" for i in range(5000)]
+        learner.add(rows(who=texts, a=range(5000)))
+    assert len(learner._columns["who"]._learned._counts) == 2001
+    assert learner.finish().identifiers == ("who",)
+    few = Learner()
+    for _ in range(9):
+        few.add(rows(who=[f"shop {i}" for i in range(3000)], a=range(3000)))
+    with pytest.raises(TableError, match="more than 2000 different texts, too many for a feature each"):
+        few.finish()

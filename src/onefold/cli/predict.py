@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     _check_answers(model, arguments)
     source = open_asked(arguments, model.reading_)
     id_column = _id_column(arguments.id, model, source)
+    if id_column is not None and _is_output(id_column):
+        raise ValueError(f"the id column is named '{id_column}', as an output column is; rename it")
     target = model.target_ or ""
     if arguments.score and not target:
         raise ValueError("--score needs the name of the target, which this model does not know")
@@ -73,11 +75,15 @@ def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str
     return model.id_column_
 
 
+def _is_output(name: str) -> bool:
+    return name in ("prediction", "lower", "upper", "decision") or name.startswith(
+        ("probability_", "decision_")
+    )
+
+
 def _output_columns(rows: TableRows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
     if id_column is None:
         return {"prediction": predicted}
-    if id_column == "prediction":
-        raise ValueError("the id column is named 'prediction', as the predictions are; rename it")
     return {id_column: rows.column(id_column), "prediction": predicted}
 
 

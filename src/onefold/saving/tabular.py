@@ -113,7 +113,7 @@ TABLES = {
     "Preparation": State(
         {
             "parts": _are_parts,
-            **dict.fromkeys(("constant", "row_numbers"), _texts),
+            **dict.fromkeys(("constant", "row_numbers", "identifiers"), _texts),
             "missing": one_of("error", "impute"),
         },
         whole=_check_columns,

@@ -15,10 +15,10 @@ from onefold.tables.features import Categories, Numbers, Part, Times, Truths
 from onefold.tables.medians import MedianSketch
 from onefold.tables.moments import ColumnMoments
 from onefold.tables.refusals import (
+    MANY_CATEGORIES,
     MOST_CATEGORIES,
     not_dates,
     refuse_decorated_numbers,
-    refuse_identifier,
     refuse_mangled_numbers,
     too_large,
 )
@@ -137,7 +137,7 @@ class TextColumn:
         self.median = MedianSketch()  # of dates, if that is what they are
         self._counts: dict[str, int] = {}
         self._first: dict[str, int] = {}
-        self._many = 0  # different texts of a block, where they became too many to count
+        self._unlisted = 0  # different texts of each block, once there are too many to keep
         self._orders = {} if codes else {order: TimeColumn(name, order) for order in ORDERS}
         self._dates, self._others = 0, 0
         self._odd: tuple[str, int] | None = None  # the first that is no date
@@ -154,14 +154,21 @@ class TextColumn:
         places = np.full(len(values) + 1, len(codes))
         np.minimum.at(places, codes, np.arange(len(codes)))
         for value, count, place in zip(values, counts.tolist(), places.tolist()):
+            if value not in self._counts and len(self._counts) > MOST_CATEGORIES:
+                self._unlisted += 1
+                continue
             self._counts[value] = self._counts.get(value, 0) + count
             self._first.setdefault(value, rows.start + place + 1)
-            if len(self._counts) > MOST_CATEGORIES and not self._many:
-                self._many = len(values)
-                break
         if not self.codes:
             self._add_dates(trimmed(text), values, rows.start)
         return int(counts[-1])
+
+    def identifies(self, rows: int) -> bool:
+        """Whether the texts tell rows apart: too many for categories, and more than half of the rows."""
+        if self._orders or (not self.codes and self._dates > self._others):
+            return False
+        different = len(self._counts) + self._unlisted
+        return different > MANY_CATEGORIES and 2 * different > rows
 
     def part(self, gaps: int, rows: int) -> Part | None:
         """The column as features; None if all values are equal."""
@@ -171,9 +178,12 @@ class TextColumn:
             return self._times(gaps, rows)
         if self._dates > self._others and self._odd is not None:
             raise TableError(not_dates(self.name, *self._odd))
-        different = max(self._many, len(self._counts))
-        if self._many:
-            refuse_identifier(self.name, different, rows)
+        if self._unlisted or len(self._counts) > MOST_CATEGORIES:
+            raise TableError(
+                f"column '{self.name}' has more than {MOST_CATEGORIES} different texts, too many for a "
+                f"feature each; leave it out with {setting('drop', [self.name])}, or write the rare "
+                "ones as one"
+            )
         categories = tuple(sorted(self._counts))
         if not self.codes and are_truths(categories):
             trues = sum(count for word, count in self._counts.items() if truth_of(word))
@@ -182,7 +192,6 @@ class TextColumn:
         if not self.codes:
             refuse_mangled_numbers(self._first, self.name)
             refuse_decorated_numbers(categories, self.name)
-        refuse_identifier(self.name, different, rows)
         mode = max(categories, key=lambda category: self._counts[category])
         return Categories(self.name, gaps > 0, categories, mode)
 

@@ -103,7 +103,11 @@ class Learner:
             drop, fill = setting("drop", ["COL"]), setting("missing", "impute")
             remedy = f"fill them in, drop the columns ({drop}), or use {fill}"
             refuse_missing(self.gaps, self.rows, remedy)
-        found = {name: column.part(self.rows) for name, column in self._columns.items()}
+        identifiers = tuple(name for name, one in self._columns.items() if one.identifies(self.rows))
+        used = {name: one for name, one in self._columns.items() if name not in identifiers}
+        if not used:
+            raise TableError(f"every column looks like an identifier ({listing(identifiers)})")
+        found = {name: column.part(self.rows) for name, column in used.items()}
         parts = [part for part in found.values() if part is not None]
         constant = tuple(name for name, part in found.items() if part is None)
         if not parts:
@@ -113,6 +117,7 @@ class Learner:
             missing=self._missing,
             constant=constant,
             row_numbers=tuple(self._nameless),
+            identifiers=identifiers,
         )
 
     def notes(self) -> list[str]:
@@ -140,6 +145,11 @@ class _Column:
     @property
     def infinite(self) -> bool:
         return isinstance(self._learned, NumberColumn) and self._learned.infinite
+
+    def identifies(self, rows: int) -> bool:
+        """Whether its texts tell rows apart; columns that the user calls categories never do."""
+        text = isinstance(self._learned, TextColumn) and not self._codes
+        return text and self._learned.identifies(rows)
 
     @property
     def sketched(self) -> bool:

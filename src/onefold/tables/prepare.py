@@ -35,12 +35,15 @@ class Preparation:
         Columns that were left out because all their values were equal.
     row_numbers : tuple of str
         Columns without a name that were left out because they number the rows, or are empty.
+    identifiers : tuple of str
+        Columns of text that were left out because they tell rows apart.
     """
 
     parts: tuple[Part, ...] = ()
     missing: Literal["error", "impute"] = "impute"
     constant: tuple[str, ...] = ()
     row_numbers: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

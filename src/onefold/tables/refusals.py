@@ -9,7 +9,7 @@ from onefold.tables.errors import TableError, setting
 from onefold.tables.number_formats import is_number
 
 MOST_CATEGORIES = 2000  # that are counted, let alone made features of
-_MANY_CATEGORIES = 50
+MANY_CATEGORIES = 50  # in fewer rows than twice as many they tell rows apart
 _FEW_CATEGORIES = 20
 _FEW_NUMBERS = 3
 _DECORATED = re.compile(r"[<>~≈(]? *[-+]?[0-9][0-9.,]* *(?P<after>[^0-9]{0,8})")  # 5 kg, <0.1, (12)
@@ -63,21 +63,6 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
             f"column '{name}' has numbers with something around them, such as '{found[0][0]}'; write "
             f"the numbers alone and in one unit, or use {setting('categorical', [name])} if they are "
             "codes"
-        )
-
-
-def refuse_identifier(name: str, different: int, rows: int) -> None:
-    """Refuse a column whose texts tell rows apart, or are too many for a feature each."""
-    leave = f"leave it out with {setting('drop', [name])}"
-    if different > _MANY_CATEGORIES and 2 * different > rows:
-        raise TableError(
-            f"column '{name}' has {different} different texts in {rows} rows, like an "
-            f"identifier; {leave}, or {setting('id', name)} to keep it beside predictions"
-        )
-    if different > MOST_CATEGORIES:
-        raise TableError(
-            f"column '{name}' has more than {MOST_CATEGORIES} different texts, too many for a feature "
-            f"each; {leave}, or write the rare ones as one"
         )
 
 

@@ -241,10 +241,11 @@ def _assembled(
     if words == "folds as given":  # once, as some splitters draw others every time
         cv = list(check_cv(cv, y, classifier=classes).split(np.zeros((len(y), 1)), y, groups))
     others = [named.get("sample_weight", ""), "" if classes else named.get("target", "")]
-    constant = preparation.constant
+    constant, names = preparation.constant, preparation.identifiers
     notes = (
         *rows.remarks,
         *([f"dropped constant columns: {listing(constant)}"] if constant else []),
+        *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
         *learner.notes(),
         *column_notes(rows, preparation.columns, others, preparation.row_numbers),
     )
