@@ -90,7 +90,7 @@ def _add_tune(parser: argparse.ArgumentParser) -> None:
     _add_tune_test(parser.add_argument_group("test"))
     _add_tune_time(parser.add_argument_group("time", _TIME))
     add = parser.add_argument_group("output").add_argument
-    files = "gets model.onefold, search.csv, search.png and report.html (default: TABLE + -onefold)"
+    files = "gets model.onefold, search.csv and report.html (default: TABLE + -onefold)"
     add("--out", metavar="DIR", type=values.path, help=files)
     add("--force", action="store_true", help="replace files that exist")
     add("--json", action="store_true", help="print one JSON object instead of text")
