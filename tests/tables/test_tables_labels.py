@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onefold import LSSVC
+from onefold import LSSVC, TableClassifier
 from onefold.tables import (
     TableError,
     TableRows,
@@ -23,6 +24,7 @@ from onefold.tables import (
 from onefold.tables.labels import as_written, known_labels
 from onefold.tables.model import TableModel
 from onefold.tables.target import read_target
+from onefold.tuning import tune_table
 
 SIDES = [-1.0, 1.0] * 15
 
@@ -160,3 +162,18 @@ def test_targets_of_any_size_call_for_regression(tmp_path):
         target = learn_target(open_table(tmp_path / "t.csv").read(), "y")
         assert target.task == "regression"
         assert target.values.tolist() == [float(f"{i % 7}{power}") for i in range(200)]
+
+
+@pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X")])
+def test_labels_that_a_fit_keeps_apart_are_kept_apart_everywhere(pair, tmp_path):
+    rng = np.random.default_rng(0)
+    first = rng.random(80) < 0.5
+    frame = pd.DataFrame({"a": rng.normal(size=80) + 6 * first, "y": np.where(first, *pair)})
+    model = TableClassifier(simple=True).fit(frame, "y")
+    assert sorted(model.classes_) == sorted(pair)
+    assert model.score(frame, "y") == np.mean(model.predict(frame) == frame.y) > 0.9
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert model.score(tmp_path / "t.parquet", "y") == model.score(frame, "y")
+    test = tune_table(frame, "y", simple=True, holdout=0.25).report_["test"]
+    assert sorted(test["recall"]) == sorted(pair)
+    assert test["accuracy"] > 0.8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,12 +47,15 @@ def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = N
 def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     """Labels of further rows in the form of `classes`, however they are spelled there.
 
-    A label that is none of the classes stays text, which equals none of them.
+    Classes that a fit kept apart, as 007 and 7, are told by their spelling alone. A label that is none
+    of the classes stays text, which equals none of them.
     """
-    by_meaning: dict[object, object] = {_meaning(str(label)): label for label in classes.tolist()}
+    exact = {str(label): label for label in classes.tolist()}
+    meanings = Counter(map(_meaning, exact))
+    by_meaning = {_meaning(text): one for text, one in exact.items() if meanings[_meaning(text)] == 1}
     if classes.dtype.kind == "b":
         by_meaning |= {0: False, 1: True}
-    labels = [by_meaning.get(_meaning(text), text) for text in found]
+    labels = [exact.get(text, by_meaning.get(_meaning(text), text)) for text in found]
     if all(type(label) is type(classes[0].item()) for label in labels):
         return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
     mixed: np.ndarray = np.array(labels, dtype=object)

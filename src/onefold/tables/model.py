@@ -30,7 +30,7 @@ from onefold.tables.prepare import Preparation, warn_unknown
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
-from onefold.tables.source import TableSource
+from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import TargetKind, read_target
 from onefold.tables.training import Training, prepared_again, training_of
 from onefold.tables.wording import estimator_words, for_estimators
@@ -203,7 +203,9 @@ class TableModel(BaseEstimator):
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            return read_target(rows_of_frame(X), y, self.task, getattr(self, "classes_", None))
+            X = open_table(X, self.reading_) if isinstance(X, str | Path) else X
+            rows = X.read() if isinstance(X, TableSource) else rows_of_frame(X)
+            return read_target(rows, y, self.task, getattr(self, "classes_", None))
         return None if y is None else as_target(y)
 
     def report(self, path: Any = None, X: Any = None, y: Any = None, **options: Any) -> Any:
