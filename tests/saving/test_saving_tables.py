@@ -102,7 +102,7 @@ def part(model: dict, kind: str) -> dict:
         lambda m: part(m, "Numbers").update(scale=0.0),
         lambda m: part(m, "Numbers").update(mean="x"),
         lambda m: part(m, "Numbers").update(gaps=False),
-        lambda m: part(m, "Times").update(order="ymd"),
+        lambda m: part(m, "Times").update(order="ydm"),
         lambda m: part(m, "Times").update(cycles={"$tuple": ["moon"]}),
         lambda m: part(m, "Categories").update(categories={"$tuple": []}),
         lambda m: part(m, "Categories").update(most_frequent=3),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onefold import TableRegressor
 from onefold.tables import TableError, TableRows, Times, Truths, learn_preparation, rows_of_frame
 from onefold.tables.dates import is_moment, phases, seconds_of
 from onefold.tables.truths import are_truths
@@ -207,3 +208,18 @@ def test_unknown_words_lie_in_the_middle():
     with pytest.warns(UserWarning, match="1 in 'a'"):
         X = preparation.transform(TableRows(pa.table({"a": ["ja", "0", "perhaps", None]})))
     np.testing.assert_allclose(X[:, 0], np.sqrt(0.5) * np.array([1, -1, 0, 1]))
+
+
+@pytest.mark.parametrize("how", [None, "%Y-%m-%d", "%d %B %Y"])
+def test_an_order_that_training_did_not_settle_is_refused_in_use(how):
+    days = pd.date_range("2023-01-05", periods=40, freq="9D")
+    table = pd.DataFrame({"t": days if how is None else days.strftime(how), "x": np.arange(40.0) % 7})
+    model = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1]).fit(table, np.arange(40.0))
+
+    def predicted(text):
+        return model.predict(pd.DataFrame({"t": [text], "x": [0.0]}))[0]
+
+    assert predicted("13/02/2024") == predicted("2024-02-13")
+    assert predicted("02/02/2024") == predicted("2024-02-02")
+    with pytest.raises(TableError, match="'01/02/2024' in data row 1; write it like 2024-12-31"):
+        predicted("01/02/2024")

@@ -101,3 +101,14 @@ def test_a_model_of_a_sheet(path):
     )
     np.testing.assert_array_equal(model.predict(path), model.predict(rows))
     assert learn_target(open_table(path, Reading(sheet=2)).read(), "a").task == "regression"
+
+
+def test_years_as_column_names_and_empty_rows(tmp_path):
+    rows = [["a", 2024, 0.5], [1, 2, 3], [None, None, None], [4, 5, 6]]
+    source = open_table(write_xlsx(tmp_path / "t.xlsx", {"s": rows}))
+    assert source.names == ("a", "2024", "0.5")
+    assert source.read().columns.to_pydict() == {
+        "a": [1, None, 4],
+        "2024": [2, None, 5],
+        "0.5": [3, None, 6],
+    }

@@ -27,6 +27,7 @@ from onefold.saving.rules import (
 )
 
 _CYCLES = ("year", "week", "day")
+_ORDERS = ("dmy", "mdy", "ymd", "time")
 _is_real = of_type(Real)  # medians of tables that fill in nothing are NaN
 
 
@@ -51,7 +52,9 @@ _STANDARD = {"mean": number(), "scale": number(above=0.0), "median": _is_real}
 _PARTS = {
     "Part": State(_COLUMN),
     "Numbers": State({**_COLUMN, **_STANDARD}),
-    "Times": State({**_COLUMN, **_STANDARD, "order": one_of("dmy", "mdy", "time"), "cycles": _cycles}),
+    "Times": State(
+        {**_COLUMN, **_STANDARD, "order": one_of("dmy", "mdy", "ymd", "time"), "cycles": _cycles}
+    ),
     "Truths": State({**_COLUMN, "most_frequent": is_bool}),
     "Categories": State({**_COLUMN, "categories": _categories, "most_frequent": is_text}),
 }

@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import as_text, inexact_as_number, trimmed
-from onefold.tables.dates import ORDERS, is_moment, phases, tell_apart, text_seconds, typed_seconds
+from onefold.tables.dates import (
+    ORDERS,
+    UNSETTLED,
+    is_moment,
+    phases,
+    tell_apart,
+    text_seconds,
+    typed_seconds,
+)
 from onefold.tables.errors import TableError, setting
 from onefold.tables.features import Categories, Numbers, Part, Times, Truths
 from onefold.tables.medians import MedianSketch
@@ -86,7 +94,7 @@ class TimeColumn:
     def add(self, rows: TableRows) -> int:
         """Take the rows of a block; returns how many have no value."""
         column = rows.column(self.name)
-        self.order = "time" if pa.types.is_time(column.type) else "dmy"
+        self.order = "time" if pa.types.is_time(column.type) else UNSETTLED
         return self.add_seconds(typed_seconds(column))
 
     def add_seconds(self, seconds: np.ndarray) -> int:
@@ -234,5 +242,7 @@ class TextColumn:
                 f"{setting('categorical', [self.name])} if they are codes"
             )
         chosen: Any = next(iter(self._orders.values()))
+        if "dmy" in self._orders and "mdy" in self._orders:
+            chosen.order = UNSETTLED
         self.median = chosen.median
         return chosen.part(gaps, rows)

@@ -90,8 +90,8 @@ def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> 
     text = trimmed(column)
     seconds, odd = text_seconds(text, order)
     if odd is not None:
-        example = {"dmy": "31/12/2024", "mdy": "12/31/2024", "time": "23:59:00"}[order]
-        also = "" if order == "time" else " or 2024-12-31"
+        example = {"dmy": "31/12/2024", "mdy": "12/31/2024", "time": "23:59:00"}.get(order, "2024-12-31")
+        also = " or 2024-12-31" if order in ("dmy", "mdy") else ""
         raise TableError(
             f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
             f"{start + odd + 1}; write it like {example}{also}, or leave it empty if it is missing"

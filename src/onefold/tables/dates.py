@@ -16,11 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-ORDERS = (
-    "dmy",
-    "mdy",
-    "time",
-)  # of a column of text: which of day and month is first; times of day alone
+# Of a column of text: which of day and month is first; times of day alone.
+ORDERS = ("dmy", "mdy", "time")
+UNSETTLED = "ymd"  # no value has told which is first: those that could be either are refused
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
@@ -129,6 +127,9 @@ def _iso_seconds(text: pa.ChunkedArray) -> np.ndarray | None:
 def _date(found: re.Match[str], order: str) -> float | None:
     if found["first"] is not None:
         year, day, month = found["y1"], found["first"], found["second_"]
+        if order == UNSETTLED and int(day) != int(month):
+            days = [_date(found, one) for one in ("dmy", "mdy")]
+            return days[0] if days[1] is None else days[1] if days[0] is None else None
         if order == "mdy":
             day, month = month, day
     else:

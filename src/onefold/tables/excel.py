@@ -34,7 +34,7 @@ class ExcelSource(TableSource):
         cells, merged = _cells(path, self.reading.sheet)
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
-        header = [str(name).strip() for name in cells[0]]
+        header = [_text(name).strip() for name in cells[0]]
         if merged or "" in header:
             place = header.index("") + 1 if "" in header else 1
             what = "merged cells in its header" if merged else f"no name in column {place} of its header"
@@ -93,7 +93,7 @@ def _cells(path: Path, sheet: str | int | None) -> tuple[list[list[Any]], bool]:
     ranges = getattr(found, "merged_cell_ranges", None) or []
     top = found.start[0] if found.start is not None else 0
     merged = any(begin[0] <= top <= end[0] and begin[1] < end[1] for begin, end in ranges)
-    return [row for row in cells if any(cell != "" for cell in row)], merged
+    return cells, merged  # an empty row is a row: its values are missing
 
 
 def _sheet_name(path: Path, names: list[str], sheet: str | int | None) -> str:

@@ -88,7 +88,7 @@ class Times(Part):
 
     Parameters
     ----------
-    order : {"dmy", "mdy", "time"}
+    order : {"dmy", "mdy", "ymd", "time"}
         How text is to be read, and whether it is times of day.
     mean, scale, median : float
         In seconds.
