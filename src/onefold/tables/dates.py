@@ -128,8 +128,8 @@ def _date(found: re.Match[str], order: str) -> float | None:
     if found["first"] is not None:
         year, day, month = found["y1"], found["first"], found["second_"]
         if order == UNSETTLED and int(day) != int(month):
-            days = [_date(found, one) for one in ("dmy", "mdy")]
-            return days[0] if days[1] is None else days[1] if days[0] is None else None
+            one, other = (_date(found, order) for order in ("dmy", "mdy"))
+            return one if other is None else other if one is None else None
         if order == "mdy":
             day, month = month, day
     else:
