@@ -16,12 +16,11 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import scale
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, linalg
 from onefold.approximations.exact import ExactModel
 from onefold.kernels import RBF, CallableKernel, Linear
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import best_cell, edges
-from onefold.smoothers import dense
 
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(120, 2))
@@ -211,8 +210,10 @@ class TestRidgesBelowTheRoundingOfK:
         monkeypatch.setattr("onefold.approximations.exact.ExactModel", Counted)
         counted = []
         for name in ("symmetric_eigh", "cholesky"):
-            original = getattr(dense, name)
-            monkeypatch.setattr(dense, name, lambda *a, f=original, **k: counted.append(f) or f(*a, **k))
+            original = getattr(linalg, name)
+            monkeypatch.setattr(
+                linalg, name, lambda *a, f=original, **k: counted.append(f) or f(*a, **k)
+            )
         settings = {"gammas": [0.01], "cv": KFold(4), "n_jobs": 1}
         found = LSSVRCV("polynomial", alphas=[above[0], *below, *above[1:]], **settings)
         found = found.fit(1e2 * X, Y)

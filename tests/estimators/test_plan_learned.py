@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from onefold import LSSVCCV, LSSVRCV, plan
+from onefold import LSSVRCV, plan
 from onefold.approximations import Auto, Exact, Nystroem, Workload
 from onefold.cli import main
 from onefold.estimators.setup import set_up
@@ -109,12 +109,3 @@ def test_the_command_describes_what_tune_runs(tmp_path, capsys):
     assert "cv='loo'" in facts("--cv", "loo")["search"]["note"]
     assert main(base) == 0
     assert "search  the kernels of auto, metric auto, a blend" in capsys.readouterr().out
-
-
-def test_sparse_tables_have_fewer_kernels_to_choose_among(tmp_path, capsys):
-    lines = [f"{i % 2} 1:{i} 3:{i % 7}" for i in range(60)]
-    (tmp_path / "t.svm").write_text("\n".join(lines) + "\n")
-    assert main(["plan", str(tmp_path / "t.svm"), "--json"]) == 0
-    sparse = json.loads(capsys.readouterr().out)
-    dense = plan(LSSVCCV(**LEARNED), (sparse["rows"], sparse["features"]))
-    assert sparse["seconds"] < dense.seconds

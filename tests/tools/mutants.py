@@ -59,7 +59,9 @@ TESTS = {
     "rows": "rows dask_rows basis",
     "search": "search learned",
     "smoothers": "smoothers heldout corners circulant toeplitz",
+    "facts": "report tables",
     "trust_check": "trust",
+    "tuning": "tables cli",
     "typing": "test_typing.py",
 }
 

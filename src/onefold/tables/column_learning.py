@@ -173,10 +173,15 @@ class TextColumn:
 
     def identifies(self, rows: int) -> bool:
         """Whether the texts tell rows apart: too many for categories, and more than half of the rows."""
-        if self._orders or (not self.codes and self._dates > self._others):
-            return False
         different = len(self._counts) + self._unlisted
-        return different > MANY_CATEGORIES and 2 * different > rows
+        if self._orders or self._dates > self._others or different <= MANY_CATEGORIES:
+            return False
+        try:
+            refuse_mangled_numbers(self._first, self.name)
+            refuse_decorated_numbers(tuple(self._counts), self.name)
+        except TableError:  # numbers but for a few values: said when features are made of it
+            return False
+        return 2 * different > rows
 
     def part(self, gaps: int, rows: int) -> Part | None:
         """The column as features; None if all values are equal."""
