@@ -202,3 +202,15 @@ def test_span_of_landmarks_is_that_of_their_leave_one_out_predictions() -> None:
     error = LSSVRCV(**settings, criterion="neg_mean_absolute_error").fit(X, Y)
     key = "mean_test_score"
     assert_allclose(span.cv_results_[key], error.cv_results_[key], rtol=1e-9)
+
+
+@pytest.mark.parametrize("criterion", ["radius_margin", ["mse", "radius_margin"]], ids=str)
+@pytest.mark.parametrize("name", ["toeplitz", "circulant"])
+def test_radius_margin_is_refused_before_any_work(name, criterion, tmp_path) -> None:
+    x = np.linspace(0, 30, 200)[:, None]
+    machine = LSSVRCV(approximation=name, criterion=criterion, checkpoint=tmp_path / "journal")
+    for ask in (machine.objective, machine.fit):
+        with pytest.raises(ValueError, match=r"radius_margin.* needs the kernel matrix, which .*(tz|nt)"):
+            ask(x, np.sin(x[:, 0]))
+    with open(tmp_path / "journal") as journal:
+        assert len(journal.readlines()) <= 1  # its mark alone

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from onefold.approximations import Model, Problem
+from onefold.approximations import Approximation, Model, Problem
 from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks, whole_parts
 from onefold.linalg import Array, namespace, take_rows, to_numpy
 
@@ -66,6 +66,9 @@ class Criterion(ABC):
     @abstractmethod
     def start(self, problem: Problem, task: Task, splits: Splits) -> Scoring:
         """The criterion at work in one search."""
+
+    def check(self, approximation: Approximation) -> None:
+        """Raise where models of the approximation cannot be judged by it."""
 
     def for_several_kernels(self) -> Criterion:
         """The criterion that ranks the cells of several kernels."""

@@ -63,8 +63,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from onefold.approximations import Model, Problem
-from onefold.approximations.exact import ExactModel
+from onefold.approximations import Approximation, Exact, Model, Problem
 from onefold.criteria.base import Answers, Criterion, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits
@@ -214,12 +213,14 @@ class AbsoluteError(SumCriterion):
 class RadiusMargin(ModelCriterion):
     """−(1/nt) R̃² ‖w̃‖², summed over targets."""
 
-    def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
-        if not isinstance(model, ExactModel):
+    def check(self, approximation: Approximation) -> None:
+        if not isinstance(approximation, Exact):
             raise ValueError(
-                'criterion="radius_margin" needs the kernel matrix, which this approximation does not '
+                f'criterion="radius_margin" needs the kernel matrix, which {approximation!r} does not '
                 'have; use approximation="exact", or the criterion "mse", "error" or "span".'
             )
+
+    def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         mu = np.asarray(alphas, dtype=np.float64)
         norms = known_quadratic(model.smoother, problem, mu).sum(axis=1) / mu
         root = problem.root_weight

@@ -116,6 +116,8 @@ def set_up(
     with estimator._threads(problem.n):
         run = approximation.start(problem, kernels, load)
         run = run if reason is None else replace(run, reason=reason)
+        for one in asked:
+            one.check(run.approximation)
         scoring = criterion.start(problem, task, splits)
         scoring.others = {name: criteria[name].start(problem, task, splits) for name in others}
     setup = Setup(
