@@ -210,7 +210,7 @@ def test_radius_margin_is_refused_before_any_work(name, criterion, tmp_path) -> 
     x = np.linspace(0, 30, 200)[:, None]
     machine = LSSVRCV(approximation=name, criterion=criterion, checkpoint=tmp_path / "journal")
     for ask in (machine.objective, machine.fit):
-        with pytest.raises(ValueError, match=r"radius_margin.* needs the kernel matrix, which .*(tz|nt)"):
+        with pytest.raises(ValueError, match=r"radius_margin.* needs the kernel matrix, which "):
             ask(x, np.sin(x[:, 0]))
     with open(tmp_path / "journal") as journal:
         assert len(journal.readlines()) <= 1  # its mark alone
