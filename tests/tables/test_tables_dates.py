@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import onefold
 from onefold import TableRegressor
 from onefold.tables import TableError, TableRows, Times, Truths, learn_preparation, rows_of_frame
 from onefold.tables.dates import is_moment, phases, seconds_of
@@ -223,3 +224,40 @@ def test_an_order_that_training_did_not_settle_is_refused_in_use(how):
     assert predicted("02/02/2024") == predicted("2024-02-02")
     with pytest.raises(TableError, match="'01/02/2024' in data row 1; write it like 2024-12-31"):
         predicted("01/02/2024")
+
+
+ZONED = pd.date_range("2024-01-01", periods=60, freq="7h", tz="Europe/Berlin")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "UTC", "+03:00"])
+@pytest.mark.parametrize("form", ["typed", "text", "polars", "parquet"])
+def test_the_same_instants_in_another_zone(zone, form, tmp_path):
+    table = pd.DataFrame({"t": ZONED, "x": np.arange(60.0) % 7})
+    model = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1]).fit(table, np.sin(np.arange(60.0)))
+    model.save(tmp_path / "m")
+    model = onefold.load(tmp_path / "m")
+    expected = model.predict(table)
+    other = table.assign(t=ZONED.tz_convert("Etc/GMT-3" if zone == "+03:00" else zone))
+    if form == "text":
+        other["t"] = other.t.map(lambda moment: moment.isoformat())
+    elif form == "polars":
+        other = pl.from_pandas(other)
+    elif form == "parquet":
+        other.to_parquet(tmp_path / "t.parquet")
+        other = tmp_path / "t.parquet"
+    np.testing.assert_allclose(model.predict(other), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_instants_and_local_times_are_not_mixed(text):
+    local = ZONED.tz_localize(None)
+    forms = {"instants": ZONED, "local times": local}
+    if text:
+        forms = {name: one.map(lambda moment: moment.isoformat()) for name, one in forms.items()}
+    tables = {name: pd.DataFrame({"t": one, "x": np.arange(60.0) % 7}) for name, one in forms.items()}
+    for learned, used in (("instants", "local times"), ("local times", "instants")):
+        machine = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1])
+        machine.fit(tables[learned], np.arange(60.0))
+        with pytest.raises(
+            TableError, match=r"had .* in training and has .* here; convert it":
+            machine.predict(tables[used])

@@ -102,7 +102,8 @@ def _example_values(part: Any) -> list[Any]:
         if part.order == "time":
             return [f"{hour:02d}:30" for hour in (0, 7, 23)]
         moments = np.clip(_around(part.mean, part.scale), _EARLIEST, -_EARLIEST) // _DAY
-        return [str(np.datetime64(int(one), "D")) for one in moments]
+        days = [str(np.datetime64(int(one), "D")) for one in moments]
+        return [f"{day}T12:00:00+00:00" for day in days] if part.zone else days
     if kind == "Truths":
         return ["true", "false", "true?"]
     if kind == "Categories":

@@ -5,8 +5,10 @@ It is checked by its attributes, so that this module needs nothing of `onefold.t
 
 from __future__ import annotations
 
+import re
 from numbers import Real
 from typing import Any
+from zoneinfo import available_timezones
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from onefold.saving.rules import (
 )
 
 _CYCLES = ("year", "week", "day")
+_OFFSET = re.compile(r"[+-][0-9]{2}:[0-9]{2}")
 _ORDERS = ("dmy", "mdy", "ymd", "time")
 _is_real = of_type(Real)  # medians of tables that fill in nothing are NaN
 
@@ -43,6 +46,11 @@ def _categories(value: Any, owner: Any) -> bool:
     return _texts(value, owner) and len(value) > 0
 
 
+def _zone(value: Any, owner: Any) -> bool:
+    known = isinstance(value, str) and (not value or _OFFSET.fullmatch(value))
+    return bool(known) or value in available_timezones()
+
+
 def _cycles(value: Any, owner: Any) -> bool:
     return _texts(value, owner) and set(value) <= set(_CYCLES)
 
@@ -53,7 +61,7 @@ _PARTS = {
     "Part": State(_COLUMN),
     "Numbers": State({**_COLUMN, **_STANDARD}),
     "Times": State(
-        {**_COLUMN, **_STANDARD, "order": one_of("dmy", "mdy", "ymd", "time"), "cycles": _cycles}
+        {**_COLUMN, **_STANDARD, "order": one_of(*_ORDERS), "cycles": _cycles, "zone": _zone}
     ),
     "Truths": State({**_COLUMN, "most_frequent": is_bool}),
     "Categories": State({**_COLUMN, "categories": _categories, "most_frequent": is_text}),

@@ -17,6 +17,7 @@ from onefold.tables.dates import (
     tell_apart,
     text_seconds,
     typed_seconds,
+    zone_of,
 )
 from onefold.tables.errors import TableError, setting
 from onefold.tables.features import Categories, Numbers, Part, Times, Truths
@@ -88,14 +89,14 @@ class TimeColumn:
         self.name, self.order = name, order
         self._elapsed = NumberColumn(name)
         self.median = self._elapsed.median
-        self._span = (np.inf, -np.inf)
+        self._span, self.zone = (np.inf, -np.inf), ""
         self._waves = ColumnMoments.of(np.empty((0, 2 * len(_PERIODS))))
 
     def add(self, rows: TableRows) -> int:
         """Take the rows of a block; returns how many have no value."""
         column = rows.column(self.name)
-        self.order = "time" if pa.types.is_time(column.type) else UNSETTLED
-        return self.add_seconds(typed_seconds(column))
+        self.order, self.zone = ("time" if pa.types.is_time(column.type) else UNSETTLED), zone_of(column)
+        return self.add_seconds(typed_seconds(column, self.zone))
 
     def add_seconds(self, seconds: np.ndarray) -> int:
         """Take moments, NaN where there is none."""
@@ -115,7 +116,12 @@ class TimeColumn:
         found = self._elapsed.standard(gaps)
         if found is None:
             return None
-        return Times(self.name, gaps > 0, self.order, **found, cycles=self._cycles())
+        return Times(self.name, gaps > 0, self.order, **found, cycles=self._cycles(), zone=self.zone)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no value has come yet."""
+        return self._span[0] == np.inf
 
     def _cycles(self) -> tuple[str, ...]:
         """The cycles that go round twice at least, and in which the moments are not all at one place."""
@@ -217,12 +223,15 @@ class TextColumn:
             return
         found: dict[str, np.ndarray] = {}
         for order in list(self._orders):
-            seconds, odd = text_seconds(text, order)
-            if odd is None:
+            seconds, zone, odd = text_seconds(text, order)
+            first = self._orders[order].empty
+            if odd is None and (first or zone == self._orders[order].zone):
+                self._orders[order].zone = zone
                 found[order] = seconds
                 self._orders[order].add_seconds(seconds)
                 continue
             del self._orders[order]
+            odd = 0 if odd is None else odd
             if not self._orders:
                 self._odd = self._first_odd(text, start) or (text[odd].as_py(), start + odd + 1)
         if self._differs is None and "dmy" in found and "mdy" in found:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.dates import is_moment, text_seconds, typed_seconds
+from onefold.tables.dates import by_clocks, is_moment, text_seconds, typed_seconds, zone_of
 from onefold.tables.errors import TableError, setting
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
@@ -68,8 +68,12 @@ def as_numbers(
     return np.asarray(numbers, dtype=np.float64)
 
 
-def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> np.ndarray:
+def times_in(
+    column: pa.ChunkedArray, name: str, order: str, zone: str = "", start: int = 0
+) -> np.ndarray:
     """Dates or times as seconds, NaN where missing; text is read in this order of day and month.
+
+    They are instants by the clocks of `zone`, or local times where it is "".
 
     Raises
     ------
@@ -84,11 +88,12 @@ def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> 
         if pa.types.is_time(column.type) != (order == "time"):
             one, other = ("times of day", "dates") if order == "time" else ("dates", "times of day")
             raise TableError(f"column '{name}' should hold {one} and holds {other}; convert it")
-        return typed_seconds(column)
+        _refuse_zone(name, zone, zone_of(column))
+        return typed_seconds(column, zone)
     if kind != "text":
         raise TableError(f"column '{name}' should hold dates or times and has type {column.type}")
     text = trimmed(column)
-    seconds, odd = text_seconds(text, order)
+    seconds, found, odd = text_seconds(text, order)
     if odd is not None:
         example = {"dmy": "31/12/2024", "mdy": "12/31/2024", "time": "23:59:00"}.get(order, "2024-12-31")
         also = " or 2024-12-31" if order in ("dmy", "mdy") else ""
@@ -96,7 +101,16 @@ def times_in(column: pa.ChunkedArray, name: str, order: str, start: int = 0) -> 
             f"column '{name}' should hold dates or times but has '{text[odd].as_py()}' in data row "
             f"{start + odd + 1}; write it like {example}{also}, or leave it empty if it is missing"
         )
-    return seconds
+    _refuse_zone(name, zone, found)
+    return by_clocks(seconds, zone)
+
+
+def _refuse_zone(name: str, learned: str, found: str) -> None:
+    """Refuse instants where local times were learned, and the other way round."""
+    if bool(learned) != bool(found):
+        one, other = f"times of the zone {learned}", "times without a zone"
+        was, now = (one, other) if learned else (other, f"times of the zone {found}")
+        raise TableError(f"column '{name}' had {was} in training and has {now} here; convert it")
 
 
 def inexact_as_number(column: pa.ChunkedArray) -> int | None:

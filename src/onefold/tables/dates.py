@@ -1,8 +1,9 @@
 """Dates and times: what they are in text, and all of them as seconds.
 
 Years come first, or day and month are in one order throughout a column; 3/4/2024 alone could be in March
-or in April, and nothing is guessed. Month names are English. Times with an offset from UTC are turned
-into UTC, columns that know their zone into the time on its clocks.
+or in April, and nothing is guessed. Month names are English. A column that knows its zone is taken by
+the clocks there, also where the same instants come in another zone later; times with an offset from UTC
+are instants, by the clocks of UTC.
 """
 
 from __future__ import annotations
@@ -69,30 +70,50 @@ def seconds_of(value: str, order: str) -> float | None:
     return None if day is None or clock is None else day + clock - _offset(found["zone"])
 
 
-def text_seconds(text: pa.ChunkedArray, order: str) -> tuple[np.ndarray, int | None]:
-    """Seconds of every value, NaN where it is null, or the position of the first that is no date."""
+def text_seconds(text: pa.ChunkedArray, order: str) -> tuple[np.ndarray, str, int | None]:
+    """Seconds of every value, NaN where it is null, in UTC where values have an offset.
+
+    Then "UTC" or "" for none, and the position of the first value that is no date, or that has an offset
+    where those before have none.
+    """
     fast = _iso_seconds(text) if order != "time" else None
     if fast is not None:
-        return fast, None
+        return *fast, None
     encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
     codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy()
-    values = np.full(len(encoded.dictionary) + 1, np.nan)
+    values, zones = np.full(len(encoded.dictionary) + 1, np.nan), list[str]()
     for place, value in enumerate(encoded.dictionary.to_pylist()):
         seconds = seconds_of(value, order)
-        if seconds is None:
-            return values[codes], int(np.flatnonzero(codes == place)[0])
+        zones.append("UTC" if order != "time" and _has_offset(value) else "")
+        if seconds is None or zones[-1] != zones[0]:
+            return values[codes], zones[0], int(np.flatnonzero(codes == place)[0])
         values[place] = seconds
-    return values[codes], None
+    return values[codes], zones[0] if zones else "", None
 
 
-def typed_seconds(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of dates, timestamps or times of day as seconds, NaN where null."""
+def zone_of(column: pa.ChunkedArray) -> str:
+    """The time zone of a column of dates or timestamps, "" for none."""
+    return (column.type.tz if pa.types.is_timestamp(column.type) else None) or ""
+
+
+def typed_seconds(column: pa.ChunkedArray, zone: str = "") -> np.ndarray:
+    """Dates, timestamps or times of day as seconds, by the clocks of the zone, NaN where null."""
     kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = pc.local_timestamp(column)
+    if zone:
+        column = pc.local_timestamp(pc.cast(column, pa.timestamp("us", zone), safe=False))
     whole = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
     counted = pc.cast(pc.cast(column, whole, safe=False), pa.int64())
     return pc.cast(counted, pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
+
+
+def by_clocks(seconds: np.ndarray, zone: str) -> np.ndarray:
+    """Seconds in UTC as those that the clocks of a zone show."""
+    if zone in ("", "UTC"):
+        return seconds
+    known = ~np.isnan(seconds)
+    moments = np.round(np.where(known, seconds, 0.0) * 1e6).astype(np.int64)
+    column = pa.chunked_array([pa.array(moments).cast(pa.timestamp("us", "UTC"))])
+    return np.where(known, typed_seconds(column, zone), np.nan)
 
 
 def phases(seconds: np.ndarray, cycle: str) -> np.ndarray:
@@ -113,15 +134,21 @@ def tell_apart(values: Iterable[str]) -> tuple[int, int]:
     return sum(found), len(found) - sum(found)
 
 
-def _iso_seconds(text: pa.ChunkedArray) -> np.ndarray | None:
+def _iso_seconds(text: pa.ChunkedArray) -> tuple[np.ndarray, str] | None:
     """The same for a block of dates with the year first, many times faster; None for others."""
     for zone in (None, "UTC"):
         try:
             moments = pc.cast(text, pa.timestamp("us", zone))
         except pa.ArrowInvalid:
             continue
-        return pc.cast(pc.cast(moments, pa.int64()), pa.float64(), safe=False).to_numpy() / 1e6
+        seconds = pc.cast(pc.cast(moments, pa.int64()), pa.float64(), safe=False).to_numpy() / 1e6
+        return seconds, zone or ""
     return None
+
+
+def _has_offset(value: str) -> bool:
+    found = _MOMENT.fullmatch(value.strip())
+    return found is not None and found["zone"] is not None
 
 
 def _date(found: re.Match[str], order: str) -> float | None:

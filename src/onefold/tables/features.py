@@ -94,6 +94,8 @@ class Times(Part):
         In seconds.
     cycles : tuple of str
         Those of "year", "week" and "day" that the column can show.
+    zone : str
+        By whose clocks instants are taken; "" for local times.
     """
 
     order: str = "dmy"
@@ -101,6 +103,7 @@ class Times(Part):
     scale: float = 1.0
     median: float = 0.0
     cycles: tuple[str, ...] = ()
+    zone: str = ""
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -108,7 +111,7 @@ class Times(Part):
         return (self.name, *waves)
 
     def make(self, rows: TableRows) -> Made:
-        seconds = times_in(rows.column(self.name), self.name, self.order, rows.start)
+        seconds = times_in(rows.column(self.name), self.name, self.order, self.zone, rows.start)
         absent = np.isnan(seconds)
         seconds = np.where(absent, self.median, seconds)
         values = np.empty((len(rows), 1 + 2 * len(self.cycles)))
