@@ -258,6 +258,5 @@ def test_instants_and_local_times_are_not_mixed(text):
     for learned, used in (("instants", "local times"), ("local times", "instants")):
         machine = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1])
         machine.fit(tables[learned], np.arange(60.0))
-        with pytest.raises(
-            TableError, match=r"had .* in training and has .* here; convert it":
+        with pytest.raises(TableError, match=r"had .* in training and has .* here; convert it"):
             machine.predict(tables[used])
