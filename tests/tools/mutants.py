@@ -57,7 +57,7 @@ TESTS = {
     "linalg": "linalg kernels smoothers rows estimators/test_array_api.py",
     "machine": "machine basis/test_memory.py",
     "rows": "rows dask_rows basis",
-    "search": "search learned",
+    "search": "search learned trust",
     "smoothers": "smoothers heldout corners circulant toeplitz",
     "facts": "report tables",
     "trust_check": "trust",

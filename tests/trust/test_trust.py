@@ -20,7 +20,8 @@ import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations import Approximation, Circulant, Exact, Nystroem, Run
 from onefold.cli import main
-from onefold.trust_check import TrustCheck, _steps
+from onefold.criteria import Task
+from onefold.trust_check import TrustCheck, _loss_on, _steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 
@@ -382,3 +383,19 @@ def test_the_verdict_is_printed_and_kept(series: Any, capsys: pytest.CaptureFixt
     assert words in capsys.readouterr().out
     assert main([*argv, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["approximation"]["trust"]["verdict"] == "applies"
+
+
+def test_the_extra_loss_by_hand() -> None:
+    """Mean squared errors, and errors, of two models and of a constant on fresh rows."""
+    y = np.array([3.0, 5.0, 4.0, 1.0, 2.0, 6.0])
+    fresh, rows = np.array([3, 4, 5]), np.array([0, 1, 2])
+    exact, other = np.array([1.5, 2.0, 6.0]), np.array([0.0, 3.0, 5.0])
+    extra = (other - y[fresh]) ** 2 - (exact - y[fresh]) ** 2
+    gain = np.mean((4.0 - y[fresh]) ** 2 - (exact - y[fresh]) ** 2)
+    loss, tolerance = _loss_on([exact, other], fresh, rows, Task(None, y, None, None))
+    assert loss == pytest.approx(extra.mean())
+    assert tolerance == pytest.approx(max(extra.std(ddof=1) / np.sqrt(3), 0.05 * gain))
+    labels, kinds = np.array(["a", "a", "b", "b", "a", "b"]), np.array(["a", "b"])
+    right, wrong = np.array(["b", "a", "b"]), np.array(["b", "b", "a"])
+    task = Task(None, labels, kinds, None)
+    assert _loss_on([right, wrong], fresh, rows, task)[0] == pytest.approx(2 / 3)
