@@ -57,7 +57,7 @@ def test_only_unsolvable_ridges_have_no_score(criterion: str, bad: tuple[float, 
     )
     mu, model = np.array([1.0, 2.0, 3.0, 4.0]), Fragile(bad)
     candidate: Any = Given(model)
-    found = solve(candidate, 0, scoring, np.arange(4), mu)()
+    found = solve([candidate], scoring, mu, False, (0, np.arange(4)))()
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
     assert found.unsolved == len(bad)
     assert (found.why is None) == (not bad)

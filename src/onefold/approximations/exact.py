@@ -25,7 +25,7 @@ from onefold.approximations.footprint import exact_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
-from onefold.kernels.tiles import gram
+from onefold.kernels.tiles import gram, kernel_product
 from onefold.linalg import Array, Index, like, like_index, namespace, on_accelerator, take_rows, to_numpy
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
@@ -164,7 +164,9 @@ class ExactModel(SmoothingModel):
         coef, level = self._without(parts, alphas)
         (a, k, n, t), xp = coef.shape, namespace(coef)
         columns = xp.reshape(xp.permute_dims(coef, (2, 0, 1, 3)), (n, a * k * t))
-        values = self._expansion(columns, xp.reshape(level, (-1,))).predict(self.problem.X)
+        X, given = self.problem.X, isinstance(self._kernel, Precomputed)
+        values = X @ columns if given else kernel_product(self._kernel, X, X, columns)
+        values = values + xp.reshape(level, (-1,))[None, :]
         values = xp.permute_dims(xp.reshape(values, (n, a, k, t)), (2, 1, 0, 3))
         return [xp.take(values[i, ...], like_index(J, values), axis=1) for i, J in enumerate(parts)]
 

@@ -89,9 +89,15 @@ class Evaluation:
 
 
 def solve(
-    candidate: Candidate, number: int, scoring: Scoring, ridges: Any, mu: Any, *, finish: bool = False
+    candidates: Sequence[Candidate], scoring: Scoring, alphas: Any, finish: bool, proposal: Any
 ) -> Callable[[], Evaluation]:
-    """Make a model and ask it everything that costs time, in any thread; what comes back scores it."""
+    """Make the model of a proposal (candidate, ridges), and ask it everything that costs time.
+
+    It runs in any thread; what comes back scores the model.
+    """
+    (number, ridges), mu = proposal, scoring.problem.ridge(alphas[proposal[1]])
+    candidate = candidates[number]
+    finish = finish and candidate.run.refit is None
     start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
     asked, why, more = dict[str, Answers](), None, dict[str, Any](report={})
     try:

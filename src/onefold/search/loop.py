@@ -229,12 +229,10 @@ class Stage:
         """What finds a candidate in the journal."""
         return [self.name, self.candidates[number].params, self.candidates[number].lineage]
 
-    def _solve(self, proposal: Proposal) -> Callable[[], Evaluation]:
-        """What a proposal's model gives; runs in any thread."""
-        candidate = self.candidates[proposal.candidate]
-        mu = self.scoring.problem.ridge(self.ledger.alphas[proposal.ridges])
-        finish = self._finish and candidate.run.refit is None
-        return solve(candidate, proposal.candidate, self.scoring, proposal.ridges, mu, finish=finish)
+    @property
+    def _solve(self) -> Callable[[Proposal], Callable[[], Evaluation]]:
+        """From a proposal to what its model gives; runs in any thread."""
+        return partial(solve, self.candidates, self.scoring, self.ledger.alphas, self._finish)
 
     def _record(self, evaluation: Evaluation) -> None:
         """Put an evaluation into ledger and journal; hold on to what leads its group."""
