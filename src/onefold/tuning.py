@@ -25,6 +25,7 @@ from onefold.tables import (
     TableRegressor,
     TableRows,
     TableSource,
+    Target,
     learn_target,
     open_table,
     rows_of_frame,
@@ -66,6 +67,7 @@ class Tuning:
 
     model: TableModel
     training: Training
+    target: Target
     rows: TableRows | None  # that it is fitted on; None where they stay on disk
     weight: str | None
     test: Blocks | None
@@ -158,7 +160,7 @@ def tuning(
         data = rows = data if keep is None else data.take(np.flatnonzero(keep))
         keep = None
     with model.prepared(data, target, weight, groups, keep, scratch) as training:
-        yield Tuning(model, replace(training, target=found), rows, weight, scored)
+        yield Tuning(model, replace(training, target=found), found, rows, weight, scored)
 
 
 def _with_target(test: Any, target: str, reading: Any) -> TableSource | TableRows:

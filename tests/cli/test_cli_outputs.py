@@ -145,3 +145,13 @@ def test_models_that_are_not_there(table, refused):
         rest = ["t.csv"] if command == ["predict"] else []
         assert "there is no model file none.onefold" in refused(*command, "none.onefold", *rest)
         assert "the directory empty holds no model.onefold" in refused(*command, "empty", *rest)
+
+
+def test_the_page_repeats_the_command_without_folders(table, capsys):
+    options = ["--out", str(Path("deep/er").resolve()), "--na-values", "n/a"]
+    assert main(["tune", str(Path("t.csv").resolve()), *TUNE[2:], *SMALL, *options, "--quiet"]) == 0
+    page = content("deep/er/report.html").decode()
+    assert "onefold tune t.csv --target kind" in page
+    assert "--out er --na-values n/a" in page
+    assert str(Path.cwd()) not in page
+    assert str(Path.cwd()).encode() not in content("deep/er/model.onefold")

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 import onefold
 from onefold.cli import main
 from onefold.tables import TableError, TableRegressor, load_table_model, open_table, training
 from onefold.tuning import tune_table, tuning
 
+GIVEN = [(list(range(40)), list(range(40, 60)))]
 SMALL = {"simple": True, "gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
 
 
@@ -122,3 +124,24 @@ def test_defaults_give_way_in_the_estimators_too(frame, options):
     model = TableRegressor(drop=["colour", "b"], **options).fit(frame.sort_values("a"), "y")
     assert model.report_["search"]["note"]
     assert model.blend_ is None if hasattr(model, "blend_") else True
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        LeaveOneOut(),
+        KFold(4),
+        ShuffleSplit(3),
+        KFold(4, shuffle=True),
+        [([*range(40)], [*range(40, 60)])],
+    ],
+)
+def test_splitters_are_those_of_the_estimator_inside(frame, cv):
+    model = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1], cv=cv).fit(frame, "y")
+    assert model.estimator_.cv is cv
+    held = np.asarray(model.estimator_.heldout_prediction_)
+    tested = np.isfinite(held)
+    assert model.report_["heldout"]["rows"] == tested.sum()
+    if not isinstance(cv, ShuffleSplit):
+        error = np.mean((held - frame.y.to_numpy())[tested] ** 2)
+        assert model.report_["heldout"]["rmse"] ** 2 == pytest.approx(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
@@ -12,6 +13,12 @@ from pathlib import Path
 def command_line(*arguments: str) -> str:
     """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""
     return " ".join([*_program(), *(shlex.quote(argument) for argument in arguments)])
+
+
+def repeated(arguments: argparse.Namespace) -> str:
+    """The command as it was given, its files without their folders: a page may be passed on."""
+    files = {str(one): one.name for one in vars(arguments).values() if isinstance(one, Path)}
+    return shlex.join(["onefold", *(files.get(str(Path(one)), one) for one in arguments.argv)])
 
 
 def _program() -> list[str]:

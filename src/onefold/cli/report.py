@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold import saving
+from onefold.cli.command import repeated
 from onefold.cli.files import model_file, refuse_existing, replaced_file
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import json_text
@@ -44,8 +44,7 @@ def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     model = saving.load(path)
     source = open_asked(arguments, of_table(model, "reading"))
     X, y = _rows(model, source, arguments.target)
-    again = shlex.join(["onefold", *(Path(one).name if "/" in one else one for one in arguments.argv)])
-    return gather(model, X, y, new_rows=None, repeat=[again])
+    return gather(model, X, y, new_rows=None, repeat=[repeated(arguments)])
 
 
 def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:

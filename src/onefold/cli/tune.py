@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import glob
-import shlex
 import sys
 import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from onefold.cli.command import repeated
 from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import result_json, result_text
@@ -60,8 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     if journal is not None:
         _close_journal(journal, model, quiet)
     as_fitted = {"sample_weight": job.training.sample_weight, "groups": job.training.groups}
-    again = shlex.join(["onefold", *(Path(one).name if "/" in one else one for one in arguments.argv)])
-    no_page = write_page(model, job.rows, directory, repeat=[again], **as_fitted)
+    no_page = write_page(model, job.rows, directory, repeat=[repeated(arguments)], **as_fitted)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -126,9 +125,7 @@ def _close_journal(journal: Path, model: TableModel, quiet: bool) -> None:
 
 
 def _notes(job: Tuning, arguments: argparse.Namespace) -> list[str]:
-    model, training = job.model, job.training
-    target = training.target
-    assert target is not None
+    model, training, target = job.model, job.training, job.target
     why = "as asked for" if arguments.task else f"because {target.reason} (--task overrides)"
     rows, features = training.X.shape
     notes = [

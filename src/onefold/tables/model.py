@@ -139,7 +139,7 @@ class TableModel(BaseEstimator):
         begin = time.perf_counter()
         inner.fit(training.X, training.y, sample_weight=training.sample_weight, groups=training.groups)
         seconds = time.perf_counter() - begin
-        if isinstance(training.cv, list):
+        if training.cv_words == "folds as given":
             inner.set_params(cv=self.cv)
         inner.set_params(callback=None, checkpoint=None)  # they have done their work
         self._hold(inner, training.preparation, list(training.columns), training.reading)

@@ -11,11 +11,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
@@ -66,12 +67,12 @@ class Training:
 
     def folds(self) -> list[np.ndarray]:
         """The rows that are held out and scored together."""
-        if isinstance(self.cv, str):  # "loo"
+        if isinstance(self.cv, str | LeaveOneOut):
             return [np.arange(len(self.y))]
-        if isinstance(self.cv, list):
-            return [test for _, test in self.cv]
-        rows = np.zeros((len(self.y), 1))
-        return [test for _, test in self.cv.split(rows, self.y, self.groups)]
+        pairs = self.cv
+        if not isinstance(pairs, list):
+            pairs = self.cv.split(np.zeros((len(self.y), 1)), self.y, self.groups)
+        return [np.arange(len(self.y))[test] for _, test in pairs]  # from masks and lists, too
 
 
 def larger_than_memory(source: TableSource) -> bool:
@@ -238,8 +239,11 @@ def _assembled(
         cv, words = folds_of(model.cv, y, classes=classes, groups=groups, seed=seed, gap=gap)
     if "groups" in named:
         words = words.replace("groups kept", f"groups of '{named['groups']}' kept")
-    if words == "folds as given":  # once, as some splitters draw others every time
-        cv = list(check_cv(cv, y, classifier=classes).split(np.zeros((len(y), 1)), y, groups))
+    if words == "folds as given":
+        cv = check_cv(cv, y, classifier=classes)
+        seed = getattr(cv, "random_state", 0)
+        if getattr(cv, "shuffle", True) and not isinstance(seed, Integral):  # others every time: once
+            cv = list(cv.split(np.zeros((len(y), 1)), y, groups))
     others = [named.get("sample_weight", ""), "" if classes else named.get("target", "")]
     constant, names = preparation.constant, preparation.identifiers
     notes = (
