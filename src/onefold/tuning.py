@@ -31,7 +31,7 @@ from onefold.tables import (
     rows_of_frame,
 )
 from onefold.tables.beside import groups_in, weights_in
-from onefold.tables.errors import setting
+from onefold.tables.errors import Remedy
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked
 from onefold.tables.target import TargetKind, read_target
 from onefold.tables.training import Training, check_columns, in_memory
@@ -127,8 +127,7 @@ def tuning(
         raise ValueError(f"holdout is a share of the rows between 0 and 1; got {holdout!r}")
     if holdout is not None and test is not None:
         raise ValueError(
-            f"{setting('holdout', holdout)} and a table to test on both keep rows away from tuning: "
-            "give one of them"
+            "holdout and a table to test on both keep rows away from tuning; give one of them"
         )
     model: TableModel = TableRegressor(**parameters)
     model.check_settings()
@@ -147,9 +146,9 @@ def tuning(
     if found.task == "classification":
         model = TableClassifier(class_weight=class_weight, **parameters)
     elif class_weight is not None:
-        raise ValueError(
-            f"class_weight='balanced' is for classification, and '{target}' holds numbers; leave it "
-            "out, or use task='classification'"
+        raise TableError(
+            f"class weights are for classification, and '{target}' holds numbers",
+            ["leave them out", Remedy("task", "classification")],
         )
     held = None if holdout is None else _held_out(beside, found, groups, holdout, model)
     scored: Blocks | None = None if test is None else lambda: [test]

@@ -11,8 +11,8 @@ import pytest
 from cli_arguments import SMALL, TUNE
 
 from onefold.cli import main
-from onefold.cli.spelling import as_options
-from onefold.tables import load_table_model, training
+from onefold.tables import TableError, load_table_model, training
+from onefold.tables.errors import Remedy
 from onefold.tuning import tune_table
 
 MODEL = "t-onefold/model.onefold"
@@ -146,20 +146,26 @@ def test_a_sheet(table, capsys, refused, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sentence", "option"),
+    ("remedies", "words"),
     [
-        ("leave it out with drop=['who']", "leave it out with --drop who"),
-        ("use drop=['a b', \"it's\"], or id='a b'", "use --drop 'a b' 'it'\"'\"'s', or --id 'a b'"),
-        ("use na_values=['?'] or na_values=['-']", "use --na-values '?' or --na-values=-"),
-        ("drop=['COL']; missing='impute'", "--drop COL; --missing impute"),
-        ("simple=True, blend=False, cv=N, cv='loo'", "--simple, --no-blend, --cv N, --cv loo"),
-        ("class_weight='balanced' is", "--class-weight balanced is"),
-        ("column 'drop=3' has x", "column 'drop=3' has x"),
-        ("a=b stays, n_samples=1 stays", "a=b stays, n_samples=1 stays"),
+        ([Remedy("drop", ["a b", "it's"])], 'odd; use --drop "a b" "it\'s"'),
+        (
+            [Remedy("na_values", ["?"]), Remedy("na_values", ["-"])],
+            'odd; use --na-values "?", or --na-values=-',
+        ),
+        ([Remedy("simple", True), Remedy("blend", False)], "odd; use --simple, or --no-blend"),
+        ([Remedy("decimal", ","), Remedy("id_column", "nr")], 'odd; use --decimal ",", or --id nr'),
+        ([Remedy("elsewhere", 1)], "odd"),
     ],
 )
-def test_settings_in_the_words_of_the_command_line(sentence, option):
-    assert as_options(sentence) == option
+def test_remedies_are_options_of_the_running_command(table, refused, monkeypatch, remedies, words):
+    def refuse(arguments):
+        raise TableError("'kg weight=5' is odd", remedies)
+
+    monkeypatch.setattr("onefold.cli.tune.run", refuse)
+    assert refused(*TUNE) == f"onefold: error: 'kg weight=5' is {words}"
+    monkeypatch.setattr("onefold.cli.inspect.run", refuse)
+    assert refused("inspect", "m.onefold") == "onefold: error: 'kg weight=5' is odd"
 
 
 def test_rows_that_are_held_back_count_with_their_weights(table, capsys):

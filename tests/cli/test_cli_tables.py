@@ -135,9 +135,9 @@ def test_categorical_columns(frame, capsys, refused, monkeypatch):
     assert len(predictions(capsys, "t.csv")) == N
     base = ["tune", "t.csv", "--target", "y", "--force"]
     assert "no column 'cod'; did you mean 'code'?" in refused(*base, "--categorical", "cod")
-    assert "--categorical y is the target column" in refused(*base, "--categorical", "y")
+    assert "categorical names the target column 'y'" in refused(*base, "--categorical", "y")
     line = refused(*base, "--categorical", "code", "--drop", "code")
-    assert "--drop code and --categorical code are one column; choose one" in line
+    assert "drop and categorical both name column 'code'; choose one" in line
     monkeypatch.setattr(training, "available_memory", lambda: 1000)
     assert tune("--categorical", "code", "--approximation", "nystroem", "--force") == 0
     assert load_table_model(MODEL).preparation_.of_kind(Categories) == [codes]

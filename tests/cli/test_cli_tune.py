@@ -251,12 +251,12 @@ def test_failures_leave_no_files(table, refused):
         (["tune", "t.csv"], "name the column to predict, as in --target COL; the columns are 'length'"),
         (["tune", "t.csv", "--target", "knid"], "has no column 'knid'; did you mean 'kind'?"),
         ([*TUNE, "--weight", "mas"], "weight: t.csv has no column 'mas'; did you mean 'mass'?"),
-        ([*TUNE, "--drop", "kind"], "--drop kind is the target column"),
+        ([*TUNE, "--drop", "kind"], "drop names the target column 'kind'"),
         ([*TUNE, "--weight", "colour"], "column 'colour' should hold numbers but has"),
         ([*TUNE, "--cv", "1"], "'1' is neither 'loo' nor a number of folds"),
-        ([*TUNE, "--cv", "61"], "61 folds need at least 61 rows; the table has 60"),
-        ([*TUNE, "--cv", "loo", "--ordered"], "give --cv 5, say, not --cv loo"),
-        ([*TUNE, "--gap", "3"], "--gap N goes with --ordered"),
+        ([*TUNE, "--cv", "61"], "61 folds need at least 61 rows, and the table has 60"),
+        ([*TUNE, "--cv", "loo", "--ordered"], "need a number of folds; use --cv 5"),
+        ([*TUNE, "--gap", "3"], "a gap needs ordered rows; use --ordered"),
         ([*TUNE, "--gammas", "1,-2"], "'-2' is not a positive number"),
         ([*TUNE, "--gammas", "1:2"], "neither a number nor FIRST:LAST:COUNT"),
         ([*TUNE, "--alphas", "a"], "'a' is not a positive number"),
@@ -293,8 +293,11 @@ def test_refused_options(table, refused, argv, message):
         ("x,y\n" + "inf,1.5\n2,3\n" * 9, "infinite values in 'x'"),
         ("x,y\n" + "1/2/2020,1.5\n2/1/2020,3\n" * 9, "day or month first; write them like 2024-12-31"),
         (",x,y\n" + "0,1,1.5\n1,2,3\n" * 9, "column 1 has no name"),
-        ("x,y\n1,1.5\n2,3\n", "5 folds need at least 5 rows; the table has 2"),
-        ("x,y\n" + "1,a\n2,b\n3,b\n" * 2, "a class with at least 5 rows; the largest has 4"),
+        ("x,y\n1,1.5\n2,3\n", "5 folds need at least 5 rows, and the table has 2"),
+        (
+            "x,y\n" + "1,a\n2,b\n3,b\n" * 2,
+            "a class with at least 5 rows, and the largest has 4; use --cv 4, or --cv loo",
+        ),
         ("y\n" + "1.5\n2\n" * 9, "no column left to predict from"),
     ],
 )
@@ -307,7 +310,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text, message):
 
 def test_too_few_groups(table, refused):
     line = refused("tune", "t.csv", "--target", "kind", "--drop", "who", "--groups", "colour")
-    assert "5 folds need at least 5 groups; there are 2" in line
+    assert "5 folds need at least 5 groups, and there are 2; use --cv 2" in line
 
 
 def test_weights_must_not_be_negative(table, refused):

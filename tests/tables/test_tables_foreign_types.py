@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pytest
 
 from onefold import TableClassifier, TableRegressor
 from onefold.tables import TableError, TableRows, learn_preparation
-from onefold.tables.wording import for_estimators
+from onefold.tables.errors import Remedy
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -108,21 +110,23 @@ def test_words_are_no_target_of_regression():
         TableRegressor(**QUICK).fit(table, "y")
 
 
-@pytest.mark.parametrize(
-    ("sentence", "words"),
-    [
-        ("leave it out with drop=['a'], or use id='a'", "leave it out with drop=['a']"),
-        ("drop=['a'], or id='a' to keep it beside predictions", "drop=['a']"),
-        ("fix it, use na_values=['?'] if it means missing, drop=['a']", "fix it, drop=['a']"),
-        ("leave it empty, or use na_values=['it\\'s']", "leave it empty"),
-        ("which can't be classes; use task='regression'", "which can't be classes; use TableRegressor"),
-    ],
-)
-def test_estimators_have_no_settings_of_jobs(sentence, words):
-    assert for_estimators(sentence) == words
+def test_remedies_are_spelled_for_python_and_by_whoever_shows_them():
+    remedies = [
+        "fix it",
+        Remedy("na_values", ["it's"], "if it is missing"),
+        Remedy("drop", ["kg weight=5"]),
+    ]
+    error = pickle.loads(pickle.dumps(TableError("'kg weight=5' is odd", remedies)))
+    assert str(error) == (
+        "'kg weight=5' is odd; fix it, use Reading(na_values=[\"it's\"]) if it is missing, "
+        "or drop=['kg weight=5']"
+    )
+    assert error.spelled(lambda remedy: None) == "'kg weight=5' is odd; fix it"
+    assert TableError("odd", [Remedy("drop", ["a"])]).spelled(lambda remedy: None) == "odd"
+    assert str(TableError("odd").with_remedy(Remedy("task", "regression"))) == "odd; use TableRegressor"
 
 
 def test_a_note_about_an_identifier_names_parameters_that_there_are():
     notes = fitted(frame(nr=np.arange(N))).notes_
     assert len(notes) == 1
-    assert notes[0].endswith("leave it out with drop=['nr']")
+    assert notes[0].endswith("drop it, unless it means something")

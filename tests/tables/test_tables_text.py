@@ -232,14 +232,14 @@ def test_what_columns_of_text_mean(tmp_path, texts, what, expected):
 def test_where_semicolons_separate_columns_a_comma_may_be_a_decimal_mark(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x;y\n3,033;1\n4,500;2\n")
-    with pytest.raises(TableError, match=r"decimal='\.' or decimal=','"):
+    with pytest.raises(TableError, match=r"decimal='\.'\), or Reading\(decimal=','"):
         open_table(path).read().column("x")
     for decimal, expected in ((".", [3033.0, 4500.0]), (",", [3.033, 4.5])):
         assert open_table(path, Reading(decimal=decimal)).read().column("x").to_pylist() == expected
     path.write_text("x;y\n3.033;1\n4.500;2\n")
     rows = open_table(path).read()
     assert rows.column("x").to_pylist() == [3.033, 4.5]
-    assert "if the point separates thousands, use decimal=','" in rows.notes["x"]
+    assert "if the point separates thousands, say that the decimal mark is a comma" in rows.notes["x"]
     path.write_text("x;y\n3,033,000;1\n4,500;2\n")  # two commas can't both be decimal marks
     assert open_table(path).read().column("x").to_pylist() == [3033000.0, 4500.0]
 
@@ -249,7 +249,7 @@ def test_where_semicolons_separate_columns_a_comma_may_be_a_decimal_mark(tmp_pat
     [
         (["$5", "$6"], "7", r"not written like 1234\.5 \$; write it that way"),
         (["5%", "6%"], "0.07", r"not written like 1234\.5 %"),
-        (["5", "6"], "3,033", "or use decimal=',' if that is its decimal mark"),
+        (["5", "6"], "3,033", r"or use Reading\(decimal=','\) if that is its decimal mark"),
         (["5", "6"], "$7", r"not written like 1234\.5; write it that way$"),
         (["1,234", "6"], "1,23", r"not written like 1,234\.5"),
         (["5", "6"], "31/12/2024", "convert its dates to numbers, or leave the column out"),

@@ -65,7 +65,7 @@ def test_columns_that_there_are_not(frame):
         tune_table("t.csv", "y", drop=["c"])
     with pytest.raises(TableError, match="there is no drop column 'c'"):
         tune_table(frame, "y", drop=["c"])
-    with pytest.raises(ValueError, match="gap=N goes with ordered=True"):
+    with pytest.raises(ValueError, match="a gap needs ordered rows; use ordered=True"):
         tune_table(frame, "y", gap=3)
 
 

@@ -13,22 +13,30 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from onefold.cli.parser import build_parser
-from onefold.cli.spelling import as_options
 from onefold.cli.stopping import Interrupted, orderly_stopping
+
+if TYPE_CHECKING:
+    from onefold.tables.errors import Remedy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    options: dict[str, list[str]] = {}
     try:
         with warnings.catch_warnings(), orderly_stopping():
             warnings.showwarning = _each_once()
             arguments = build_parser().parse_args(argv)
+            options |= arguments.options
             arguments.argv = list(sys.argv[1:] if argv is None else argv)
             # Imported only now, so that --help and --version answer at once.
             import_module(f"onefold.cli.{arguments.command}").run(arguments)
@@ -46,8 +54,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _fail(_trouble(error), 2)
     except (ValueError, ImportError) as error:
-        return _fail(" ".join(str(error).split()) or type(error).__name__, 2)
+        message = (
+            error.spelled(partial(_as_option, options)) if hasattr(error, "spelled") else str(error)
+        )
+        return _fail(" ".join(message.split()) or type(error).__name__, 2)
     return 0
+
+
+def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
+    """A remedy as the option of the running command; None where the command has none for it."""
+    if remedy.name not in options:
+        return None
+    option, value = options[remedy.name][-1 if remedy.value is False else 0], remedy.value
+    if isinstance(value, bool):
+        return option
+    texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+    joint = "=" if texts[0].startswith("-") else " "
+    return f"{option}{joint}{' '.join(map(_quoted, texts))}"
+
+
+def _quoted(text: str) -> str:
+    """A value as a shell takes it, in quotes also where a reader would take it for punctuation."""
+    if re.fullmatch(r"[\w./+-]+", text):
+        return text
+    return shlex.quote(text) if set(text) & set('"$`!\\') else f'"{text}"'
 
 
 def _trouble(error: OSError) -> str:
@@ -68,7 +98,7 @@ def _trouble(error: OSError) -> str:
 
 def _fail(message: str, code: int) -> int:
     kind = "" if code == 130 else "error: "
-    print(f"onefold: {kind}{as_options(message)}", file=sys.stderr)
+    print(f"onefold: {kind}{message}", file=sys.stderr)
     return code
 
 
@@ -80,6 +110,6 @@ def _each_once() -> Callable[..., None]:
         text = " ".join(str(message).split())
         if text not in shown:
             shown.add(text)
-            print(f"onefold: warning: {as_options(text)}", file=sys.stderr)
+            print(f"onefold: warning: {text}", file=sys.stderr)
 
     return show

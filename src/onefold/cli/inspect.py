@@ -11,7 +11,6 @@ from onefold import saving
 from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.files import model_file
 from onefold.cli.result_text import aligned, measure_lines, tested_lines
-from onefold.cli.spelling import as_options
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
@@ -175,7 +174,7 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _noted(tuning: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("note", as_options(note)) for note in tuning.get("notes", [])]
+    return [("note", note) for note in tuning.get("notes", [])]
 
 
 def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:

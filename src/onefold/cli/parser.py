@@ -70,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, allow_abbrev=False)
         command.set_defaults(command=name)
         add_arguments(command)
+        command.set_defaults(options={one.dest: one.option_strings for one in command._actions})
     return parser
 
 
@@ -101,7 +102,7 @@ def _add_tune_columns(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add_columns(group, "--drop", "columns to leave out")
     add_columns(group, "--categorical", _CATEGORICAL)
-    add("--id", metavar="COL", help="column that names the rows, repeated beside predictions")
+    add("--id", metavar="COL", dest="id_column", help="ID column, copied to the predictions")
     add("--weight", metavar="COL", help="column of positive row weights")
     add("--groups", metavar="COL", help="rows with the same value stay in the same fold")
     missing = (

@@ -11,7 +11,6 @@ from onefold.cli.choice import (
     next_best,
 )
 from onefold.cli.command import command_line
-from onefold.cli.spelling import as_options
 from onefold.cli.words import (
     counted,
     decimal,
@@ -71,7 +70,7 @@ def result_text(model: TableModel, files: list[str]) -> str:
     if held_out:
         mean = "" if report["cv"] == "leave-one-out" else ", means over the folds"
         lines.append(f"  (on held-out rows{mean}; choosing the best makes it slightly optimistic)")
-    lines += [f"  note: {as_options(note)}" for note in report["notes"]]
+    lines += [f"  note: {note}" for note in report["notes"]]
     if report["test"] is not None:
         lines += ["", *_test_text(report["test"])]
     important = importance_lines(report)

@@ -15,7 +15,6 @@ from onefold.cli.files import refuse_existing, staged_directory
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import result_json, result_text
 from onefold.cli.resuming import journal_beside, useful_journal
-from onefold.cli.spelling import as_options
 from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
@@ -36,7 +35,7 @@ _SAME = (
     "search", "approximation", "check", "time_budget", "task", "weight", "groups", "holdout", "test",
     "class_weight",
 )  # fmt: skip
-_OTHER = {"id": "id_column", "jobs": "n_jobs", "seed": "random_state"}
+_OTHER = {"id_column": "id_column", "jobs": "n_jobs", "seed": "random_state"}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -54,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
         tuning(source, **options_of(arguments, source), checkpoint=journal, scratch=stage) as job,
     ):
         for note in [] if quiet else _notes(job, arguments):
-            print(f"onefold: {as_options(note)}", file=sys.stderr)
+            print(f"onefold: {note}", file=sys.stderr)
         model = _followed(job, quiet)
         write_results(model, stage)
     if journal is not None:

@@ -103,13 +103,12 @@ def check_criterion(name: str, task: str, target: str, values: np.ndarray, appro
     """
     if isinstance(approximation, str) and name in _NOT_WITH.get(approximation, ()):
         raise ValueError(
-            f"criterion={name!r} needs the whole kernel matrix, which approximation={approximation!r} "
-            f"does without; use {_INSTEAD[task]}, or "
-            "approximation='exact'"
+            f"the criterion {name!r} needs the whole kernel matrix, which the approximation "
+            f"{approximation!r} does without; use {_INSTEAD[task]}, or the exact method"
         )
     if name in _OWN[task]:
         return
-    option, advice = f"criterion={name!r}", f"use {_INSTEAD[task]}"
+    option, advice = f"the criterion {name!r}", f"use {_INSTEAD[task]}"
     other = next(one for one in _OWN if one != task)
     if name in _OWN[other] and name != "accuracy":
         raise ValueError(f"{option} is for {other}, and this is {task}; {advice}")
@@ -122,7 +121,7 @@ def check_criterion(name: str, task: str, target: str, values: np.ndarray, appro
     if meant != task:
         raise ValueError(f"{option} is for {meant}, and this is {task}; {advice}")
     if task == "classification":
-        _check_labels(option, scorer, target, np.unique(values))
+        _check_labels(name, scorer, target, np.unique(values))
 
 
 def _nearest(name: str, task: str) -> str:
@@ -146,7 +145,7 @@ def _task_of(scorer: Any) -> str | None:
     return _TASK_OF_MODULE.get(module.rsplit(".", 1)[-1], "classification")
 
 
-def _check_labels(option: str, scorer: Any, target: str, classes: np.ndarray) -> None:
+def _check_labels(name: str, scorer: Any, target: str, classes: np.ndarray) -> None:
     """Try the scorer on decision values for one row of each class, and on labels that are right."""
 
     class Right(ClassifierMixin, BaseEstimator):
@@ -174,20 +173,19 @@ def _check_labels(option: str, scorer: Any, target: str, classes: np.ndarray) ->
             scorer(Right(), codes[:, None], classes[codes])
     except (ValueError, TypeError, AttributeError) as error:
         named = ", ".join(f"'{one}'" for one in classes[:8])
-        if option.endswith("_samples'"):
+        if name.endswith("_samples"):
             why = f"is for rows with several labels each, and '{target}' has one"
         elif len(classes) > 2:
             why = f"tells two classes apart, and '{target}' has {len(classes)} ({named})"
         else:
             why = f"counts the class 1 against another, and '{target}' has {named}"
         raise ValueError(
-            f"{option} {why}; use {_macro(option)}, or error or balanced_accuracy"
+            f"the criterion {name!r} {why}; use {_macro(name)}, or error or balanced_accuracy"
         ) from error
 
 
-def _macro(option: str) -> str:
+def _macro(name: str) -> str:
     """The nearest relative that takes any classes."""
-    name = option.partition("=")[2].strip("'")
     if "brier" in name:
         return "neg_log_loss"
     return f"{name}_macro" if name in {"f1", "precision", "recall", "jaccard"} else "f1_macro"

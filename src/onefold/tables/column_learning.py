@@ -19,7 +19,7 @@ from onefold.tables.dates import (
     typed_seconds,
     zone_of,
 )
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.features import Categories, Numbers, Part, Times, Truths
 from onefold.tables.medians import MedianSketch
 from onefold.tables.moments import ColumnMoments
@@ -53,7 +53,7 @@ class NumberColumn:
         column = rows.column(self.name)
         large = inexact_as_number(column)
         if large is not None:
-            raise TableError(too_large(self.name, column[large].as_py(), rows.start + large + 1))
+            raise too_large(self.name, column[large].as_py(), rows.start + large + 1)
         return self.add_values(rows.numbers(self.name))
 
     def add_values(self, values: np.ndarray) -> int:
@@ -196,12 +196,12 @@ class TextColumn:
         if self._orders:
             return self._times(gaps, rows)
         if self._dates > self._others and self._odd is not None:
-            raise TableError(not_dates(self.name, *self._odd))
+            raise not_dates(self.name, *self._odd)
         if self._unlisted or len(self._counts) > MOST_CATEGORIES:
             raise TableError(
                 f"column '{self.name}' has more than {MOST_CATEGORIES} different texts, too many for a "
-                f"feature each; leave it out with {setting('drop', [self.name])}, or write the rare "
-                "ones as one"
+                "feature each",
+                [Remedy("drop", [self.name]), "write the rare ones as one"],
             )
         categories = tuple(sorted(self._counts))
         if not self.codes and are_truths(categories):
@@ -252,8 +252,12 @@ class TextColumn:
             value, row = self._differs
             raise TableError(
                 f"dates in '{self.name}', such as '{value}' in data row {row}, could have day or month "
-                f"first; write them like 2024-12-31, or use {setting('drop', [self.name])}, or "
-                f"{setting('categorical', [self.name])} if they are codes"
+                "first",
+                [
+                    "write them like 2024-12-31",
+                    Remedy("drop", [self.name]),
+                    Remedy("categorical", [self.name], "if they are codes"),
+                ],
             )
         chosen: Any = next(iter(self._orders.values()))
         if "dmy" in self._orders and "mdy" in self._orders:

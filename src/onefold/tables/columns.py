@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.dates import by_clocks, is_moment, text_seconds, typed_seconds, zone_of
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
@@ -59,7 +59,7 @@ def as_numbers(
             column = parse(column, form)
         except NotANumber as error:
             value = column[error.position].as_py()
-            raise TableError(_not_a_number(name, value, start + error.position + 1, form)) from error
+            raise _not_a_number(name, value, start + error.position + 1, form) from error
     if pa.types.is_duration(column.type):  # in seconds
         whole = pc.cast(pc.cast(column, pa.duration("us"), safe=False), pa.int64())
         return np.asarray(pc.cast(whole, pa.float64(), safe=False).to_numpy(), dtype=np.float64) / 1e6
@@ -180,17 +180,17 @@ def _whole_as_integers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         ) from error
 
 
-def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> str:
+def _not_a_number(name: str, value: str, row: int, form: NumberFormat) -> TableError:
     found = f"column '{name}' should hold numbers but has '{value}' in data row {row}"
     if is_number(value):
         other = "," if form.decimal == "." else "."
-        mark = (
-            f", or use {setting('decimal', other)} if that is its decimal mark" if other in value else ""
+        mark = [Remedy("decimal", other, "if that is its decimal mark")] if other in value else []
+        return TableError(
+            f"{found}, which is not written like {form.example}", ["write it that way", *mark]
         )
-        return f"{found}, which is not written like {form.example}; write it that way{mark}"
     if is_moment(value):
-        return f"{found}; convert its dates to numbers, or leave the column out"
-    return f"{found}; fix it, leave it empty if it is missing, or use {setting('na_values', [value])}"
+        return TableError(found, ["convert its dates to numbers", "leave the column out"])
+    return TableError(found, ["fix it", "leave it empty if it is missing", Remedy("na_values", [value])])
 
 
 def _wrong_type(name: str, kind: pa.DataType) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from onefold.tables.errors import TableError
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.interpret import ColumnTypes, TypeFinder, without_missing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
@@ -36,7 +36,7 @@ class DelimitedSource(TableSource):
         if self._encoding == GUESSED and self.reading.encoding is None:
             self.remarks = (
                 f"{path.name} is not UTF-8 text and is read as Windows-1252; if letters look wrong, "
-                "name its encoding, as in encoding='latin-2'",
+                "name its encoding (latin-2, say)",
             )
         tabs = "\t" if path.name.lower().removesuffix(".gz").endswith(".tsv") else None
         with self._plain_errors():
@@ -102,8 +102,11 @@ class DelimitedSource(TableSource):
     def require(self, name: str, option: str = "") -> None:
         if name not in self.names and len(self.names) == 1:
             raise TableError(
-                f"{self.path.name} has only one column, '{self.names[0]}'; if something else than a "
-                "comma, semicolon, tab or | separates its columns, say so, as in delimiter='space'"
+                f"{self.path.name} has only one column, '{self.names[0]}'",
+                [
+                    Remedy("delimiter", "space", "if blanks separate its columns"),
+                    "name another delimiter",
+                ],
             )
         super().require(name, option)
 
@@ -143,18 +146,22 @@ class DelimitedSource(TableSource):
         try:
             yield
         except UnicodeError as error:
-            raise TableError(self._wrong_encoding()) from error
+            raise self._wrong_encoding() from error
         except TableError:
             raise
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+            if "UTF8" in str(error) or "UTF-8" in str(error):
+                raise self._wrong_encoding() from error
             raise TableError(self._diagnosis(str(error))) from error
 
-    def _wrong_encoding(self) -> str:
+    def _wrong_encoding(self) -> TableError:
         if self.reading.encoding:
-            return f"{self.path.name} is not {self.reading.encoding} text; give another encoding"
-        return (
-            f"{self.path.name} is neither UTF-8 nor Windows-1252 text; name its encoding, as in "
-            "encoding='latin-2', or save it as UTF-8"
+            return TableError(
+                f"{self.path.name} is not {self.reading.encoding} text; give another encoding"
+            )
+        return TableError(
+            f"{self.path.name} is neither UTF-8 nor Windows-1252 text",
+            ["save it as UTF-8", Remedy("encoding", "latin-2", "or whatever it is")],
         )
 
     def _diagnosis(self, message: str) -> str:
@@ -167,8 +174,6 @@ class DelimitedSource(TableSource):
                 f"{where} of {name} has {got} columns where the header has {expected}; "
                 "fix the line or quote the values that contain the delimiter"
             )
-        if "UTF8" in message or "UTF-8" in message:
-            return self._wrong_encoding()
         if "Empty CSV" in message:
             return f"{name} has a header line but no rows; add rows"
         if self.path.suffix.lower() == ".gz":

@@ -1,24 +1,70 @@
-"""The one exception of this package, and the sentences it is made of.
+"""The one exception of this package: a cause, and what to do about it.
 
-Sentences name settings as Python does, ``drop=['age']``; the command line says ``--drop age`` instead.
+A remedy is a parameter with a value. Python reads ``drop=['age']``, whoever uses the command line
+``--drop age``; remedies that the running command has no option for are not offered there.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 _SHOWN = 8
+_OF_FILES = ("decimal", "delimiter", "encoding", "na_values", "sheet")  # fields of Reading
+_ESTIMATORS = {"classification": "TableClassifier", "regression": "TableRegressor"}
+
+
+class Remedy(NamedTuple):
+    """A parameter to set, and in which case (``"if they are codes"``)."""
+
+    name: str
+    value: Any
+    when: str = ""
 
 
 class TableError(ValueError):
-    """A table that can't be used as it is; the message says why and what to do."""
+    """A table that can't be used as it is; the message says why and what to do.
+
+    Parameters
+    ----------
+    cause : str
+    remedies : sequence of Remedy and str
+        What may be done, most likely first; text is shown as it is.
+    """
+
+    def __init__(self, cause: str, remedies: Sequence[Remedy | str] = ()) -> None:
+        super().__init__(cause, remedies)
+        self.cause, self.remedies = cause, tuple(remedies)
+
+    def __str__(self) -> str:
+        return self.spelled(_as_python)
+
+    def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
+        """The sentence with its remedies as `spell` writes them, without those that it makes None of."""
+        shown: list[str] = []
+        after_use = False
+        for remedy in self.remedies:
+            words = remedy if isinstance(remedy, str) else spell(remedy)
+            if words is None:
+                continue
+            if isinstance(remedy, Remedy):
+                words = f"{'' if after_use else 'use '}{words} {remedy.when}".rstrip()
+            after_use = isinstance(remedy, Remedy)
+            shown.append(words)
+        words = ", or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+        return f"{self.cause}; {words}" if shown else self.cause
+
+    def with_remedy(self, remedy: Remedy | str) -> TableError:
+        """The same error with one more remedy."""
+        return TableError(self.cause, (*self.remedies, remedy))
 
 
-def setting(name: str, value: Any) -> str:
-    """A parameter with its value, as a sentence names it."""
-    return f"{name}={value!r}"
+def _as_python(remedy: Remedy) -> str:
+    if remedy.name == "task":
+        return _ESTIMATORS[remedy.value]
+    setting = f"{remedy.name}={remedy.value!r}"
+    return f"Reading({setting})" if remedy.name in _OF_FILES else setting
 
 
 def listing(names: Iterable[str]) -> str:
@@ -30,11 +76,11 @@ def listing(names: Iterable[str]) -> str:
     return ", ".join(quoted)
 
 
-def counts(gaps: Iterable[tuple[str, int]], n_rows: int) -> str:
-    """Columns with the rows that they lack, the worst first."""
-    worst = sorted(gaps, key=lambda item: -item[1])
-    shown = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in worst[:_SHOWN])
-    return shown + (f" and {len(worst) - _SHOWN} more columns" if len(worst) > _SHOWN else "")
+def counts(missing: Iterable[tuple[str, int]], n_rows: int) -> str:
+    """Columns with how many values they lack, the largest number first."""
+    ordered = sorted(missing, key=lambda item: -item[1])
+    shown = ", ".join(f"'{name}' ({count} of {n_rows} rows)" for name, count in ordered[:_SHOWN])
+    return shown + (f" and {len(ordered) - _SHOWN} more columns" if len(ordered) > _SHOWN else "")
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from onefold.tables.errors import TableError, did_you_mean, setting
+from onefold.tables.errors import Remedy, TableError, did_you_mean
 from onefold.tables.interpret import TypeFinder, without_missing
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
@@ -39,8 +39,8 @@ class ExcelSource(TableSource):
             place = header.index("") + 1 if "" in header else 1
             what = "merged cells in its header" if merged else f"no name in column {place} of its header"
             raise TableError(
-                f"{path.name} has {what}; the first row must name every column once: write one header "
-                f"row above the table, or name another sheet, as in {setting('sheet', 'NAME')}"
+                f"{path.name} has {what}; the first row must name every column once",
+                ["write one header row above the table", Remedy("sheet", "NAME", "for another sheet")],
             )
         self._cells, self.names = cells[1:], tuple(header)
         self.check_names()

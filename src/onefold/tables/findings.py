@@ -10,7 +10,7 @@ from onefold.facts.criteria import shown
 from onefold.facts.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
 from onefold.facts.measures import heldout_measures, kept_score
 from onefold.search.ledger import edges
-from onefold.tables.errors import listing, setting
+from onefold.tables.errors import listing
 from onefold.tables.features import Categories
 from onefold.tables.importances import column_importances
 from onefold.tables.training import Training
@@ -82,7 +82,7 @@ def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:
         return f"{alone}, and no model that has not seen it can tell it: add rows"
     return (
         f"'{names[fewest]}' has only {counts[fewest]} of the rows, fewer than the {cv} folds: some "
-        "folds tell nothing about it (cv=N with fewer folds, or cv='loo', would)"
+        "folds tell nothing about it; use fewer folds, or leave-one-out"
     )
 
 
@@ -169,6 +169,6 @@ def leak_note(names: list[str], target: str) -> str:
     quoted = listing(names)
     alone = "each alone predict" if len(names) > 1 else "alone predicts"
     return (
-        f"{quoted} {alone} {target} almost perfectly; if not known when predictions are made, "
-        f"leave out with {setting('drop', names)}"
+        f"{quoted} {alone} {target} almost perfectly; drop {'them' if len(names) > 1 else 'it'} if not "
+        "known when predictions are made"
     )

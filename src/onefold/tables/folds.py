@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from onefold.heldout import GapKFold
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import Remedy, TableError
 
 
 def folds_of(
@@ -33,23 +33,23 @@ def folds_of(
     """
     if isinstance(cv, str) and cv == "loo":
         if groups is not None or gap is not None:
-            raise ValueError(
-                "groups and ordered rows need a number of folds: give cv=5, say, not cv='loo'"
-            )
+            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
         return "loo", "leave-one-out"
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return cv, "folds as given"
     cv, n = int(cv), len(y)
     if cv > n:
         raise TableError(
-            f"{cv} folds need at least {cv} rows; the table has {n} (n_samples={n}): use cv=N"
+            f"{cv} folds need at least {cv} rows, and the table has {n} (n_samples={n})", _fewer(n)
         )
     if groups is not None:
         if gap is not None:
-            raise ValueError("ordered=True and groups exclude each other: leave one of them out")
+            raise TableError("ordered rows and groups exclude each other; leave one of them out")
         n_groups = len(np.unique(groups))
         if n_groups < cv:
-            raise TableError(f"{cv} folds need at least {cv} groups; there are {n_groups}: use cv=N")
+            raise TableError(
+                f"{cv} folds need at least {cv} groups, and there are {n_groups}", _fewer(n_groups)
+            )
         return GroupKFold(cv), f"{cv}-fold, groups kept together"
     if gap is not None:
         words = f" with {gap} rows left out around each" if gap else ""
@@ -59,7 +59,11 @@ def folds_of(
     _, counts = np.unique(y, return_counts=True)
     if counts.max() < cv:
         raise TableError(
-            f"{cv} folds need a class with at least {cv} rows; the largest has {counts.max()}: "
-            f"use cv=N or {setting('cv', 'loo')}"
+            f"{cv} folds need a class with at least {cv} rows, and the largest has {counts.max()}",
+            [*_fewer(int(counts.max())), Remedy("cv", "loo")],
         )
     return StratifiedKFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
+
+
+def _fewer(folds: int) -> list[Remedy]:
+    return [Remedy("cv", folds)] if folds > 1 else []

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import trimmed
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import TableError
 from onefold.tables.number_evidence import FormatFinder
 from onefold.tables.number_formats import NumberFormat, parse
 from onefold.tables.reading import Reading
@@ -163,7 +163,7 @@ class _Evidence:
             return None
         return (
             f"column '{self._name}' is read with a decimal point ('{seen[0]}'); if the point separates "
-            f"thousands, use {setting('decimal', ',')}"
+            "thousands, say that the decimal mark is a comma"
         )
 
 

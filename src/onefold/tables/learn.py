@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from onefold.tables.column_learning import NumberColumn, TextColumn, TimeColumn
 from onefold.tables.columns import kind_of
-from onefold.tables.errors import TableError, counts, listing, setting
+from onefold.tables.errors import Remedy, TableError, counts, listing
 from onefold.tables.features import Numbers, Part, Times, Truths
 from onefold.tables.prepare import Preparation, refuse_missing
 from onefold.tables.rows import TableRows
@@ -81,8 +81,8 @@ class Learner:
             if unnamed(name) and name not in self._codes:
                 if not empty_or_distinct(rows, name):
                     raise TableError(
-                        f"column {place + 1} has no name in the header; name it, or leave it out with "
-                        f"{setting('drop', [name])}"
+                        f"column {place + 1} has no name in the header",
+                        ["name it", Remedy("drop", [name])],
                     )
                 self._nameless[name] = None
                 continue
@@ -100,9 +100,8 @@ class Learner:
             raise TableError(f"infinite values in {listing(infinite)}; remove or replace them")
         self.gaps = {name: column.gaps for name, column in self._columns.items() if column.gaps}
         if self._missing == "error":
-            drop, fill = setting("drop", ["COL"]), setting("missing", "impute")
-            remedy = f"fill them in, drop the columns ({drop}), or use {fill}"
-            refuse_missing(self.gaps, self.rows, remedy)
+            drop, impute = Remedy("drop", list(self.gaps)), Remedy("missing", "impute")
+            refuse_missing(self.gaps, self.rows, ["fill them in", drop, impute])
         identifiers = tuple(name for name, one in self._columns.items() if one.identifies(self.rows))
         used = {name: one for name, one in self._columns.items() if name not in identifiers}
         if not used:
@@ -160,15 +159,15 @@ class _Column:
             kind = "text" if kind_of(rows.text(self.name)) != "empty" else "empty"
         else:
             if self.name in rows.problems:
-                codes = setting("categorical", [self.name])
-                raise TableError(f"{rows.problems[self.name]}, or {codes} if the values are codes")
+                codes = Remedy("categorical", [self.name], "if the values are codes")
+                raise rows.problems[self.name].with_remedy(codes)
             kind = kind_of(rows.column(self.name))
         if kind == "empty":
             self.gaps += len(rows)
             return
         kind = {"boolean": "text"}.get(kind, kind)
         if kind == "other":
-            raise TableError(_unusable(rows, self.name))
+            raise _unusable(rows, self.name)
         if self._learned is None:
             self._kind, self._learned = kind, self._begin(kind, rows)
         if kind != self._kind:
@@ -194,11 +193,12 @@ class _Column:
         return TextColumn(self.name, meant)
 
 
-def _unusable(rows: TableRows, name: str) -> str:
+def _unusable(rows: TableRows, name: str) -> TableError:
     kind = str(rows.column(name).type)
     encoding = " (is the file saved with UTF-8 encoding?)" if "binary" in kind else ""
-    drop = setting("drop", [name])
-    return f"values of type {kind} in '{name}'{encoding}; drop the column ({drop}) or convert it"
+    return TableError(
+        f"values of type {kind} in '{name}'{encoding}", ["convert them", Remedy("drop", [name])]
+    )
 
 
 def _place(part: Part) -> int:

@@ -21,7 +21,7 @@ from onefold.estimators.base import with_groups_of
 from onefold.estimators.validation import check_budget
 from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
 from onefold.tables.blocks import blocks_for
-from onefold.tables.errors import TableError
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
 from onefold.tables.frames import as_array, is_frame, rows_of_frame
 from onefold.tables.importances import column_importances
@@ -33,7 +33,6 @@ from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import TargetKind, read_target
 from onefold.tables.training import Training, prepared_again, training_of
-from onefold.tables.wording import estimator_words, for_estimators
 from onefold.typing import ArrayLike, MaybeArray
 
 _PASSED_ON = (
@@ -107,7 +106,7 @@ class TableModel(BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        with estimator_words(), self.prepared(X, y, sample_weight, groups) as training:
+        with self.prepared(X, y, sample_weight, groups) as training:
             self.fit_prepared(training)
         if not is_frame(X) and not isinstance(X, str | Path | TableSource | TableRows):
             self.n_features_in_ = int(as_array(X).shape[1])
@@ -145,7 +144,7 @@ class TableModel(BaseEstimator):
         self._hold(inner, training.preparation, list(training.columns), training.reading)
         self.target_ = None if training.target is None else training.target.name
         self.id_column_ = self.id_column
-        self.notes_ = [for_estimators(note) for note in training.notes]
+        self.notes_ = list(training.notes)
         self.report_ = findings(self, training, suspicious, seconds)
         return self
 
@@ -314,7 +313,7 @@ class TableModel(BaseEstimator):
         if (number and self.cv < 2) or (isinstance(self.cv, str) and self.cv != "loo"):
             raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
-            raise ValueError("gap=N goes with ordered=True: give both or none")
+            raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         check_budget(self.time_budget)
 
     def _hold(self, inner: Any, preparation: Preparation, columns: list[str], reading: Reading) -> None:

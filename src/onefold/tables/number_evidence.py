@@ -11,7 +11,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.number_formats import NumberFormat, is_money, unit_of
 
 Seen = tuple[str, int]  # a value and its row
@@ -75,7 +75,7 @@ class FormatFinder:
         if not self.possible or not self._units:
             return None
         if len(self._units) > 1:
-            raise TableError(self._several_units())
+            raise self._several_units()
         (unit,) = self._units
         point, comma = (self._best(mark, unit) for mark in (".", ","))
         if self._decimal is not None:
@@ -84,19 +84,22 @@ class FormatFinder:
                 value, row = self._misfit.get(self._decimal) or self._marked or self._units[unit]
                 raise TableError(
                     f"column '{self.name}' has '{value}' in data row {row}, which is no number with "
-                    f"{setting('decimal', self._decimal)}; leave that out, or write the values alike"
+                    f"the decimal mark '{self._decimal}'; leave that out, or write the values alike"
                 )
             return found
         if comma is not None and point is None:
             value, row = self._misfit.get(".") or self._marked or self._units[unit]
             what = "a decimal comma" if "," in value else "points between thousands"
-            use = setting("decimal", ",")
-            raise TableError(f"column '{self.name}' has {what} ('{value}' in data row {row}); use {use}")
+            raise TableError(
+                f"column '{self.name}' has {what} ('{value}' in data row {row})",
+                [Remedy("decimal", ",")],
+            )
         if point is not None and comma is not None and self._marked and self._ambiguous(unit):
             value, row = self._marked
             raise TableError(
                 f"'{value}' in column '{self.name}' (data row {row}) may have a decimal mark or "
-                "separate thousands; say which with decimal='.' or decimal=','"
+                "separate thousands",
+                [Remedy("decimal", "."), Remedy("decimal", ",")],
             )
         return point
 
@@ -155,12 +158,12 @@ class FormatFinder:
         # Three digits after a point are an odd amount of money.
         return "." in self._marks and is_money(unit)
 
-    def _several_units(self) -> str:
+    def _several_units(self) -> TableError:
         among = " and ".join(f"'{unit}'" for unit in self._units if unit)
         odd, row = self._units.get("") or list(self._units.values())[1]
-        return (
-            f"column '{self.name}' has '{odd}' in data row {row} among values with {among}; write all "
-            f"of them in one unit, or leave the column out with {setting('drop', [self.name])}"
+        return TableError(
+            f"column '{self.name}' has '{odd}' in data row {row} among values with {among}",
+            ["write all of them in one unit", Remedy("drop", [self.name])],
         )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from onefold.tables.errors import TableError, counts, did_you_mean, listing
+from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing
 from onefold.tables.features import Part
 from onefold.tables.rows import TableRows
 
@@ -119,14 +119,14 @@ class Preparation:
         if infinite:
             raise TableError(f"infinite values in {listing(infinite)}; remove or replace them")
         if self.missing == "error":
-            refuse_missing(gaps, len(rows), remedy="fill them in; the model was tuned without any")
+            refuse_missing(gaps, len(rows), ["fill them in: the model was tuned without any"])
         return np.ascontiguousarray(matrix)
 
 
-def refuse_missing(gaps: Mapping[str, int], n_rows: int, remedy: str) -> None:
+def refuse_missing(gaps: Mapping[str, int], n_rows: int, remedies: Sequence[Remedy | str]) -> None:
     """Raise if any column has gaps, naming the columns and how many rows each lacks."""
     if gaps:
-        raise TableError(f"missing values in {counts(gaps.items(), n_rows)}; {remedy}")
+        raise TableError(f"missing values in {counts(gaps.items(), n_rows)}", remedies)
 
 
 def warn_unknown(unknown: Mapping[str, int], stacklevel: int = 3) -> None:

@@ -45,8 +45,7 @@ class Reading:
         object.__setattr__(self, "delimiter", delimiter)
         if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
-                f"the delimiter '{delimiter}' is not one ASCII character; name it as in "
-                "delimiter=';' or delimiter='tab'"
+                f"the delimiter '{delimiter}' is not one ASCII character; use ';' or 'tab', say"
             )
         if self.decimal not in {None, ".", ","}:
             raise TableError(f"decimal is '.' or ',', not '{self.decimal}'")

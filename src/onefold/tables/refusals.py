@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from onefold.tables.errors import TableError, setting
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.number_formats import is_number
 
 MOST_CATEGORIES = 2000  # that are counted, let alone made features of
@@ -37,19 +37,19 @@ def refuse_mangled_numbers(first: Mapping[str, int], name: str) -> None:
     many = len(first) > _FEW_CATEGORIES
     if len(numbers) < _FEW_NUMBERS or 2 * len(numbers) < len(first):
         return
-    codes = setting("categorical", [name])
+    codes = Remedy("categorical", [name], "if they are codes")
     if not words and many:
         raise TableError(
-            f"column '{name}' holds numbers as text, the first being '{min(numbers)}'; store them as "
-            f"numbers with a decimal point, or use {codes} if they are codes"
+            f"column '{name}' holds numbers as text, the first being '{min(numbers)}'",
+            ["store them as numbers with a decimal point", codes],
         )
     if not words or not (missing or fractions or many):
         return
     value = min(words, key=lambda word: first[word])
     raise TableError(
         f"column '{name}' holds numbers but for some values, the first being '{value}' "
-        f"in data row {first[value]}; fix it, use {setting('na_values', [value])} if it means missing, "
-        f"{codes} if the values are codes, or {setting('drop', [name])}"
+        f"in data row {first[value]}",
+        ["fix it", Remedy("na_values", [value], "if it means missing"), codes, Remedy("drop", [name])],
     )
 
 
@@ -60,25 +60,31 @@ def refuse_decorated_numbers(categories: tuple[str, ...], name: str) -> None:
     few_suffixes = len(suffixes) <= _FEW_NUMBERS
     if len(categories) > _FEW_CATEGORIES and 2 * len(found) > len(categories) and few_suffixes:
         raise TableError(
-            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'; write "
-            f"the numbers alone and in one unit, or use {setting('categorical', [name])} if they are "
-            "codes"
+            f"column '{name}' has numbers with something around them, such as '{found[0][0]}'",
+            [
+                "write the numbers alone and in one unit",
+                Remedy("categorical", [name], "if they are codes"),
+            ],
         )
 
 
-def too_large(name: str, value: object, row: int) -> str:
-    """The sentence about a whole number that float64 can't hold."""
-    return (
+def too_large(name: str, value: object, row: int) -> TableError:
+    """The error about a whole number that float64 can't hold."""
+    return TableError(
         f"column '{name}' has {value} in data row {row}, too large for a number with all its digits, "
-        f"like an identifier; leave it out with {setting('drop', [name])}, or use "
-        f"{setting('categorical', [name])}, or use {setting('id', name)}"
+        "like an identifier",
+        [Remedy("drop", [name]), Remedy("categorical", [name]), Remedy("id_column", name)],
     )
 
 
-def not_dates(name: str, value: str, row: int) -> str:
-    """The sentence about a column of dates in which one value is none, or not clearly one."""
-    return (
+def not_dates(name: str, value: str, row: int) -> TableError:
+    """The error about a column of dates in which one value is none, or not clearly one."""
+    return TableError(
         f"dates or times in '{name}' that are not understood, the first being '{value}' in data row "
-        f"{row}; write them like 2024-12-31, or 2024-12-31 23:59, or use {setting('drop', [name])}, or "
-        f"{setting('categorical', [name])} if they are codes"
+        f"{row}",
+        [
+            "write them like 2024-12-31 or 2024-12-31 23:59",
+            Remedy("drop", [name]),
+            Remedy("categorical", [name], "if they are codes"),
+        ],
     )

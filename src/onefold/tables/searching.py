@@ -13,7 +13,7 @@ from typing import Any
 from onefold.facts.criteria import WHOLE
 from onefold.kernels import Kernel, resolve_kernel
 from onefold.search.strategies import resolve_strategy
-from onefold.tables.errors import listing, setting
+from onefold.tables.errors import Remedy, TableError, listing
 
 KERNELS = (
     "rbf", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
@@ -52,15 +52,15 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     """What the parameters of a table's estimator mean for such rows; raise where they do not agree."""
     _check(model)
     found = _search_of(model, on_disk)
-    asked = setting("search", model.search)
     if model.search != "grid" and found.metric is not None:
-        raise ValueError(
-            f"{asked} goes through a grid of kernels as they are, and a metric is learned in rounds of "
-            "its own; add simple=True or metric='none', or leave search out"
+        raise TableError(
+            f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
+            "learned in rounds of its own",
+            [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
         )
     if model.search != "grid" and found.blend:
-        raise ValueError(
-            f"{asked} does not evaluate every kernel as a blend wants it; leave blend=True or search out"
+        raise TableError(
+            f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
         )
     return found
 
@@ -108,29 +108,27 @@ def _search_of(model: Any, on_disk: bool) -> Search:
     asked = model.metric if model.metric in ("diagonal", "full") else None
     if kernels and asked is not None and asked not in kinds:
         raise ValueError(
-            f"no kernel of {listing(map(str, named))} learns what {setting('metric', asked)} asks for; "
-            "rbf and matern learn a diagonal or a full one, laplacian a diagonal one"
+            f"no kernel of {listing(map(str, named))} learns a {asked} metric; rbf and matern learn a "
+            "diagonal or a full one, laplacian a diagonal one"
         )
     metric = None if model.metric in (None, "none") or not learns else model.metric
     alone = len(kernels) == 1 and metric is None  # there is nothing to blend it with
     one = alone or (metric is None and model.search != "grid")
     blend = not one if model.blend == "auto" else model.blend
     gave_way = one and not alone and model.blend == "auto"
-    note = f"no blend: {setting('search', model.search)} keeps one kernel" if gave_way else None
+    note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
     return Search(named or AUTO, metric, blend, note)
 
 
 def _plain(model: Any, named: list[Any]) -> Search:
     """The search of ``simple=True``."""
     for option, given in {
-        setting("kernel", ",".join(map(str, named))): len(named) > 1,
-        setting("metric", model.metric): model.metric in ("diagonal", "full"),
-        "blend=True": model.blend is True,
+        "several kernels": len(named) > 1,
+        "a learned metric": model.metric in ("diagonal", "full"),
+        "a blend": model.blend is True,
     }.items():
         if given:
-            raise ValueError(
-                f"simple=True searches one kernel as it is; leave simple=True or {option} out"
-            )
+            raise ValueError(f"simple searches one kernel as it is, without {option}; leave one out")
     return Search(named[0] if named else PLAIN)
 
 
@@ -139,24 +137,24 @@ def _obstacle(model: Any, on_disk: bool) -> str | None:
     if on_disk:
         return "the rows of this table stay on disk"
     if model.approximation in _OF_ONE_KERNEL:
-        return f"{setting('approximation', model.approximation)} takes kernels as they are"
+        return f"the approximation {model.approximation!r} takes kernels as they are"
     if isinstance(model.cv, str) and model.cv == "loo":
-        return "cv='loo' holds out single rows, not folds"
+        return "leave-one-out holds out single rows, not folds"
     if isinstance(model.criterion, str) and model.criterion in WHOLE:
-        return f"{setting('criterion', model.criterion)} holds out no rows"
+        return f"the criterion {model.criterion!r} holds out no rows"
     return None
 
 
 def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Search:
     """What is left of a search that can have neither metric nor blend."""
     for option, given in {
-        setting("metric", model.metric): model.metric in ("diagonal", "full"),
-        "blend=True": model.blend is True,
+        f"a {model.metric} metric": model.metric in ("diagonal", "full"),
+        "a blend": model.blend is True,
     }.items():
         if given:
-            raise ValueError(f"{option} is not possible, as {why}; leave {option} out")
+            raise ValueError(f"{option} is not possible, as {why}; leave one of them out")
     one_kernel = on_disk or model.approximation in _OF_ONE_KERNEL
     if one_kernel and len(named) <= 1:
         kernel = named[0] if named else PLAIN
-        return Search(kernel, note=f"plain search of the {kernel} kernel, as with simple=True: {why}")
+        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}")
     return Search(named or AUTO, note=f"no metric and no blend: {why}")

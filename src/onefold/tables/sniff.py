@@ -9,7 +9,7 @@ import io
 import zlib
 from pathlib import Path
 
-from onefold.tables.errors import TableError
+from onefold.tables.errors import Remedy, TableError
 
 GUESSED = "cp1252"  # what text is that is not UTF-8, has no mark, and makes sense this way
 _HEAD = 1 << 16
@@ -77,8 +77,8 @@ def encoding_of(path: Path, asked: str | None) -> str:
         return "utf-8-sig" if plain == "utf-8" else plain
     if marked is None and b"\x00" in head:
         raise TableError(
-            f"{path.name} is not UTF-8 text; if it is UTF-16 without a mark, use "
-            "encoding='utf-16-le', else export it as .csv"
+            f"{path.name} is not UTF-8 text",
+            [Remedy("encoding", "utf-16-le", "if it is UTF-16 without a mark"), "export it as .csv"],
         )
     if marked is None and not _decodes(path, "utf-8") and _decodes(path, GUESSED):
         return GUESSED

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from onefold.tables.columns import kind_of
 from onefold.tables.dates import is_moment
-from onefold.tables.errors import listing, setting
+from onefold.tables.errors import listing
 from onefold.tables.number_formats import is_number
 from onefold.tables.rows import TableRows
 
@@ -37,8 +37,8 @@ def column_notes(
         why = _identifies(rows, name)
         if why is not None:
             notes.append(
-                f"column '{name}' {why}, like an identifier or a row number; unless it means "
-                f"something, leave it out with {setting('drop', [name])}, or use {setting('id', name)}"
+                f"column '{name}' {why}, like an identifier or a row number; drop it, unless it means "
+                "something"
             )
     return tuple(notes)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import as_numbers, as_text, decoded, kind_of
-from onefold.tables.errors import TableError
+from onefold.tables.errors import Remedy, TableError
 from onefold.tables.labels import as_written, known_labels
 from onefold.tables.number_formats import is_number
 from onefold.tables.prepare import refuse_missing
@@ -101,8 +101,8 @@ def _refuse_words(rows: TableRows, name: str) -> None:
     odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
     if odd is not None:
         raise TableError(
-            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}; "
-            "correct it, or use task='classification'"
+            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}",
+            ["correct it", Remedy("task", "classification")],
         )
 
 
@@ -121,7 +121,7 @@ def _refuse_gaps(column: pa.ChunkedArray, name: str) -> None:
     else:
         absent = int(column.null_count)
     gaps = {name: absent} if absent else {}
-    refuse_missing(gaps, len(column), "the target must be known: remove those rows")
+    refuse_missing(gaps, len(column), ["remove those rows: the target must be known"])
 
 
 def _task_of_numbers(
@@ -164,8 +164,8 @@ def _refuse_mangled(column: pa.ChunkedArray, name: str) -> None:
 def _refuse_fractions(values: np.ndarray, name: str) -> None:
     if (values != np.round(values)).any():
         raise TableError(
-            f"the target '{name}' holds numbers with fractions, which can't be classes; "
-            "use task='regression'"
+            f"the target '{name}' holds numbers with fractions, which can't be classes",
+            [Remedy("task", "regression")],
         )
 
 

@@ -149,18 +149,12 @@ def check_columns(model: Any, table: TableRows | TableSource, named: dict[str, s
     several = [("drop", name) for name in model.drop]
     for option, name in [*named.items(), *several]:
         if option != "target" and name in model.categorical:
-            raise ValueError(
-                f"{_naming(option, name)} and categorical=[{name!r}] are one column; choose one"
-            )
+            raise TableError(f"{option} and categorical both name column '{name}'; choose one")
     several += [("categorical", name) for name in model.categorical]
     for option, name in [*named.items(), *several]:
         table.require(name, option)
         if option != "target" and name == named.get("target"):
-            raise ValueError(f"{_naming(option, name)} is the target column; choose another column")
-
-
-def _naming(option: str, name: str) -> str:
-    return f"{option}={[name] if option in ('drop', 'categorical') else name!r}"
+            raise TableError(f"{option} names the target column '{name}'; choose another column")
 
 
 def _known(
