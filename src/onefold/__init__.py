@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         SparseLSSVC,
         SparseLSSVR,
     )
-    from onefold.estimators.planning import plan
+    from onefold.estimators.setup import plan
     from onefold.report import write_report
     from onefold.rows.dask import open_parquet
     from onefold.saving import load, save
@@ -52,7 +52,7 @@ __all__ = [
 _HOME = dict.fromkeys(__all__, "onefold.estimators") | {
     "load": "onefold.saving",
     "open_parquet": "onefold.rows.dask",
-    "plan": "onefold.estimators.planning",
+    "plan": "onefold.estimators.setup",
     "save": "onefold.saving",
     "TableClassifier": "onefold.tables",
     "TableRegressor": "onefold.tables",

@@ -210,10 +210,7 @@ values (μ, rows, targets) there."""
 
 
 def heldout_blocks(model: Model, splits: Splits, alphas: Any) -> Iterator[HeldoutBlock]:
-    """f(x) for the rows of ``splits.predicted``, from models that were not trained on them.
-
-    In the problem's units, in the model's array library, in an order that is always the same.
-    """
+    """f(x) for the rows of ``splits.predicted``, from models without them, always in the same order."""
     if splits.leave_one_out:
         return iter([(0, slice(None), model.leave_one_out(alphas))])
     return model.heldout_blocks(splits.left_out, alphas)
@@ -236,11 +233,7 @@ def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArra
 def at_ridge(
     blocks: Iterable[HeldoutBlock], splits: Splits, number: int
 ) -> tuple[HostArray, list[HostArray] | None]:
-    """The held-out predictions of one of the blocks' μ, by its number among them.
-
-    One per row (n, targets), the mean over the splits that test it, NaN where none does; and where some
-    row is tested more than once also those (tested rows, targets) behind each split's score.
-    """
+    """Held-out predictions (n, targets) of one of the blocks' μ; if some repeat, also of each split."""
     chosen = ((part, positions, values[number : number + 1, ...]) for part, positions, values in blocks)
     parts = [values[0] for values in whole_parts(chosen, splits)]
     if splits.leave_one_out:
@@ -251,6 +244,22 @@ def at_ridge(
     ]
     of_rows = mean_by_row(np.concatenate(splits.tests), np.concatenate(of_splits), splits.n)
     return of_rows, of_splits if splits.repeated else None
+
+
+def drawn(
+    rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None, least: int = 1
+) -> Index:
+    """Some of the rows, in order, drawn at random: of every label its share, `least` at the fewest."""
+    if rows.size <= size:
+        return np.sort(rows)
+    if labels is None:
+        return np.sort(generator.choice(rows, size, replace=False))
+    picked = []
+    for label in np.unique(own := labels[rows]):
+        members = rows[own == label]
+        wanted = max(int(np.ceil(size * members.size / rows.size)), least)
+        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
+    return np.sort(np.concatenate(picked))
 
 
 def mean_by_row(rows: Index, values: HostArray, n: int) -> HostArray:

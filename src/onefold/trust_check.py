@@ -40,6 +40,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from onefold.approximations import Exact
 from onefold.criteria import Task
+from onefold.heldout import drawn
 from onefold.linalg import is_foreign, take_rows, to_numpy
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import tie_tolerance
@@ -229,10 +230,7 @@ def _steps(params: list[dict[str, Any]], first: int, second: int) -> int:
 
 
 def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[float, float]:
-    """Mean extra loss of the approximate model on fresh rows, and how much of it counts as nothing.
-
-    `predicted` are the exact and the approximate model's predictions of them, both trained on `rows`.
-    """
+    """Mean extra loss of the second of two models on fresh rows, and how much counts as nothing."""
     y, seen = task.y[fresh], task.y[rows]
     if task.classes is not None:
         kinds, counts = np.unique(seen, return_counts=True)
@@ -251,26 +249,16 @@ def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[f
 
 def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
     """Row numbers in order: as the approximation needs them, else by class, else any."""
-    problem, task = setup.problem, setup.task
+    problem = setup.problem
     rows = setup.run.approximation.subsample(problem.X, size, generator)
     if rows is not None:
         return np.sort(rows)
-    if task.classes is None:
-        return np.sort(generator.choice(problem.n, size, replace=False))
     folds = setup.cv if isinstance(setup.cv, int) else 5
-    picked = []
-    for label in task.classes:
-        members = np.flatnonzero(task.y == label)
-        wanted = max(round(size * members.size / problem.n), folds)
-        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
-    return np.sort(np.concatenate(picked))
+    return drawn(np.arange(problem.n), size, generator, setup.task.labels, least=folds)
 
 
 def _same_splits(setup: Setup, rows: Any) -> Any:
-    """One set of splits of the subsample for both methods, also where a splitter shuffles.
-
-    Splits given as row numbers are those of all rows: what they have of the subsample is taken.
-    """
+    """One set of splits of the subsample for both methods, also where a splitter shuffles."""
     cv, task = setup.cv, setup.task
     scorings = [setup.scoring, *setup.scoring.others.values()]
     splits = next((one.splits for one in scorings if one.splits is not None), None)
@@ -293,12 +281,7 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
 
 
 def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tuple[Any, Any, Any, Any]:
-    """The last step of a Pipeline, and the X, y and `params` that it would be fitted with.
-
-    Copies of the steps before it are fitted to X; with metadata routing they get those of `params` that
-    they have asked for. An estimator of whole tables stands for its preparation and the estimator
-    inside. Raise, on behalf of `what`, unless that has an approximation.
-    """
+    """The last step of a Pipeline, or the estimator inside one of tables, and what it is fitted with."""
     whole, name = estimator, "{}"
     while isinstance(whole, Pipeline) or hasattr(whole, "as_step"):
         prepares = not isinstance(whole, Pipeline) or len(whole.steps) > 1

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold, TimeSeriesSplit
 
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
+from onefold.heldout import drawn
 from onefold.search import metric
 from onefold.search.metric import FINER
 from tests.learned.comparison import key_of, same_search
@@ -91,7 +92,7 @@ class Twin:
         size, self.all = model.metric_rows or FEW, model.metric_rows is None
         found = metric.divide(splits, setup.task, size, seed, reserve=not self.all)
         generator = np.random.default_rng([seed, 1])
-        few = metric.drawn(found.training, setup.task, FEW, generator)
+        few = drawn(found.training, FEW, generator, setup.task.labels)
         check_division(found, splits, few, [] if self.all else last_folds(splits))
         self.few, self.trained = few.size, found.training.size
         options = {"intercept": intercept, "whole": False}

@@ -87,13 +87,10 @@ class Calibrator(ABC):
 
 
 def _one_against_rest(shares: Any) -> Any:
-    """Probabilities (rows, classes) from one per column, each class against all others.
-
-    A single column is that of the second class. Several are divided by their sum; where all are 0 every
-    class is as likely as any other, as in scikit-learn.
-    """
+    """Probabilities (rows, classes) from one per column, each class against all others."""
     if shares.shape[1] == 1:
         return np.concatenate([1.0 - shares, shares], axis=1)
+    # Where all are 0 every class is as likely as any other, as in scikit-learn.
     total, equal = shares.sum(axis=1, keepdims=True), np.full_like(shares, 1.0 / shares.shape[1])
     return np.divide(shares, total, out=equal, where=total > 0)
 
@@ -370,10 +367,7 @@ def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) ->
 
 
 def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
-    """Positions among the N rows that the splits test, and a mask (N,) of what they are calibrated by.
-
-    One split after the other; raise where a row has no other to be calibrated by.
-    """
+    """Positions among the N tested rows, split by split, and a mask (N,) of what calibrates them."""
     rows = np.concatenate(splits.tests)
 
     def others(part: Any) -> Any:
@@ -396,10 +390,7 @@ def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:
 
 
 def crossfitted(name: str, decision: Any, index: Any, weight: Any | None, splits: Splits) -> Any:
-    """Probabilities (models, N, classes) of decision values (models, N, t) of the tested rows.
-
-    `index` and `weight` are those of all rows, by their numbers.
-    """
+    """Probabilities (models, N, classes) of decision values (models, N, t) of the N tested rows."""
     (models, count, columns), rows = decision.shape, np.concatenate(splits.tests)
     index, weight = index[rows], None if weight is None else weight[rows]
     found, parts = np.empty((models, count, max(2, columns))), calibration_parts(splits)

@@ -14,7 +14,7 @@ from onefold.cli.tableoptions import open_asked
 from onefold.cli.tune import chosen
 from onefold.cli.words import json_text
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.estimators.planning import plan
+from onefold.estimators.setup import plan
 from onefold.tables import TableRegressor, TableSource, learn_preparation, learn_target
 from onefold.tables.matrix import learn_from_disk
 from onefold.tables.searching import AUTO, Search, search_of

@@ -19,7 +19,7 @@ from onefold.cli.stopping import best_kept
 from onefold.cli.tableoptions import open_asked
 from onefold.cli.words import counted, json_text, score_words
 from onefold.cli.writing import OUTPUT_NAMES, RESULT_NAMES, write_page, write_results
-from onefold.estimators.planning import plan
+from onefold.estimators.setup import plan
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.search.metric import FIRST_ROWS

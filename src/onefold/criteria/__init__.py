@@ -6,65 +6,28 @@ from typing import Any
 
 from sklearn.metrics import get_scorer
 
-from onefold.criteria.base import (
-    Answers,
-    Criterion,
-    Scoring,
-    Task,
-    answers_of,
-    joined,
-    label_index,
-)
-from onefold.criteria.closed import (
-    AbsoluteError,
-    Cost,
-    Evidence,
-    GeneralisedCV,
-    LeaveOneOutMean,
-    RadiusMargin,
-    SmoothStep,
-)
-from onefold.criteria.heldout import (
-    ErrorRate,
-    PercentageError,
-    SquaredError,
-    SumCriterion,
-    VariationCoefficient,
-)
+from onefold.criteria import closed, heldout
+from onefold.criteria.base import Answers, Criterion, Scoring, Task, answers_of, joined, label_index
+from onefold.criteria.heldout import ErrorRate, SquaredError, SumCriterion
 from onefold.criteria.scorers import Scorer
 
-__all__ = [
-    "Answers",
-    "Criterion",
-    "ErrorRate",
-    "Scoring",
-    "SquaredError",
-    "SumCriterion",
-    "Task",
-    "answers_of",
-    "joined",
-    "label_index",
-    "resolve_criteria",
-    "resolve_criterion",
-]
-
 _FOR_BOTH: dict[str, Criterion] = {
-    "press": LeaveOneOutMean(SquaredError()),
-    "gcv": GeneralisedCV(),
-    "cost": Cost(),
-    "evidence": Evidence(),
-    "radius_margin": RadiusMargin(),
+    "press": closed.LeaveOneOutMean(SquaredError()),
+    "gcv": closed.GeneralisedCV(),
+    "cost": closed.Cost(),
+    "evidence": closed.Evidence(),
+    "radius_margin": closed.RadiusMargin(),
 }
 _FOR_CLASSIFIERS = _FOR_BOTH | {
     "error": ErrorRate(),
     "accuracy": ErrorRate(offset=1.0),
-    "span": LeaveOneOutMean(SmoothStep()),
+    "span": closed.LeaveOneOutMean(closed.SmoothStep()),
 }
 _FOR_REGRESSORS = _FOR_BOTH | {
     "neg_mean_squared_error": SquaredError(),
-    "cov": VariationCoefficient(),
-    "mape": PercentageError(),
-    "span": LeaveOneOutMean(AbsoluteError()),
+    "cov": heldout.VariationCoefficient(),
+    "mape": heldout.PercentageError(),
+    "span": closed.LeaveOneOutMean(closed.AbsoluteError()),
     "mse": SquaredError(),
 }
 
@@ -92,10 +55,7 @@ def resolve_criteria(
 
 
 def resolve_criterion(criterion: Any, *, classifier: bool, calibration: str | None = None) -> Criterion:
-    """The Criterion behind a name, a scikit-learn scorer's name, or a scorer; or itself.
-
-    `calibration` is that of the probabilities a scorer may ask for.
-    """
+    """The Criterion behind a name or a scorer, which may ask for probabilities of the `calibration`."""
     if isinstance(criterion, Criterion):
         return criterion
     own = _FOR_CLASSIFIERS if classifier else _FOR_REGRESSORS

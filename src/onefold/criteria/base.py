@@ -29,6 +29,11 @@ class Task:
     classes: Any  # sorted labels of a classifier, or None
     sample_weight: Any = None  # as the user gave it: held-out rows count by it too, as in scikit-learn
 
+    @property
+    def labels(self) -> Any | None:
+        """The labels of all rows; None where targets are numbers."""
+        return None if self.classes is None else self.y
+
     def weight_of(self, rows: Any) -> Any | None:
         """The weights of the given rows."""
         return None if self.sample_weight is None else self.sample_weight[rows]
@@ -102,10 +107,7 @@ class Answers:
     places: Any = None  # of the μ, among those that there are
 
     def scores(self) -> tuple[Any, str | None]:
-        """Scores (finite μ, splits), and why some of them are NaN.
-
-        Called in the thread of the search: scikit-learn's configuration is local to it.
-        """
+        """Scores (finite μ, splits), and why some are NaN; in the search's thread, as scorers need."""
         return (self.values[self.finite], None) if self.late is None else self.late(self)
 
 

@@ -66,7 +66,7 @@ from sklearn.neighbors import NearestNeighbors
 from onefold.approximations import Approximation, Exact, Model, Problem
 from onefold.criteria.base import Answers, Criterion, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
-from onefold.heldout import Splits
+from onefold.heldout import Splits, drawn
 from onefold.linalg import Array, is_foreign, like, namespace, to_numpy
 from onefold.machine.threads import check_stop
 from onefold.smoothers import Smoother
@@ -163,9 +163,7 @@ def noise_variance(problem: Problem) -> Any:
     if n < 2:
         return np.zeros(problem.Y.shape[1])
     X, Y = to_numpy(problem.X), to_numpy(problem.Y)
-    rows = np.arange(n)
-    if n > _NOISE_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(n, _NOISE_ROWS, replace=False))
+    rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
     near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
     other = np.where(near[:, 0] == rows, near[:, 1], near[:, 0])

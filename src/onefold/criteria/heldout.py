@@ -67,19 +67,12 @@ class SumCriterion(Criterion):
 
 
 class ErrorRate(SumCriterion):
-    """(share of wrong labels) · (−1), or accuracy with ``offset=1``.
-
-    Parameters
-    ----------
-    offset : float
-    smooth : bool
-        Rank by the squared error of the decision values about ±1, which tells more of a row than right
-        or wrong: the best of many counts of errors is the luckiest.
-    """
+    """−(share of wrong labels), or accuracy with ``offset=1``; `smooth` ranks by the squared error."""
 
     mean_of_rows = True
 
     def __init__(self, offset: float = 0.0, *, smooth: bool = False) -> None:
+        # Decision values tell more than right or wrong: the best of many counts is the luckiest.
         self._offset, self._smooth = offset, smooth
         self.must_beat_constant = smooth
 

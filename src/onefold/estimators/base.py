@@ -45,10 +45,7 @@ _OWN = {"n_jobs": 1, "client": None, "callback": None}
 
 
 class KernelMachine(BaseEstimator):
-    """Common to classifiers and regressors, with given or chosen hyper-parameters.
-
-    The parameters of an estimator are the fields of a dataclass, which spells each of them once.
-    """
+    """Common to all estimators, whose parameters are the fields of a dataclass."""
 
     _fit_intercept: ClassVar[bool] = True
 
@@ -316,10 +313,7 @@ def _scored(estimator: Any, score: Callable[..., float], X: Any, y: Any, sample_
 def _lazy_predictions(
     estimator: Any, method: str, X: Any, dtype: Any, columns: Sequence[Any] | None, **options: Any
 ) -> Any:
-    """A method of the estimator for the rows of a Dask collection, partition by partition.
-
-    `options` are further arguments, of the methods that have any: those of intervals.
-    """
+    """A method of the estimator, with its options, for a Dask collection, partition by partition."""
     # Wrong columns raise here, not on a worker once somebody computes.
     validate_data(estimator, example_of(X), reset=False, skip_check_array=True)
     params = estimator.get_params(deep=False)
@@ -333,12 +327,7 @@ def _lazy_predictions(
 
 
 def with_groups_of(cv: Any, routing: Any) -> Any:
-    """The requests of an estimator that splits its rows itself, with those of its splitter.
-
-    It consumes what its splitter consumes: ``fit(X, y, groups=...)`` hands the groups on. So a grouped
-    `cv` is a request for groups, as in scikit-learn's own ``...CV`` estimators. What the user requested
-    by ``set_fit_request`` comes first.
-    """
+    """The requests of an estimator, groups for a grouped `cv` among them unless the user set that."""
     if hasattr(cv, "get_metadata_routing") and routing.fit.requests.get("groups") is None:
         request = cv.get_metadata_routing().split.requests.get("groups")
         if request is True or isinstance(request, str):
@@ -347,11 +336,7 @@ def with_groups_of(cv: Any, routing: Any) -> Any:
 
 
 def follow(estimator: Any, X: Any) -> None:
-    """Bring fitted arrays of numbers to the library and the device of X; labels stay in NumPy.
-
-    What sits inside dicts, as in ``cv_results_``, is for reading and stays in NumPy. So does what comes
-    of Dask's rows: it was brought together here.
-    """
+    """Bring fitted arrays of numbers to the library and device of X; labels and dicts stay in NumPy."""
     if not is_foreign(X) or is_dask(X):
         return
     for name, value in vars(estimator).items():

@@ -23,7 +23,7 @@ from onefold.calibration.intervals import METHODS
 from onefold.criteria import Task
 from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
-from onefold.heldout import mean_by_row
+from onefold.heldout import drawn, mean_by_row
 from onefold.kernels import Kernel
 from onefold.linalg import is_sparse, like, take_rows, to_numpy
 from onefold.machine.memory import require_memory
@@ -32,7 +32,6 @@ from onefold.machine.warning import warn_user
 from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
 from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, Search
-from onefold.search.metric import drawn
 from onefold.search.strategies import Setup
 
 _ROWS = 1000  # that are left out, each alone, to calibrate by, where every one costs O(n²)
@@ -50,12 +49,8 @@ _WIDTHS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _RIDGES = tuple(4.0**power for power in range(-2, 6))  # the logarithm of a size is mostly noise
 
 
-@dataclass(frozen=True)
-class Folds:
-    """Models without each of some sets of rows."""
-
-    models: FoldModels | None  # of the user's targets; None where they are too dear
-    own: bool = True  # whether the search's held-out predictions are theirs
+Folds = tuple[FoldModels | None, bool]
+"""The models without each part, of the user's targets; and whether held-out predictions are theirs."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,8 @@ class Final:
     report: dict[str, Any]  # what fitted it
     leaders: list[Leader]  # the cells that it is made of
     heldout: Any  # held-out predictions (n, targets) of the whole, or None
-    folds: Folds | None  # the models without each part, where they were asked for
+    folds: FoldModels | None = None  # the models without each part; None where they are too dear
+    own: bool = True  # whether the held-out predictions are theirs
     blend: BlendResult | None = None  # what it is made of, where it is a blend
 
 
@@ -97,7 +93,7 @@ def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
     members = [found.leader] if blended is None else blended.members
     expansions, reports, every = zip(*(_fitted(member, found.ledger, parts) for member in members))
     if blended is None:
-        return Final(expansions[0], reports[0], members, found.leader.heldout, every[0])
+        return Final(expansions[0], reports[0], members, found.leader.heldout, *every[0])
     intercept = like(blended.intercept, expansions[0].intercept)
     whole = Blend(expansions, np.asarray(blended.weights), intercept)
     report = {
@@ -107,12 +103,12 @@ def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
     if parts is not None and blended.crossfit is not None:
         known = {id(member): own for member, own in zip(members, every)}
         folds = _folds_of_blend(blended.crossfit, known, parts)
-    return Final(whole, report, members, blended.heldout, folds, blended)
+    return Final(whole, report, members, blended.heldout, *folds, blended)
 
 
 def _fitted(
     leader: Leader, ledger: Ledger, parts: Sequence[Any] | None
-) -> tuple[Any, dict[str, Any], Folds | None]:
+) -> tuple[Any, dict[str, Any], Folds]:
     """The expansion of a cell on all rows, in the user's units, what fitted it, and its folds'."""
     run, alpha, model = leader.candidate.run, leader.alpha, leader.model
     if leader.expansion is None:
@@ -122,19 +118,14 @@ def _fitted(
         expansion, report = run.problem.restore(leader.expansion), ledger.entry(leader.index).report
         if model is not None:
             report = report | model.final_report(run.problem.ridge(alpha), leader.expansion)
-    return expansion, report, None if parts is None else _folds_of(leader, parts, model)
+    return expansion, report, (None, True) if parts is None else _folds_of(leader, parts, model)
 
 
 def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) -> Folds:
-    """Of one cell; `model` is the final one of all rows, where it is at hand.
-
-    They are of the kind of the final model, or, where that has no closed form for folds, of the kind
-    that the search was made with.
-    """
+    """Of the kind of the final `model`, or of the search's where that has no closed form for folds."""
     candidate, run, alpha = leader.candidate, leader.candidate.run, leader.alpha
     if leader.expansion is not None:
-        known = leader.folds
-        return Folds(None if known is None else known.plus(run.problem.offset))
+        return leader.folds and leader.folds.plus(run.problem.offset), True
     own = run.approximation.fold_models == "closed"  # fits of their own are other models
     if candidate.parts is not None:
         model, own = candidate.model(1), True
@@ -143,27 +134,21 @@ def _folds_of(leader: Leader, parts: Sequence[Any], model: Model | None = None) 
         run, own = run.refit, False
     elif run.refit is not None or model is None:
         model = leader.model or candidate.model(1)
-    return Folds(run.fold_models(model, candidate.kernel, alpha, parts), own)
+    return run.fold_models(model, candidate.kernel, alpha, parts), own
 
 
 def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Sequence[Any]) -> Folds:
-    """Of a blend: each fold's members with the weights that the other folds gave.
-
-    `known` has the folds of some leaders by their id.
-    """
+    """Of a blend: each fold's members with the weights of the other folds; some are `known` by id."""
     used = np.flatnonzero(crossfit.weights.any(axis=0))
-    found = []
-    for number in used if used.size else [0]:
-        leader = crossfit.leaders[int(number)]
-        found.append(known.get(id(leader)) or _folds_of(leader, parts))
-    models = [folds.models for folds in found]
-    if any(model is None for model in models):
-        return Folds(None)
-    count = len(crossfit.folds)
+    leaders = [crossfit.leaders[int(number)] for number in (used if used.size else [0])]
+    found = [known.get(id(leader)) or _folds_of(leader, parts) for leader in leaders]
+    models, count = [model for model, _ in found if model is not None], len(crossfit.folds)
+    if len(models) < len(found):
+        return None, True
     source = np.zeros(count, dtype=np.intp) if len(parts) == 1 else np.arange(count)
     weights = crossfit.weights[:, used] if used.size else np.zeros((count, 1))
-    together = mixed([m for m in models if m is not None], weights, crossfit.intercepts, source)
-    return Folds(together, all(folds.own for folds in found))
+    together = mixed(models, weights, crossfit.intercepts, source)
+    return together, all(own for _, own in found)
 
 
 # -- calibration --------------------------------------------------------------------------------------
@@ -172,10 +157,7 @@ def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Seque
 def calibrate_alone(
     estimator: Any, run: Run, model: Callable[[], Model], task: Task, alpha: Any, seed: int
 ) -> dict[str, Any]:
-    """On rows left out one by one; returns what a report says of it.
-
-    All rows up to 1000, or where one pass predicts them; otherwise 1000, every class by its share.
-    """
+    """On rows left out one by one, 1000 at most where each has its cost; returns what is reported."""
     estimator.calibrator_ = None
     if estimator.calibration is None:
         return {}
@@ -183,7 +165,7 @@ def calibrate_alone(
     if run.problem.remote or not approximation.selects:
         return {"calibrated_with": "nothing: there are no held-out predictions"}
     n = run.problem.n
-    some = drawn(np.arange(n), task, _ROWS, np.random.default_rng([seed, 2]))
+    some = drawn(np.arange(n), _ROWS, np.random.default_rng([seed, 2]), task.labels)
     rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
     values = np.asarray(to_numpy(values), dtype=np.float64)
     known = np.isfinite(values).all(axis=1)
@@ -229,10 +211,7 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
 
 
 def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
-    """Raise before a fit for intervals that could not be made after it.
-
-    A single fit, of the estimator named `given`, must have models without folds.
-    """
+    """Raise before a fit for intervals that it could not make; `given` names one that fits once."""
     problem, approximation = run.problem, run.approximation
     if method is None:
         return
@@ -308,26 +287,26 @@ def given_heldout(
 
 def heldout_of(method: str | None, found: Found, final: Final) -> HeldOut | None:
     """What the final models of a search predict for rows that they have not seen; None for nothing."""
-    problem, splits, folds = found.scoring.problem, found.scoring.splits, final.folds
+    problem, splits = found.scoring.problem, found.scoring.splits
     if method is None:
         return None
-    if folds is None or folds.models is None:
+    if final.folds is None:
         if final.heldout is None:
             return None
         tested = np.flatnonzero(np.isfinite(final.heldout).all(axis=1))
         return HeldOut(problem, None, [tested], [tested], [final.heldout[tested]])
     if method == "jackknife+" or splits is None or splits.leave_one_out:
         parts = _parts_of(method, problem.n)
-        return HeldOut(problem, folds.models, parts, parts)
+        return HeldOut(problem, final.folds, parts, parts)
     tests, left_out = splits.tests, splits.left_out
     crossfit = None if final.blend is None else final.blend.crossfit
     if crossfit is not None:
         tests = crossfit.folds
         left_out = list(left_out) * len(tests) if len(left_out) == 1 else left_out
     known = None
-    if folds.own and not (splits.repeated and crossfit is not None):
+    if final.own and not (splits.repeated and crossfit is not None):
         known = final.leaders[0].of_splits or [final.heldout[rows] for rows in tests]
-    return HeldOut(problem, folds.models, tests, left_out, known)
+    return HeldOut(problem, final.folds, tests, left_out, known)
 
 
 def fit_intervals(estimator: Any, held: HeldOut | None, seed: int, n: int) -> None:
@@ -424,7 +403,8 @@ def _learn_spread(
     from onefold.estimators.cv import LSSVRCV  # which is a regressor with intervals itself
 
     problem, parts = held.problem, [rows[fold == number] for number in range(len(held.left_out))]
-    few = _some(rows, parts, problem.n, np.random.default_rng([seed, 2]))
+    places = drawn(np.arange(rows.size), _SPREAD_ROWS, np.random.default_rng([seed, 2]), fold)
+    few = np.unique(rows[places])
     splits = []
     for own, out in zip(parts, held.left_out):
         tested, outside = np.isin(few, own), ~np.isin(few, out)
@@ -448,22 +428,8 @@ def _learn_spread(
     # Not by `fit`: that a choice lies at the end of this grid is no matter to the user.
     setup = machine.set_up(X[:, few] if precomputed else X, sizes)
     found = setup.strategy.run(Search(setup))
-    folds = finish(found, blend=False, intervals="cv+").folds
-    if folds is None or folds.models is None:
-        return None
-    return folds.models.with_columns(problem.n, few) if precomputed else folds.models
-
-
-def _some(rows: Any, parts: list[Any], n: int, generator: np.random.Generator) -> Any:
-    """At most 2000 of the rows, sorted, of every fold its share and one at least."""
-    tested = np.flatnonzero(np.bincount(rows, minlength=n))
-    if tested.size <= _SPREAD_ROWS:
-        return tested
-    picked = []
-    for own in parts:
-        wanted = min(own.size, max(1, round(_SPREAD_ROWS * own.size / rows.size)))
-        picked.append(generator.choice(np.sort(own), wanted, replace=False))
-    return np.unique(np.concatenate(picked))
+    models = finish(found, blend=False, intervals="cv+").folds
+    return models.with_columns(problem.n, few) if precomputed and models is not None else models
 
 
 def spread_from(log_spread: Any, residuals: Any) -> Any:

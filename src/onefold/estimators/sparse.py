@@ -102,8 +102,7 @@ class Pruned(KernelMachine):
         if problem.weight is not None:  # the loss that is minimised, class weights included
             task = replace(task, sample_weight=problem.weight)
         n, seed = _num_samples(X), seed_of(self.random_state) or 0
-        labels = None if task.classes is None else task.y
-        splits = make_splits(self.cv, X, y, n=n, labels=labels, groups=groups, kept=problem.kept)
+        splits = make_splits(self.cv, X, y, n=n, labels=task.labels, groups=groups, kept=problem.kept)
         if splits.leave_one_out:
             raise ValueError("pruning by leave-one-out would prune n times; use folds, such as cv=10.")
         with self._threads(problem.n):
@@ -194,11 +193,8 @@ class Pruned(KernelMachine):
         return weights
 
     def _choose(self, sizes: list[int], scores: Any, most: int) -> int:
-        """Position of the size to keep, from scores (folds, sizes); keeps the path.
-
-        A training part has fewer centres to begin with, `most`: what it cannot prune it cannot judge.
-        """
-        start = sizes[0]
+        """Position of the size to keep, from scores (folds, sizes); keeps the path."""
+        start = sizes[0]  # training parts have fewer, `most`: what they cannot prune they cannot judge
         judged = [k for k, s in enumerate(sizes) if s == start or s < most or s == self.n_centres]
         scores = scores[:, judged]
         self.path_ = {

@@ -44,10 +44,7 @@ def is_precomputed(kernel: Any) -> bool:
 
 
 def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
-    """X as a finite two-dimensional float array or CSR matrix, in its own array library.
-
-    Rows in single precision whose squares would overflow there are converted.
-    """
+    """X as a finite two-dimensional float array or CSR matrix, in its own array library."""
     X = opened(X, getattr(estimator, "client", None))
     if is_remote(X):
         validate_data(estimator, example_of(X), reset=fitting, skip_check_array=True)
@@ -64,7 +61,7 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
             f"X holds values as large as {largest:.3g}, whose squares overflow; scale the features, "
             "for example with sklearn.preprocessing.StandardScaler."
         )
-    if largest <= _LARGEST_SINGLE:
+    if largest <= _LARGEST_SINGLE:  # beyond, squares in single precision would overflow
         return X
     return X.astype(np.float64) if is_remote(X) else double(X)
 
@@ -109,10 +106,7 @@ def require_finite(values: Any) -> Any:
 def problem_of(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, sparse: bool
 ) -> tuple[Problem, Task]:
-    """Validated input as a least-squares problem, and what its targets mean.
-
-    Sets ``classes_`` of a classifier and ``single_target_`` of a regressor. `sparse` allows CSR rows.
-    """
+    """Validated input as a problem, and what its targets mean; sets `classes_` or `single_target_`."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"{name} requires y to be passed, but the target y is None.")

@@ -13,11 +13,7 @@ _LONGEST = 100  # letters of the name that the temporary one keeps: names have a
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name next to `path`, renamed to it when the block ends without error.
-
-    No two writers share a name, whether processes or threads; after an error nothing is left of it, and
-    what was at `path` before is still there.
-    """
+    """A temporary name of its own next to `path`, renamed to it if the block ends without error."""
     temporary = path.with_name(f".{path.name[:_LONGEST]}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary

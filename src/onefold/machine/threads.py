@@ -58,12 +58,7 @@ def even_spans(n: int, longest: int) -> Iterator[slice]:
 
 
 def count_workers(n_jobs: int | None) -> int:
-    """Number of threads for ``n_jobs``: ``None`` and -1 mean every core this process may use.
-
-    That is what its affinity and its container leave, and no more than ``OMP_NUM_THREADS`` where that
-    is set: joblib sets it in its worker processes, so that a search inside a search does not start
-    cores² threads.
-    """
+    """Number of threads for ``n_jobs``: ``None`` and -1 mean every core this process may use."""
     try:
         number = -1 if n_jobs is None else operator.index(n_jobs)
     except TypeError:
@@ -73,7 +68,8 @@ def count_workers(n_jobs: int | None) -> int:
     if number > 0:
         return number
     cores = cpu_count()
-    # A list has a number for each level of threads in threads; the first is that of the outermost.
+    # joblib sets it in its workers, so that a search inside a search does not start cores² threads. A
+    # list has a number for each level of threads in threads; the first is that of the outermost.
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if limit.isascii() and limit.isdigit() and int(limit) > 0:
         cores = min(cores, int(limit))
@@ -200,12 +196,7 @@ class Stopped(BaseException):
 
 
 def check_stop() -> None:
-    """Leave this piece of work if the call that it belongs to has failed or was interrupted.
-
-    Costs nothing and belongs between any two long steps, wherever they may run in a thread of
-    `map_threads`: between tiles, ridges, folds, and before a factorisation. In the calling thread
-    itself Python raises KeyboardInterrupt and nothing needs to be asked.
-    """
+    """Leave this piece of work if its call has failed or was interrupted; for between long steps."""
     if any(call.is_set() for call in _CALLS.get()):
         raise Stopped
 

@@ -91,10 +91,7 @@ class Evaluation:
 def solve(
     candidates: Sequence[Candidate], scoring: Scoring, alphas: Any, finish: bool, proposal: Any
 ) -> Callable[[], Evaluation]:
-    """Make the model of a proposal (candidate, ridges), and ask it everything that costs time.
-
-    It runs in any thread; what comes back scores the model.
-    """
+    """Ask the model of a proposal all that costs time, in any thread; the result then scores it."""
     (number, ridges), mu = proposal, scoring.problem.ridge(alphas[proposal[1]])
     candidate = candidates[number]
     finish = finish and candidate.run.refit is None

@@ -155,10 +155,7 @@ class Stage:
         return [Proposal(c, np.arange(self.ledger.alphas.size)) for c in range(len(self.candidates))]
 
     def run(self, batches: Iterable[Sequence[Proposal]]) -> Stage:
-        """Evaluate proposals, batch by batch, until there are no more or the search ends.
-
-        A generator of batches finds its last one in the ledger when it is asked for the next.
-        """
+        """Evaluate batches of proposals, each known to the ledger before the next one is asked for."""
         search, ledger, proposals = self._search, self.ledger, list[Proposal]()
         try:
             for batch in batches:
@@ -189,11 +186,7 @@ class Stage:
         return self
 
     def evaluate(self, proposals: Sequence[Proposal]) -> None:
-        """Evaluate proposals, or find them in the journal; each is known to it before the next begins.
-
-        Kernels run side by side in threads with one BLAS thread each where memory allows; otherwise one
-        after the other with all threads inside each.
-        """
+        """Evaluate proposals, or find them in the journal; side by side where memory allows."""
         search, ledger, rest = self._search, self.ledger, list[Proposal]()
         for number, ridges in proposals:
             missing = set(np.asarray(ridges).tolist())

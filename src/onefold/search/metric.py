@@ -39,7 +39,7 @@ import numpy as np
 
 from onefold.approximations import Exact, Workload
 from onefold.criteria import SquaredError, Task
-from onefold.heldout import Splits
+from onefold.heldout import Splits, drawn
 from onefold.machine.threads import map_in_order
 from onefold.search.checkpoint import packed, unpacked
 from onefold.search.choice import Leader, choose, worth_fitting
@@ -140,7 +140,7 @@ class MetricSearch:
         """Try the rounds on few of the rows; the paths of all tracks that are not hopeless."""
         setup = search.setup
         generator = np.random.default_rng([setup.seed or 0, 1])
-        few = drawn(division.training, setup.task, FIRST_ROWS, generator)
+        few = drawn(division.training, FIRST_ROWS, generator, setup.task.labels)
         rounds = _Rounds(search, _ROUNDS, few, division.validation)
         found = rounds.found(rounds.learned(self))
         ranks, best = found.ledger.ranks, dict[Any, tuple[Path, float]]()
@@ -183,11 +183,7 @@ class Path:
         return replace(self, rounds=self.rounds[:number], cells=[*self.cells[:number], cell])
 
     def goes_on(self, ledger: Ledger, max_rounds: int) -> bool:
-        """Note the best cell of the last round, and say whether another is worth its time.
-
-        Losses fall as scores rise: from 0 for errors, from 1 for shares such as accuracy and R². Errors
-        are never above 0. An R² may begin there and end below 1: one top must serve all rounds.
-        """
+        """Note the best cell of the last round, and say whether another is worth its time."""
         scored = [number for number in self.numbers if ledger.scored(number)]
         if not scored:
             return False
@@ -196,17 +192,17 @@ class Path:
         self.cells.append((float(ledger.params[number]["gamma"]), ridge))
         if self.track.kind == "none" or len(self.cells) > max_rounds:
             return False
+        # Losses count from 0 for errors, from 1 for accuracy and R², of which any may be above 0.
         top = 1.0 if max(self.ranks) > 0 else 0.0
         *before, last = (max(top - rank, 0.0) for rank in self.ranks)
         return not before or last <= (1 - _GAIN) * min(before)
 
 
 class _Rounds:
-    """Rounds of every track, each from the best cell of the last, or paths repeated on other rows.
+    """Rounds of every track, each from the best cell of the last, or paths repeated on other rows."""
 
-    Of all rows, each fold with metrics of its own and one of all rows, by the search's own criterion; or
-    one chain of metrics from the `training` rows, by the squared error of the `validation` rows.
-    """
+    # Of all rows, each fold with metrics of its own, by the search's criterion; or one chain of metrics
+    # from the `training` rows, by the squared error of the `validation` rows.
 
     def __init__(self, search: Search, name: str, training: Any = None, validation: Any = None) -> None:
         setup = search.setup
@@ -255,12 +251,9 @@ class _Rounds:
                 proposals += cross
 
     def repeated(self, paths: Sequence[Path]) -> Iterator[list[Proposal]]:
-        """Paths on other rows: metrics are learned anew, the last round is tried in a cross.
-
-        Where every part needs metrics of its own (`whole`), all rounds are repeated, and the families
-        are tried as they are, too; a single chain of metrics goes on from the round before the last,
-        which was learned from some of the same rows.
-        """
+        """Paths on other rows: metrics are learned anew, the last round is tried in a cross."""
+        # Where every part needs metrics of its own, all rounds are repeated, and families are tried as
+        # they are, too; a single chain goes on from the round before the last, of some of these rows.
 
         def last_round(path: Path) -> Round:
             last, steps = self._first(path.track), path.cells[:-1]
@@ -363,21 +356,8 @@ def divide(splits: Splits, task: Task, size: int, seed: int, *, reserve: bool) -
             "the splits leave no rows to learn a metric from other than those it is validated on; use "
             "metric=None, or splits with larger training parts."
         )
-    validation = drawn(validation, task, _VALIDATION, generator)
-    return Division(reserved, drawn(np.flatnonzero(pool), task, size, generator), validation)
-
-
-def drawn(rows: Any, task: Task, size: int, generator: np.random.Generator) -> Any:
-    """Some of the rows, in order, drawn at random; every class keeps its share."""
-    if rows.size <= size:
-        return np.sort(rows)
-    labels = np.zeros(rows.size) if task.classes is None else task.y[rows]
-    picked = []
-    for label in np.unique(labels):
-        members = rows[labels == label]
-        wanted = int(np.ceil(size * members.size / rows.size))
-        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
-    return np.sort(np.concatenate(picked))
+    validation = drawn(validation, _VALIDATION, generator, task.labels)
+    return Division(reserved, drawn(np.flatnonzero(pool), size, generator, task.labels), validation)
 
 
 def fit_cost(

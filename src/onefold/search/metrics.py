@@ -26,6 +26,7 @@ import numpy as np
 
 from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
+from onefold.heldout import drawn
 from onefold.kernels import RBF, Kernel, listed
 from onefold.linalg import Array, is_sparse, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop, map_in_order
@@ -79,7 +80,7 @@ def gradient_metric(
     expansion: Any, X: Array, weight: Any | None, *, kind: str, generator: np.random.Generator
 ) -> Any:
     """S (d, d), symmetric, or its weights (d,) for a diagonal metric; O(1500 · m · d · targets)."""
-    rows = _drawn(X.shape[0], GRADIENT_ROWS, generator)
+    rows = drawn(np.arange(X.shape[0]), GRADIENT_ROWS, generator)
     given = None if weight is None else weight[rows]
     M = outer_gradients(expansion, take_rows(X, rows), given, diagonal=kind == "diagonal")
     largest = float(np.max(M if M.ndim == 1 else np.diagonal(M)))
@@ -93,7 +94,7 @@ def gradient_metric(
 
 def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
     """The share of each feature in Σ_j Var(x_j) · mean Σ_t (∂f_t/∂x_j)², whatever its unit."""
-    rows = _drawn(X.shape[0], GRADIENT_ROWS, np.random.default_rng(seed))
+    rows = drawn(np.arange(X.shape[0]), GRADIENT_ROWS, np.random.default_rng(seed))
     part, given = take_rows(X, rows), None if weight is None else weight[rows]
     slopes = outer_gradients(expansion, part, given, diagonal=True)
     dense = to_numpy(part.toarray() if is_sparse(part) else part).astype(np.float64)
@@ -102,11 +103,6 @@ def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
     moved = slopes * (share @ about**2)
     total = float(moved.sum())
     return moved / total if 0 < total < np.inf else np.full(moved.size, 1.0 / moved.size)
-
-
-def _drawn(n: int, size: int, generator: np.random.Generator) -> Any:
-    """Numbers of `size` rows at random, or of all."""
-    return np.sort(generator.choice(n, size, replace=False)) if n > size else np.arange(n)
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def next_round(
 
 def measured(kernel: Kernel, problem: Problem, seed: int) -> Fitted:
     """A kernel whose width is relative to the rows of a problem; their targets it does not see."""
-    rows = _drawn(problem.n, _PAIRS_OF, np.random.default_rng(seed))
+    rows = drawn(np.arange(problem.n), _PAIRS_OF, np.random.default_rng(seed))
     weight = None if problem.weight is None else problem.weight[rows]
     return Fitted(kernel, kernel.mean_exponent(take_rows(problem.X, rows), weight))
 
