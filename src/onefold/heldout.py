@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -71,12 +71,6 @@ class Splits:
             else np.bincount(np.searchsorted(rows, test), minlength=len(rows))
             for rows, test in zip(self.left_out, self.tests)
         ]
-
-    def some(self, numbers: Iterable[int]) -> Splits:
-        """The splits of these numbers alone."""
-        chosen = list(numbers)
-        tests, left_out = ([sets[i] for i in chosen] for sets in (self.tests, self.left_out))
-        return replace(self, tests=tests, left_out=left_out)
 
     def within(self, rows: Index) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
@@ -246,10 +240,8 @@ def at_ridge(
     return of_rows, of_splits if splits.repeated else None
 
 
-def drawn(
-    rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None, least: int = 1
-) -> Index:
-    """Some of the rows, in order, drawn at random: of every label its share, `least` at the fewest."""
+def drawn(rows: Index, size: int, generator: Any, labels: NDArray[Any] | None = None) -> Index:
+    """Some of the rows, in order, drawn at random, of every label its share; all if they are no more."""
     if rows.size <= size:
         return np.sort(rows)
     if labels is None:
@@ -257,7 +249,7 @@ def drawn(
     picked = []
     for label in np.unique(own := labels[rows]):
         members = rows[own == label]
-        wanted = max(int(np.ceil(size * members.size / rows.size)), least)
+        wanted = int(np.ceil(size * members.size / rows.size))
         picked.append(generator.choice(members, min(wanted, members.size), replace=False))
     return np.sort(np.concatenate(picked))
 

@@ -249,12 +249,18 @@ def _loss_on(predicted: list[Any], fresh: Any, rows: Any, task: Task) -> tuple[f
 
 def _draw_rows(setup: Setup, size: int, generator: Any) -> Any:
     """Row numbers in order: as the approximation needs them, else by class, else any."""
-    problem = setup.problem
+    problem, task = setup.problem, setup.task
     rows = setup.run.approximation.subsample(problem.X, size, generator)
     if rows is not None:
         return np.sort(rows)
-    folds = setup.cv if isinstance(setup.cv, int) else 5
-    return drawn(np.arange(problem.n), size, generator, setup.task.labels, least=folds)
+    if task.classes is None:
+        return drawn(np.arange(problem.n), size, generator)
+    folds, picked = setup.cv if isinstance(setup.cv, int) else 5, []
+    for label in task.classes:
+        members = np.flatnonzero(task.y == label)
+        wanted = max(round(size * members.size / problem.n), folds)
+        picked.append(generator.choice(members, min(wanted, members.size), replace=False))
+    return np.sort(np.concatenate(picked))
 
 
 def _same_splits(setup: Setup, rows: Any) -> Any:

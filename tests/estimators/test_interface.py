@@ -24,6 +24,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.kernels import RBF, Laplacian, Linear, Matern
 from onefold.search import SearchStoppedWarning
@@ -241,3 +242,9 @@ def test_a_kernel_without_a_width_is_tried_once(kernel) -> None:
     assert found.gamma_ is None
     with pytest.raises(ValueError, match="no width to search"):
         LSSVRCV(kernel, gammas=[1.0]).fit(X, NUMBERS)
+
+
+@pytest.mark.parametrize("name", [*(type(one).__name__ for one, _ in ALL), "SparseLSSVC", "SparseLSSVR"])
+def test_an_unknown_parameter_names_the_class_that_was_called(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\.__init__.*'widht'"):
+        getattr(onefold, name)(widht=1.0)

@@ -215,3 +215,11 @@ def test_a_metric_of_more_rows_is_another_on_all_rows(
         again.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"], rtol=1e-12
     )
     assert_array_equal(again.predict(rows), whole.predict(rows))
+
+
+def test_a_search_that_begins_twice_in_one_file_is_refused(tmp_path: Path) -> None:
+    fitted(tmp_path / "search")
+    lines = (tmp_path / "search").read_bytes().splitlines(keepends=True)
+    (tmp_path / "search").write_bytes(b"".join([*lines, *lines[1:]]))
+    with pytest.raises(ValueError, match=rf"line {len(lines) + 1} of .* two processes wrote .* delete"):
+        fitted(tmp_path / "search")

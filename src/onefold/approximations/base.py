@@ -285,10 +285,6 @@ class Run:
         approximation, shared = self.approximation.on_fewer_rows(part.n, self.shared)
         return replace(self.on(part, load), approximation=approximation, shared=shared)
 
-    def restarted(self, kernel: Kernel) -> Run:
-        """The same for another kernel, whose metric the landmarks follow."""
-        return replace(self, shared=self.approximation.share(self.problem, [kernel]))
-
     def model(self, kernel: Kernel) -> Model:
         """The problem with one kernel, for every μ of the workload."""
         model = self.approximation.model(kernel, self.problem, self.load, self.shared)

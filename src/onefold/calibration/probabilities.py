@@ -120,9 +120,6 @@ def _in_units(values: Any, unit: Any) -> Any:
     return np.clip(scaled, -_LARGEST, _LARGEST)
 
 
-# -- temperature ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Temperature(Calibrator):
     """Probabilities ∝ exp(slope · f), f = (−f, f) for two classes; the largest stays the largest."""
@@ -215,9 +212,6 @@ def _roots(function: Callable[[Any], tuple[Any, Any]], count: int, most: float) 
     return np.where(below, _LEAST_SLOPE, np.where(above, most, x))
 
 
-# -- sigmoid -------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Sigmoid(Calibrator):
     """A sigmoid for each column, divided by their sum for more than two classes."""
@@ -283,9 +277,6 @@ def _platt(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
         return a / unit, b - a * middle
 
 
-# -- isotonic ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Isotonic(Calibrator):
     """A staircase for each column, divided by their sum for more than two classes."""
@@ -328,8 +319,6 @@ def _staircase(values: Any, positive: Any, weight: Any) -> tuple[Any, Any]:
     return stairs.X_thresholds_ * unit[0], np.clip(stairs.y_thresholds_, 0.0, 1.0)
 
 
-# -- fitting -------------------------------------------------------------------------------------------
-
 CALIBRATIONS: dict[str, type[Calibrator]] = {c.name: c for c in (Temperature, Sigmoid, Isotonic)}
 
 
@@ -361,9 +350,6 @@ def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) ->
     if not index.size or not np.isfinite(decision).all():
         raise ValueError("a calibration needs finite decision values of at least one row with weight.")
     return list(CALIBRATIONS[name].fitted(decision, index, weight))
-
-
-# -- cross-fitting -------------------------------------------------------------------------------------
 
 
 def calibration_parts(splits: Splits) -> list[tuple[Any, Any]]:

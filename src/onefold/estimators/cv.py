@@ -14,15 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.approximations import Approximation
+from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
-from onefold.estimators.final import (
-    calibrate_heldout,
-    finish,
-    finished,
-    fit_intervals,
-    heldout_of,
-    metric_of,
-)
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget
 from onefold.machine.warning import warn_user
@@ -120,17 +113,17 @@ class KernelMachineCV(KernelMachine):
     def _finish(self, found: Found, search: Search, method: str, trust: dict[str, Any] | None) -> None:
         """Fit what was chosen on all rows, and record everything, in GridSearchCV's words."""
         setup = search.setup
-        final = finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))
+        model = final.finish(found, blend=self.blend, intervals=getattr(self, "intervals", None))
         ledger, leader, problem = found.ledger, found.leader, setup.problem
         kernel, named = leader.candidate.kernel, leader.candidate.params.get("kernel")
-        self.expansion_ = finished(final.expansion, problem, setup.rows)
-        self.approximation_ = {"selected_with": found.report, "fitted_with": final.report}
+        self.expansion_ = final.finished(model.expansion, problem, setup.rows)
+        self.approximation_ = {"selected_with": found.report, "fitted_with": model.report}
         self.alpha_ = leader.alpha
         self.gamma_ = (
             leader.candidate.params.get("gamma") if named is None else getattr(kernel, "gamma", None)
         )
         self.kernel_ = self.kernel if named is None and isinstance(self.kernel, str) else named
-        self.metric_, self.metric_history_ = metric_of(kernel), found.history
+        self.metric_, self.metric_history_ = final.metric_of(kernel), found.history
         self.feature_importances_ = None
         if self.metric is not None:
             weight, seed = problem.weight, setup.seed or 0
@@ -139,18 +132,18 @@ class KernelMachineCV(KernelMachine):
         self.best_index_ = ledger.index_of(leader.index, leader.ridge)
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.blend_ = None if final.blend is None else final.blend.described()
-        self.blend_score_ = None if final.blend is None else final.blend.score
+        self.blend_ = None if model.blend is None else model.blend.described()
+        self.blend_score_ = None if model.blend is None else model.blend.score
         self.heldout_prediction_ = None
-        if final.heldout is not None and found.scoring.splits is not None:
-            heldout = found.scoring.problem.in_table(final.heldout, setup.rows)
+        if model.heldout is not None and found.scoring.splits is not None:
+            heldout = found.scoring.problem.in_table(model.heldout, setup.rows)
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
         if isinstance(self, KernelClassifier):
-            calibrate_heldout(self, found, final, setup)
+            final.calibrate_heldout(self, found, model, setup)
         if isinstance(self, KernelRegressor):
-            held = heldout_of(self.intervals, found, final)
-            fit_intervals(self, held, setup.seed or 0, setup.rows)
+            held = final.heldout_of(self.intervals, found, model)
+            final.fit_intervals(self, held, setup.seed or 0, setup.rows)
         self.search_ = {"method": method, **found.record}
         self.search_ |= {"stopped": search.stopped, "untried": search.untried}
         if trust is not None:
@@ -541,6 +534,7 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     intervals: str | None = "cv+"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelRidgeCV(LSSVRCV):
     """Kernel ridge regression (no intercept) that chooses gamma and alpha itself.
 

@@ -9,24 +9,10 @@ import numpy as np
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Approximation, Workload, resolve_approximation
+from onefold.estimators import final, validation
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
-from onefold.estimators.final import (
-    calibrate_alone,
-    check_intervals,
-    finished,
-    fit_intervals,
-    given_heldout,
-    metric_of,
-)
 from onefold.estimators.setup import names_families, takes_sparse
-from onefold.estimators.validation import (
-    check_alphas,
-    check_rows,
-    problem_of,
-    refuse_partitions,
-    seed_of,
-)
 from onefold.kernels import resolve_gamma, resolve_kernel
 from onefold.rows import opened, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
@@ -69,14 +55,15 @@ class Given(KernelMachine):
                 f"{name} takes one kernel, and got {self.kernel!r:.60}; use "
                 f"{self._chooser.__name__}, which chooses among several."
             )
-        alpha = check_alphas(self.alpha, "alpha")
-        approximation, seed = resolve_approximation(self.approximation), seed_of(self.random_state)
+        alpha = validation.check_alphas(self.alpha, "alpha")
+        approximation = resolve_approximation(self.approximation)
+        seed = validation.seed_of(self.random_state)
         if seed is not None:
             approximation = approximation.seeded(seed)
-        refuse_partitions(self, X, approximation)
+        validation.refuse_partitions(self, X, approximation)
         y, sample_weight = to_host(y, self.client), to_host(sample_weight, self.client)
         X = opened(X, self.client)
-        problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
+        problem, task = validation.problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
         gamma = resolve_gamma(self.gamma, problem.X)
         kernel = resolve_kernel(self.kernel, gamma, self.degree, self.coef0)
         kernel.check_features(problem.X.shape[1])
@@ -89,16 +76,17 @@ class Given(KernelMachine):
         with self._threads(problem.n):
             run = approximation.start(problem, [kernel], Workload(1, np.unique(alpha).size))
             if isinstance(self, KernelRegressor):
-                check_intervals(self.intervals, run, given=name)
+                final.check_intervals(self.intervals, run, given=name)
             model = run.final_model(kernel, alpha)
             expansion, report = run.finished(model, alpha)
-            self.expansion_, self.metric_ = finished(expansion, problem, n), metric_of(kernel)
-            self.approximation_: dict[str, Any] = dict(report)
+            self.expansion_ = final.finished(expansion, problem, n)
+            self.metric_, self.approximation_ = final.metric_of(kernel), dict(report)
             if isinstance(self, KernelClassifier):
-                self.approximation_ |= calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
+                found = final.calibrate_alone(self, run, lambda: model, task, alpha, seed or 0)
+                self.approximation_ |= found
             if isinstance(self, KernelRegressor):
-                held = given_heldout(self.intervals, run, model, kernel, alpha)
-                fit_intervals(self, held, seed or 0, n)
+                held = final.given_heldout(self.intervals, run, model, kernel, alpha)
+                final.fit_intervals(self, held, seed or 0, n)
         follow(self, X)
         return self
 
@@ -112,7 +100,8 @@ class Given(KernelMachine):
         given = self.get_params(deep=False)
         gamma, alpha = given.pop("gamma"), given.pop("alpha")
         if gamma is None or isinstance(gamma, str):
-            gamma = resolve_gamma(gamma, check_rows(type(self)(), X, sparse=True, fitting=True))
+            rows = validation.check_rows(type(self)(), X, sparse=True, fitting=True)
+            gamma = resolve_gamma(gamma, rows)
         kernel = resolve_kernel(given.pop("kernel"), gamma, given["degree"], given["coef0"])
         gammas = list(_AROUND) if kernel.has_width else None
         alphas = np.unique(np.outer(alpha, _AROUND))
@@ -218,6 +207,7 @@ class LSSVR(Given, KernelRegressor):
     intervals: str | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelRidge(LSSVR):
     r"""Kernel ridge regression: (K + μ V⁻¹) α = y, f(x) = Σ α_i k(x, x_i).
 

@@ -21,15 +21,8 @@ from sklearn.utils.validation import _num_samples
 from onefold.approximations import Approximation, Auto, Plan, Problem, Workload, resolve_approximation
 from onefold.approximations.auto import make_plan
 from onefold.criteria import Criterion, resolve_criteria
+from onefold.estimators import validation
 from onefold.estimators.final import check_intervals
-from onefold.estimators.validation import (
-    check_alphas,
-    check_count,
-    check_squares,
-    problem_of,
-    refuse_partitions,
-    seed_of,
-)
 from onefold.heldout import Splits, check_folds, make_splits
 from onefold.kernels import Precomputed, kernel_name, resolve_gamma, resolve_kernel
 from onefold.linalg import is_sparse
@@ -75,8 +68,8 @@ def set_up(
     strategy = resolve_strategy(estimator.search)
     _check_parameters(estimator, len(criteria))
     approximation, reason = resolve_approximation(estimator.approximation), None
-    refuse_partitions(estimator, X, approximation, criteria.values())
-    seed = seed_of(estimator.random_state)
+    validation.refuse_partitions(estimator, X, approximation, criteria.values())
+    seed = validation.seed_of(estimator.random_state)
     if decided is not None and isinstance(approximation, Auto):
         approximation, reason = decided
     elif seed is not None:
@@ -87,8 +80,8 @@ def set_up(
     X = opened(X, client)
     n = _num_samples(X)
     sparse = takes_sparse(estimator, families)
-    problem, task = problem_of(estimator, X, y, sample_weight, sparse=sparse)
-    check_squares(problem.Y)
+    problem, task = validation.problem_of(estimator, X, y, sample_weight, sparse=sparse)
+    validation.check_squares(problem.Y)
     if is_sparse(problem.X):
         families = [family for family in families if family[1].accepts_sparse]
     if estimator.metric is not None:
@@ -259,7 +252,7 @@ def width_grid(estimator: Any, families: Sequence[Family], X: Any, *, relative: 
     # "scale" and numbers may stand side by side.
     given = np.array(list(given), dtype=object) if isinstance(given, list | tuple) else given
     numbers = [resolve_gamma(one, X) if isinstance(one, str) else one for one in np.atleast_1d(given)]
-    return [float(one) for one in check_alphas(numbers, "gammas")]
+    return [float(one) for one in validation.check_alphas(numbers, "gammas")]
 
 
 def _relative_widths(gammas: Any) -> list[float]:
@@ -280,7 +273,7 @@ def _relative_widths(gammas: Any) -> list[float]:
 def ridge_grid(estimator: Any) -> Any:
     """The ridges to try."""
     default = RELATIVE_ALPHAS if is_relative(estimator) else DEFAULT_ALPHAS
-    return check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
+    return validation.check_alphas(default if estimator.alphas is None else estimator.alphas, "alphas")
 
 
 def metric_search(
@@ -300,8 +293,8 @@ def metric_search(
     n, rows = problem.n, estimator.metric_rows
     if rows is None:
         rows = n if n <= _OWN_METRICS else min(_METRIC_ROWS, n - 1)
-    check_count("max_rounds", estimator.max_rounds)
-    check_count("metric_rows", rows)
+    validation.check_count("max_rounds", estimator.max_rounds)
+    validation.check_count("metric_rows", rows)
     tracks = tracks_of(families, estimator.metric, problem.X)
     widths, rounds = _relative_widths(estimator.gammas), int(estimator.max_rounds)
     # One row to learn from and one to validate on are the least that a round can do with.
@@ -376,7 +369,7 @@ def plan(estimator: Any, X: ArrayLike, y: MaybeArray = None) -> Plan:
     approximation = resolve_approximation(final.approximation)
     with use_threads(final.n_jobs):
         if not hasattr(final, "alphas"):  # they are given, not chosen
-            ridges = np.unique(check_alphas(final.alpha, "alpha")).size
+            ridges = np.unique(validation.check_alphas(final.alpha, "alpha")).size
             load = Workload(1, ridges, 0, predictions=labels, whole=False)
             return make_plan(approximation, *shape, load)
         folds, ridges = _count_folds(final.cv, X, y), ridge_grid(final).size

@@ -18,16 +18,9 @@ from onefold.approximations.footprint import pruning_bytes
 from onefold.basis import BASES, Basis
 from onefold.basis.pruning import Pruner, PruningPath, distinct_rows, prune_sizes
 from onefold.criteria import Criterion, Task
+from onefold.estimators import setup
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.final import calibrate, finished
-from onefold.estimators.setup import (
-    criteria_of,
-    families_of,
-    ridge_grid,
-    takes_sparse,
-    width_grid,
-    workload,
-)
 from onefold.estimators.validation import check_count, check_squares, problem_of, seed_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
@@ -89,14 +82,14 @@ class Pruned(KernelMachine):
                 f"{type(self).__name__} prunes rows that are in one place, and X is a collection of "
                 'Dask; fit X.compute(), or use LSSVRCV or LSSVCCV with approximation="nystroem".'
             )
-        criterion, *others = criteria_of(self).values()
+        criterion, *others = setup.criteria_of(self).values()
         if others or not criterion.holds_out:
             raise ValueError(
                 f"criterion={self.criterion!r} is no score of held-out predictions, which choose the "
                 'number of centres; use "mse", "error" or a scikit-learn scorer.'
             )
         y, sample_weight, groups = to_host(y), to_host(sample_weight), to_host(groups)
-        problem, task = problem_of(self, X, y, sample_weight, sparse=takes_sparse(self))
+        problem, task = problem_of(self, X, y, sample_weight, sparse=setup.takes_sparse(self))
         check_squares(problem.Y)
         given = task
         if problem.weight is not None:  # the loss that is minimised, class weights included
@@ -156,18 +149,18 @@ class Pruned(KernelMachine):
         self, problem: Problem, task: Task, criterion: Criterion, splits: Splits, seed: int
     ) -> Kernel:
         """The kernel of the model that is pruned; sets gamma_, and alpha_ scaled to all rows."""
-        families = families_of(self)
-        widths = width_grid(self, families, problem.X, relative=False)
+        families = setup.families_of(self)
+        widths = setup.width_grid(self, families, problem.X, relative=False)
         kernels, names = family_kernels(families, widths, problem, seed, relative=False)
         if isinstance(kernels[0], Precomputed):
             raise ValueError("a precomputed kernel matrix has no rows to serve as centres.")
-        alphas = ridge_grid(self)
+        alphas = setup.ridge_grid(self)
         self.gamma_, self.alpha_ = names[0].get("gamma"), float(alphas[0])
         if len(kernels) == 1 and alphas.size == 1:
             return kernels[0]
         few = problem.n <= self.max_centres
         approximation = Exact() if few else Nystroem(self.max_centres, random_state=seed)
-        load = workload(problem, len(kernels), alphas.size, splits, [criterion])
+        load = setup.workload(problem, len(kernels), alphas.size, splits, [criterion])
         run = approximation.start(problem, kernels, load)
         scoring = criterion.start(problem, task, splits)
         candidates = [Candidate(run, kernel, name) for kernel, name in zip(kernels, names)]
@@ -213,6 +206,7 @@ class Pruned(KernelMachine):
         return judged[place]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseLSSVR(KernelRegressor, Pruned):
     r"""Least-squares support vector regression with few centres [cawley2002]_.
 

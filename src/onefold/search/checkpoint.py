@@ -102,9 +102,14 @@ class Checkpoint:
             )
         for number, record in enumerate(others, start=3):
             if record.get("search") != self._mark:
+                what = "is of another search"
+                if "search" not in record:
+                    what = (
+                        "begins a search again: two processes wrote to it, or two journals were joined"
+                    )
                 raise ValueError(
-                    f"line {number} of {self._journal.path} is of another search; delete the file, or "
-                    "use another name."
+                    f"line {number} of {self._journal.path} {what}; delete the file, and give every "
+                    "search a name of its own."
                 )
 
     def find(

@@ -110,7 +110,9 @@ class MetricSearch:
     ) -> Found:
         """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
         setup, splits = search.setup, search.setup.scoring.held_out
-        problem, task, inside = setup.problem, setup.task, splits.some(division.reserved)
+        problem, task = setup.problem, setup.task
+        sets = ([every[i] for i in division.reserved] for every in (splits.tests, splits.left_out))
+        inside = Splits(splits.n, *sets)
         if not setup.run.approximation.streams:  # the exact machine: rows held out cost least at the end
             reserved = np.unique(np.concatenate(inside.left_out))
             order = np.concatenate([np.setdiff1d(np.arange(splits.n), reserved), reserved])
@@ -127,7 +129,8 @@ class MetricSearch:
             names = last.params | {"gamma": factor * last.params["gamma"]}
             # The same cells on more rows, as when a stopped search goes on, give another metric.
             lineage = (last.run.problem.n, *last.lineage)
-            new = Candidate(run.restarted(kernel), kernel, names, lineage)
+            own = replace(run, shared=run.approximation.share(problem, [kernel]))  # landmarks follow it
+            new = Candidate(own, kernel, names, lineage)
             if not closed:  # it is refitted without each fold
                 parts = inside.left_out
                 new = replace(new, parts=parts, part_kernels=[kernel] * len(parts))
