@@ -71,7 +71,7 @@ def test_a_climb_looks_around_where_the_best_width_has_moved() -> None:
 
 def test_a_climb_without_scores_ends() -> None:
     ledger = climbed(np.full((3, 2), np.nan), {1: [0, 1]})
-    assert not ledger.has_score
+    assert not ledger.scored()
     assert len(ledger.entries) == 1
 
 

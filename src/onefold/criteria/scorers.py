@@ -120,6 +120,8 @@ class _Heldout(BaseEstimator):
         self._values, self._X, self.task = values, X, task
         self._calibrated, self._place = calibrated, place
         self.n_features_in_ = X.shape[1]
+        if task.classes is not None:
+            self.classes_ = task.classes
 
     def _for(self, X: Any) -> Any:
         if X is not self._X:
@@ -140,10 +142,6 @@ class _HeldoutRegressor(RegressorMixin, _Heldout):
 
 
 class _HeldoutClassifier(ClassifierMixin, _Heldout):
-    @property
-    def classes_(self) -> Any:
-        return self.task.classes
-
     def decision_function(self, X: Any) -> Any:
         values = self._for(X)
         return values[:, 0] if values.shape[1] == 1 else values

@@ -11,13 +11,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    _clone_parametrized,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._set_output import ADAPTERS_MANAGER
 from sklearn.utils.metaestimators import available_if
@@ -80,10 +74,10 @@ class KernelMachine(BaseEstimator):
         """As any estimator is cloned; a client of Dask is shared, for it cannot be copied."""
         client = getattr(self, "client", None)
         if client is None:
-            return _clone_parametrized(self)
+            return super().__sklearn_clone__()
         bare = copy(self)
         bare.client = None
-        found = _clone_parametrized(bare)
+        found = bare.__sklearn_clone__()
         found.client = client
         return found
 

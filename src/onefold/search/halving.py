@@ -265,7 +265,7 @@ def climb(
     proposals = [Proposal(number, ridges) for number, ridges in cells.items()]
     while proposals:
         yield proposals
-        if not ledger.has_score:
+        if not ledger.scored():
             return
         best, ridge = ledger.best()
         followed = [c for c in range(len(neighbours)) if ledger.alphas.size - ledger.untried(c).size > 1]

@@ -67,11 +67,6 @@ class Ledger:
         """Numbers of the ridges that a candidate has not been evaluated with."""
         return np.flatnonzero(self._tried[candidate] == 0)
 
-    @property
-    def has_score(self) -> bool:
-        """Whether any cell has one."""
-        return bool(np.isfinite(self.means).any())
-
     def best(self, among: Sequence[int] | None = None) -> tuple[int, int]:
         """Candidate and ridge of the best cell of all candidates, or of some."""
         return self._best(self.ranks, range(len(self.params)) if among is None else among)
@@ -91,8 +86,8 @@ class Ledger:
         table[rows] = np.where(inside & largest[None, :], table[rows], np.nan)
         return self._best(table, rows)
 
-    def scored(self, candidate: int) -> bool:
-        """Whether any cell of a candidate has a score."""
+    def scored(self, candidate: Any = slice(None)) -> bool:
+        """Whether any cell of a candidate, or of all, has a score."""
         return bool(np.isfinite(self.means[candidate]).any())
 
     def index_of(self, candidate: int, ridge: int) -> int:
@@ -108,7 +103,7 @@ class Ledger:
     def progress(self) -> dict[str, Any]:
         """What a progress bar shows; no best yet while every score so far is undefined."""
         score, params = None, dict[str, Any]()
-        if self.has_score:
+        if self.scored():
             candidate, ridge = self.best()
             score, alpha = float(self.means[candidate, ridge]), float(self.alphas[ridge])
             params = {"alpha": alpha, "gamma": None, **self.params[candidate]}

@@ -166,10 +166,10 @@ class Stage:
         except KeyboardInterrupt as error:
             # Go on with what has been found, here or in an earlier stage; raise a second interruption.
             again = search.stopped == INTERRUPTED or isinstance(error.__context__, KeyboardInterrupt)
-            if again or not (ledger.has_score or (search.stages and proposals)):
+            if again or not (ledger.scored() or (search.stages and proposals)):
                 raise
             search.stopped = INTERRUPTED
-            if not ledger.has_score:  # but an earlier stage has found what is to be finished here
+            if not ledger.scored():  # but an earlier stage has found what is to be finished here
                 self.evaluate(proposals[:1])
         done = {entry.candidate for entry in ledger.entries}
         search.untried += [dict(ledger.params[number]) for number, _ in proposals if number not in done]
@@ -199,7 +199,7 @@ class Stage:
 
         def handed_out() -> Iterator[Proposal]:
             for proposal in rest:
-                if not search.goes_on() and ledger.has_score:
+                if not search.goes_on() and ledger.scored():
                     return
                 yield proposal
 
