@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Nystroem
 from onefold.heldout import GapKFold, make_splits
 
 RNG = np.random.default_rng(3)
@@ -188,3 +190,18 @@ class TestWrongSplits:
             LSSVCCV(gammas=[1.0], cv=5).fit(X, y)
         with pytest.raises(ValueError, match="n_splits=5"):
             LSSVCCV(gammas=[1.0], cv=5).fit(X[:8], np.array(list("aabbaabb")))
+
+
+def test_no_fold_of_a_long_table_is_sorted(monkeypatch) -> None:
+    """Rows are counted in a few passes: sorting their numbers took longer than the model on a device."""
+    n, rng = 20_000, np.random.default_rng(0)
+    rows = rng.standard_normal((n, 2))
+
+    def short(function, values, *args, **kwargs):
+        assert np.size(values) < n // 5, function
+        return function(values, *args, **kwargs)
+
+    for name in ("unique", "sort", "argsort", "lexsort"):
+        monkeypatch.setattr(np, name, partial(short, getattr(np, name)))
+    machine = LSSVRCV(approximation=Nystroem(20, method="uniform"), gammas=[0.3], alphas=[0.1, 1.0])
+    assert machine.fit(rows, np.sin(rows[:, 0])).conformity_scores_.shape == (n,)
