@@ -125,15 +125,15 @@ def test_any_cut_gives_the_score_of_all_rows(
     criterion = resolve_criterion(name, classifier=task.classes is not None)
     there = Problem(task.X, LIBRARIES[library](problem.Y), None, True, problem.offset)
     scoring = criterion.start(there, task, splits)
-    answers = scoring.answers(GivenPredictions(values, cuts, LIBRARIES[library]), np.ones(RIDGES))
-    scores, why = answers.scores()
+    scored = scoring.scored(GivenPredictions(values, cuts, LIBRARIES[library]), np.ones(RIDGES))
+    scores, why = scored.scores()
     shown = shown_to_scorers(values, splits, problem.offset)
     expected = [
         literal(name, part, rows, task.y, task.classes, task.sample_weight)
         for part, rows in zip(shown, splits.tests)
     ]
     assert why is None
-    assert answers.finite.all()
+    assert scored.finite.all()
     assert_allclose(scores, np.array(expected).T, rtol=1e-12, atol=1e-13)
     shift = 0.0 if problem.offset is None else problem.offset
     whole = criterion.score_splits([part - shift for part in shown], splits, problem, task)
@@ -143,7 +143,7 @@ def test_any_cut_gives_the_score_of_all_rows(
         np.add.at(total, rows, part[1])
         np.add.at(count, rows, 1)
     with np.errstate(invalid="ignore"):
-        assert_allclose(scoring.heldout(answers.blocks, 1)[0], total / count[:, None], rtol=1e-12)
+        assert_allclose(scoring.heldout(scored.blocks, 1)[0], total / count[:, None], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,15 +154,13 @@ def test_only_tested_rows_need_finite_predictions(name: str, splitter: Any, bad:
     criterion = resolve_criterion(name, classifier=task.classes is not None)
     scoring = criterion.start(problem, task, splits)
     asked = np.ones(RIDGES)
-    clean = scoring.answers(GivenPredictions(values, 1, np.asarray), asked).scores()[0]
+    clean = scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores()[0]
     values[0][:, splits.times_tested[0] == 0] = bad
-    assert_array_equal(
-        scoring.answers(GivenPredictions(values, 1, np.asarray), asked).scores()[0], clean
-    )
+    assert_array_equal(scoring.scored(GivenPredictions(values, 1, np.asarray), asked).scores()[0], clean)
     values[-1][2, np.flatnonzero(splits.times_tested[-1])[0]] = bad
-    answers = scoring.answers(GivenPredictions(values, 1, np.asarray), asked)
-    assert answers.finite.tolist() == [True, True, False]
-    assert_array_equal(answers.scores()[0], clean[:2])
+    scored = scoring.scored(GivenPredictions(values, 1, np.asarray), asked)
+    assert scored.finite.tolist() == [True, True, False]
+    assert_array_equal(scored.scores()[0], clean[:2])
 
 
 def test_one_model_may_answer_on_the_host_and_another_on_the_device() -> None:
@@ -170,7 +168,7 @@ def test_one_model_may_answer_on_the_host_and_another_on_the_device() -> None:
     there = Problem(task.X, array_api_strict.asarray(problem.Y), None, True, problem.offset)
     scoring = resolve_criterion("mse", classifier=False).start(there, task, splits)
     one, two = (
-        scoring.answers(GivenPredictions(values, 1, library), np.ones(RIDGES)).scores()[0]
+        scoring.scored(GivenPredictions(values, 1, library), np.ones(RIDGES)).scores()[0]
         for library in (np.asarray, array_api_strict.asarray)
     )
     assert_allclose(one, two, rtol=1e-14)
@@ -181,18 +179,18 @@ def test_predictions_of_a_kept_model_are_held_only_while_they_are_few(monkeypatc
     scoring = resolve_criterion("mse", classifier=False).start(problem, task, splits)
     model = GivenPredictions(values, 1, np.asarray)
     monkeypatch.setattr("onefold.criteria.heldout.HELD_PREDICTIONS", 100)
-    assert scoring.answers(model, np.ones(RIDGES)).blocks  # it is let go, and they with it
+    assert scoring.scored(model, np.ones(RIDGES)).blocks  # it is let go, and they with it
     monkeypatch.setattr(GivenPredictions, "keep", True)
-    assert not scoring.answers(model, np.ones(RIDGES)).blocks
+    assert not scoring.scored(model, np.ones(RIDGES)).blocks
     monkeypatch.undo()
 
 
 def test_rows_in_pieces_are_rows_at_once(monkeypatch) -> None:
     problem, task, splits, values = case("mape", 2, KFold(2), True, 5)
     scoring = resolve_criterion("mape", classifier=False).start(problem, task, splits)
-    whole = scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
+    whole = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
     monkeypatch.setattr("onefold.criteria.heldout._PIECE", 3)
-    pieces = scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
+    pieces = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
     assert_allclose(pieces, whole, rtol=1e-13)
 
 
@@ -203,7 +201,7 @@ def test_a_mean_of_zero_has_no_coefficient_of_variation() -> None:
     scoring = resolve_criterion("cov", classifier=False).start(problem, Task(None, y, None), splits)
     values = [np.ones((1, 4, 1))] * 3
     with pytest.raises(ValueError, match="divides by the mean of y"):
-        scoring.answers(GivenPredictions(values, 1, np.asarray), np.ones(1))
+        scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(1))
 
 
 def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
@@ -218,5 +216,5 @@ def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
         return to_numpy(x)
 
     monkeypatch.setattr("onefold.criteria.heldout.to_numpy", counting)
-    scoring.answers(GivenPredictions(values, 1, array_api_strict.asarray), np.ones(RIDGES))
+    scoring.scored(GivenPredictions(values, 1, array_api_strict.asarray), np.ones(RIDGES))
     assert shapes == [(RIDGES, 4, 2)]

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.metrics import get_scorer
 
 from onefold.criteria import closed, heldout
-from onefold.criteria.base import Answers, Criterion, Scoring, Task, answers_of, joined, label_index
+from onefold.criteria.base import Criterion, Scored, Scoring, Task, joined, label_index, scored_by
 from onefold.criteria.heldout import ErrorRate, SquaredError, SumCriterion
 from onefold.criteria.scorers import Scorer
 

@@ -96,14 +96,14 @@ class Criterion(ABC):
 
 
 @dataclass(frozen=True)
-class Answers:
+class Scored:
     """What one model gave for every μ asked of it."""
 
     finite: Any  # (μ,): where all of it is finite; elsewhere there is no score
     blocks: list[HeldoutBlock]  # held-out predictions, where they were made and held
     values: Any = None  # scores (μ, splits); None where `late` makes them
     ranking: Any = None  # (μ,): what ranks, where that is not the mean score
-    late: Callable[[Answers], tuple[Any, str | None]] | None = None  # scores, and why some are NaN
+    late: Callable[[Scored], tuple[Any, str | None]] | None = None  # scores, and why some are NaN
     places: Any = None  # of the μ, among those that there are
 
     def scores(self) -> tuple[Any, str | None]:
@@ -111,8 +111,8 @@ class Answers:
         return (self.values[self.finite], None) if self.late is None else self.late(self)
 
 
-def joined(every: Sequence[Answers]) -> Answers:
-    """The answers of one model for some μ after others, as one."""
+def joined(every: Sequence[Scored]) -> Scored:
+    """What one model gave for some μ after others, as one."""
     blocks = []
     for same in zip(*(one.blocks for one in every)):
         part, positions, values = same[0]
@@ -169,12 +169,12 @@ class Scoring(ABC):
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
         return self.criterion.row_errors(predictions - self.problem.offset, to_numpy(self.problem.Y))
 
-    def answers(self, model: Model, alphas: Any) -> Answers:
+    def scored(self, model: Model, alphas: Any) -> Scored:
         """What a model gives this scoring alone; runs in any thread."""
-        return answers_of([self], model, alphas)[0]
+        return scored_by([self], model, alphas)[0]
 
     @abstractmethod
-    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
+    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
         """What a model knows without predictions of the splits; None if they must be made."""
 
     def holds(self, model: Model, n_alphas: int) -> bool:
@@ -185,8 +185,8 @@ class Scoring(ABC):
         """The sums of a part, None at first, with those of one more block of predictions."""
         return None
 
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Answers:
-        """The answers from the sums of every part, or from all predictions, put together by parts."""
+    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
+        """What comes of the sums of every part, or from all predictions, put together by parts."""
         raise TypeError(f"{type(self).__name__} takes no predictions")
 
     def heldout(self, blocks: list[HeldoutBlock], number: int = 0) -> tuple[Any | None, Any | None]:
@@ -197,12 +197,12 @@ class Scoring(ABC):
         return of_rows + add, of_splits and [values + add for values in of_splits]
 
 
-def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Answers]:
+def scored_by(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[Scored]:
     """What a model gives every scoring; all that hold rows out have the same splits."""
     values = np.asarray(alphas, dtype=np.float64).reshape(-1)
     asked_again = len(scorings) > 1 or scorings[0].criterion.needs == "smoother"
     if model.one_by_one and values.size > 1 and asked_again:
-        each = [answers_of(scorings, model, values[i : i + 1]) for i in range(values.size)]
+        each = [scored_by(scorings, model, values[i : i + 1]) for i in range(values.size)]
         return [joined(same) for same in zip(*each)]
     # Where predictions are made for one criterion, squared errors come from them too.
     predicted = any(scoring.criterion.needs in ("sums", "rows") for scoring in scorings)
@@ -211,7 +211,7 @@ def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[A
         None if predicted and scoring.criterion.holds_out else scoring.without_predictions(model, values)
         for scoring in scorings
     ]
-    waiting = [scoring for scoring, answers in zip(scorings, found) if answers is None]
+    waiting = [scoring for scoring, scored in zip(scorings, found) if scored is None]
     if waiting:
         splits, first = waiting[0].held_out, waiting[0] is scorings[0]
         hold = first and scorings[0].holds(model, values.size)
@@ -227,4 +227,4 @@ def answers_of(scorings: Sequence[Scoring], model: Model, alphas: Any) -> list[A
         for number, (scoring, sums) in enumerate(zip(waiting, totals)):
             held = blocks if hold and number == 0 else []
             found[scorings.index(scoring)] = scoring.collected(sums, held, parts)
-    return [answers for answers in found if answers is not None]
+    return [scored for scored in found if scored is not None]

@@ -64,7 +64,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from onefold.approximations import Approximation, Exact, Model, Problem
-from onefold.criteria.base import Answers, Criterion, Scoring, Task
+from onefold.criteria.base import Criterion, Scored, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits, drawn
 from onefold.linalg import Array, is_foreign, like, namespace, to_numpy
@@ -108,9 +108,9 @@ class ModelCriterion(Criterion):
 
 
 class _ModelScoring(Scoring):
-    def without_predictions(self, model: Model, alphas: Any) -> Answers:
+    def without_predictions(self, model: Model, alphas: Any) -> Scored:
         scores = self.criterion.score(model, self.problem, alphas)[:, None]
-        return Answers(np.isfinite(scores).all(axis=1), [], scores)
+        return Scored(np.isfinite(scores).all(axis=1), [], scores)
 
 
 class LeaveOneOutMean(ModelCriterion):
@@ -123,9 +123,9 @@ class LeaveOneOutMean(ModelCriterion):
 
     def score(self, model: Model, problem: Problem, alphas: Any) -> Any:
         alone, task = Splits.alone(problem.n), Task(None, None, None, problem.weight)
-        answers = self._of_rows.start(problem, task, alone).answers(model, alphas)
+        scored = self._of_rows.start(problem, task, alone).scored(model, alphas)
         scores = np.full(len(alphas), np.nan)
-        scores[answers.finite] = answers.scores()[0][:, 0]
+        scores[scored.finite] = scored.scores()[0][:, 0]
         return scores
 
 

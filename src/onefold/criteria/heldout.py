@@ -19,7 +19,7 @@ import numpy as np
 
 from onefold.approximations import Model, Problem
 from onefold.approximations.footprint import HELD_PREDICTIONS
-from onefold.criteria.base import Answers, Criterion, Scoring, Task, label_index
+from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
@@ -187,12 +187,12 @@ class SumScoring(Scoring):
         self._compared: dict[bool, list[tuple[Array, Array, Array | None]]] = {}
         self._carrier: Rows | None = None
 
-    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
+    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
         splits, known = self.splits, None
         if self.criterion.needs == "squares" and not (self.predicts or splits.leave_one_out):
             known = model.heldout_squared_error(splits.left_out, splits.tests, alphas)
         if known is not None:
-            return Answers(np.isfinite(known).all(axis=1), [], -known)
+            return Scored(np.isfinite(known).all(axis=1), [], -known)
         if not self.problem.remote or self.holds(model, len(alphas)):
             return None
         if self._carrier is None:
@@ -209,18 +209,18 @@ class SumScoring(Scoring):
         # Of a model that is let go they cannot be had again.
         return not model.keep or 8 * n_alphas * math.prod(self.problem.Y.shape) <= HELD_PREDICTIONS
 
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Answers:
+    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
         whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
         return self._scored(to_numpy(whole), held)
 
-    def _scored(self, found: Any, held: list[HeldoutBlock]) -> Answers:
+    def _scored(self, found: Any, held: list[HeldoutBlock]) -> Scored:
         """Scores from sums (μ, scores, terms + 1)."""
         means, misses = found[..., :-1], found[..., -1]
         with np.errstate(over="ignore", invalid="ignore"):
             if not self._each_row:
                 means = means / np.array([weight.sum() for weight in self._weights])[None, :, None]
             scores, ranks = self.criterion.from_means(means), self.criterion.ranks(means)
-        return Answers(np.all(misses == 0, axis=1), held, scores, ranks)
+        return Scored(np.all(misses == 0, axis=1), held, scores, ranks)
 
     def added(self, total: Any, block: HeldoutBlock) -> Any:
         part, positions, values = block

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from onefold.approximations import Model, Problem
 from onefold.calibration import calibration_parts, crossfitted
-from onefold.criteria.base import Answers, Criterion, Scoring, Task, label_index
+from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
 from onefold.linalg import take_rows
 
@@ -94,25 +94,25 @@ class RowScoring(Scoring):
 
     splits: Splits
 
-    def without_predictions(self, model: Model, alphas: Any) -> Answers | None:
+    def without_predictions(self, model: Model, alphas: Any) -> Scored | None:
         return None
 
-    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Answers:
+    def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
         places: Any = ((0, test) for test in self.splits.tests)
         if not self.splits.leave_one_out:
             places = enumerate(map(np.searchsorted, self.splits.left_out, self.splits.tests))
         blocks = [(part, place, parts[part][:, place]) for part, place in places]
         finite = np.all([np.isfinite(values).all(axis=(1, 2)) for _, _, values in blocks], axis=0)
-        return Answers(finite, blocks, late=self._scores)
+        return Scored(finite, blocks, late=self._scores)
 
-    def _scores(self, answers: Answers) -> tuple[Any, str | None]:
-        finite = answers.finite
-        predictions = [values if finite.all() else values[finite] for _, _, values in answers.blocks]
+    def _scores(self, scored: Scored) -> tuple[Any, str | None]:
+        finite = scored.finite
+        predictions = [values if finite.all() else values[finite] for _, _, values in scored.blocks]
         return self.criterion.scores(predictions, self.splits, self.problem, self.task)
 
 
 class _Heldout(BaseEstimator):
-    """Answers `predict` for the held-out rows, as the model trained without them would."""
+    """Has `predict` for the held-out rows, as the model trained without them would."""
 
     def __init__(
         self, values: Any, X: Any, task: Task, calibrated: Callable[[], Any], place: tuple[int, int]

@@ -293,7 +293,7 @@ def _last(pruner: Pruner, path: PruningPath, problem: Problem) -> Expansion:
 
 
 def robust_weights(residuals: Any) -> Any:
-    r"""One weight per row from residuals (n, targets); the worst target of a row decides.
+    r"""One weight per row from residuals (n, targets); the farthest target of a row decides.
 
     Suykens' weighted LS-SVM: with residuals e and their robust scale ŝ = 1.483 · MAD(e),
 
@@ -303,8 +303,8 @@ def robust_weights(residuals: Any) -> Any:
     distance = np.abs(residuals) / np.maximum(scale, np.finfo(float).tiny)[None, :]
     # A target that is fitted exactly has no scale, and no outliers either.
     distance[:, scale == 0] = 0.0
-    worst = distance.max(axis=1)
-    return np.clip((_FAR - worst) / (_FAR - _NEAR), _LEAST, 1.0)
+    farthest = distance.max(axis=1)
+    return np.clip((_FAR - farthest) / (_FAR - _NEAR), _LEAST, 1.0)
 
 
 def best_size(scores: Any, tolerance: float | None) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold.approximations import Model, Run
-from onefold.criteria import Answers, Scoring, answers_of, joined
+from onefold.criteria import Scored, Scoring, joined, scored_by
 from onefold.expansions import FoldModels
 from onefold.kernels import Kernel
 from onefold.search.metrics import CrossFitted
@@ -55,7 +55,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of a candidate with some ridges; the fields from `answers` on are not kept."""
+    """The scores of a candidate with some ridges; the fields from `scored` on are not kept."""
 
     candidate: int  # its number
     ridges: Any  # numbers of the ridges that were tried, among the ledger's
@@ -65,7 +65,7 @@ class Evaluation:
     report: dict[str, Any]  # what the approximation has to say
     ranks: Any = None  # (ridges,): what ridges are compared by, where not by their mean scores
     others: dict[str, Any] = field(default_factory=dict)  # scores of criteria that are recorded only
-    answers: Answers | None = None  # behind the scores
+    scored: Scored | None = None  # behind the scores
     model: Model | None = None  # if it is one that a search keeps
     expansion: Any = None  # the model's at its one ridge, in the problem's units, where asked for
     folds: FoldModels | None = None  # the models without each part, with it
@@ -82,10 +82,10 @@ class Evaluation:
 
     def heldout(self, scoring: Scoring, ridge: int) -> tuple[Any | None, Any | None]:
         """Held-out predictions of rows and of splits at a ridge, where they were made and held."""
-        if self.answers is None:
+        if self.scored is None:
             return None, None
-        place = np.flatnonzero(self.ridges[self.answers.places] == ridge)
-        return scoring.heldout(self.answers.blocks, int(place[0])) if place.size else (None, None)
+        place = np.flatnonzero(self.ridges[self.scored.places] == ridge)
+        return scoring.heldout(self.scored.blocks, int(place[0])) if place.size else (None, None)
 
 
 def solve(
@@ -96,7 +96,7 @@ def solve(
     candidate = candidates[number]
     finish = finish and candidate.run.refit is None
     start, scorings = time.perf_counter(), {"": scoring, **scoring.others}
-    asked, why, more = dict[str, Answers](), None, dict[str, Any](report={})
+    asked, why, more = dict[str, Scored](), None, dict[str, Any](report={})
     try:
         model = candidate.model(len(mu))
         asked, why = _ask_all(model, scorings, mu)
@@ -114,18 +114,18 @@ def solve(
     def evaluation() -> Evaluation:  # in the thread of the search: scorers are the user's
         tables, ranks, reason = dict[str, Any](), None, why
         for name, one in scorings.items():
-            tables[name], answers = np.full((len(mu), one.n_scores), np.nan), asked.get(name)
-            if answers is None:
+            tables[name], scored = np.full((len(mu), one.n_scores), np.nan), asked.get(name)
+            if scored is None:
                 continue
-            there = answers.places[answers.finite]
-            tables[name][there], refusal = answers.scores()
+            there = scored.places[scored.finite]
+            tables[name][there], refusal = scored.scores()
             if name == "":
-                reason = why or (refusal if answers.finite.all() else _NOT_FINITE)
-            if name == "" and answers.ranking is not None:
+                reason = why or (refusal if scored.finite.all() else _NOT_FINITE)
+            if name == "" and scored.ranking is not None:
                 ranks = np.full(len(mu), np.nan)
-                ranks[there] = answers.ranking[answers.finite]
+                ranks[there] = scored.ranking[scored.finite]
         scores = tables.pop("")
-        more.update(ranks=ranks, others=tables, answers=asked.get(""))
+        more.update(ranks=ranks, others=tables, scored=asked.get(""))
         return Evaluation(number, ridges, scores, seconds, reason, **more)
 
     return evaluation
@@ -133,7 +133,7 @@ def solve(
 
 def _ask_all(
     model: Model, scorings: dict[str, Scoring], mu: Any
-) -> tuple[dict[str, Answers], str | None]:
+) -> tuple[dict[str, Scored], str | None]:
     """What `_ask` finds with the ridges that can be solved with, and why others cannot."""
     why: str | None = None
     for _ in range(2):  # a factorisation that fails shows the model which ridges are not usable
@@ -141,7 +141,7 @@ def _ask_all(
             return _ask(model, scorings, mu), why
         except UnsolvableError as error:
             why = str(error)
-    each: list[dict[str, Answers]] = []
+    each: list[dict[str, Scored]] = []
     for number in range(len(mu)):
         try:
             each.append(_ask(model, scorings, mu[number : number + 1], number))
@@ -151,15 +151,15 @@ def _ask_all(
     return {name: joined(same) for name, same in of_each.items() if same}, why
 
 
-def _ask(model: Model, scorings: dict[str, Scoring], mu: Any, first: int = 0) -> dict[str, Answers]:
+def _ask(model: Model, scorings: dict[str, Scoring], mu: Any, first: int = 0) -> dict[str, Scored]:
     """What every scoring gets; those that can be solved with the same ridges are asked together."""
     together: dict[bytes, tuple[Any, list[str]]] = {}
     for name, one in scorings.items():
         places = np.flatnonzero(model.usable(one.parts, mu))
         together.setdefault(places.tobytes(), (places, []))[1].append(name)
-    found: dict[str, Answers] = {}
+    found: dict[str, Scored] = {}
     for places, names in together.values():
         if places.size:
-            answers = answers_of([scorings[name] for name in names], model, mu[places])
-            found |= {name: replace(one, places=first + places) for name, one in zip(names, answers)}
+            scored = scored_by([scorings[name] for name in names], model, mu[places])
+            found |= {name: replace(one, places=first + places) for name, one in zip(names, scored)}
     return found

@@ -58,7 +58,7 @@ class Ledger:
     def append(self, entry: Evaluation) -> None:
         """Record an evaluation."""
         # Numbers, neither a model nor predictions.
-        self.entries.append(replace(entry, answers=None, model=None, expansion=None, folds=None))
+        self.entries.append(replace(entry, scored=None, model=None, expansion=None, folds=None))
         self.means[entry.candidate, entry.ridges] = entry.means
         self.ranks[entry.candidate, entry.ridges] = entry.means if entry.ranks is None else entry.ranks
         self._tried[entry.candidate, entry.ridges] = 1
