@@ -61,7 +61,7 @@ class Final:
     report: dict[str, Any]  # what fitted it
     leaders: list[Leader]  # the cells that it is made of
     heldout: Any  # held-out predictions (n, targets) of the whole, or None
-    folds: FoldModels | None = None  # the models without each part; None where they are too dear
+    folds: FoldModels | None = None  # the models without each part; None where they cost too much
     own: bool = True  # whether the held-out predictions are theirs
     blend: BlendResult | None = None  # what it is made of, where it is a blend
 

@@ -181,7 +181,7 @@ def blend_leaders(leaders: Sequence[Leader], chosen: Leader, scoring: Scoring) -
 def worth_fitting(
     leaders: Sequence[Leader], ledger: Ledger, scoring: Scoring, *, blend: bool
 ) -> list[Leader]:
-    """The leaders to fit where each fit is dear: those that a blend gives weight, or the two best."""
+    """The leaders to fit where each fit is costly: those that a blend gives weight, or the two best."""
     order = sorted(leaders, key=lambda one: -ledger.ranks[one.index, one.ridge])
     if not blend or len(order) < 2:
         return order[:_ALONE]
