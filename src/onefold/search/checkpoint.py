@@ -103,7 +103,7 @@ class Checkpoint:
         for number, record in enumerate(others, start=3):
             if record.get("search") != self._mark:
                 what = "is of another search"
-                if "search" not in record:
+                if "key" not in record:  # a header
                     what = (
                         "begins a search again: two processes wrote to it, or two journals were joined"
                     )
