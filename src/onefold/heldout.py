@@ -100,10 +100,8 @@ def make_splits(
 ) -> Splits:
     """Resolve `cv` for `n` rows; splitters see X, y and groups as the user gave them.
 
-    An integer is stratified for a classifier, as in scikit-learn. ``"loo"`` scores all held-out
-    predictions together; ``LeaveOneOut()`` scores row by row. `labels` are those of a classifier's kept
-    rows: training parts with one class are refused. `kept` are the numbers of the rows that the problem
-    keeps, of the `n` that the splitter sees: the splits are those of all rows without the others.
+    `kept` are the numbers of the rows that the problem keeps, of those that the splitter sees, and
+    `labels` theirs: training parts with one class are refused.
     """
     check_folds(cv, n)
     size = n if kept is None else kept.size

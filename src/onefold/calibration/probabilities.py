@@ -335,12 +335,7 @@ def fit_calibrator(name: str, decision: Any, index: Any, weight: Any = None) -> 
 
 
 def fit_calibrators(name: str, decision: Any, index: Any, weight: Any = None) -> list[Calibrator]:
-    """Calibrators of held-out decision values (models, rows, t), one for each model.
-
-    What ``CalibratedClassifierCV(ensemble=False)`` fits on the same numbers; weights whose mean is
-    below 1 count as if it were 1, so that those which add up to 1 do not stand for a single row.
-    `index` (rows,) is the position of each row's label among the sorted classes.
-    """
+    """A calibrator for each model of (models, rows, t) decision values, by its rows' class numbers."""
     check_calibration(name)
     decision = np.asarray(decision, dtype=np.float64)
     weight = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)

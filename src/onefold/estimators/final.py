@@ -99,11 +99,11 @@ def finish(found: Found, *, blend: bool, intervals: str | None = None) -> Final:
     report = {
         "name": reports[0]["name"], "reason": f"a blend of {len(reports)}", "members": list(reports)
     }  # fmt: skip
-    folds = every[0]
+    models, own = every[0]
     if parts is not None and blended.crossfit is not None:
-        known = {id(member): own for member, own in zip(members, every)}
-        folds = _folds_of_blend(blended.crossfit, known, parts)
-    return Final(whole, report, members, blended.heldout, *folds, blended)
+        known = {id(member): folds for member, folds in zip(members, every)}
+        models, own = _folds_of_blend(blended.crossfit, known, parts)
+    return Final(whole, report, members, blended.heldout, models, own, blended)
 
 
 def _fitted(
@@ -149,9 +149,6 @@ def _folds_of_blend(crossfit: Crossfit, known: Mapping[int, Folds], parts: Seque
     weights = crossfit.weights[:, used] if used.size else np.zeros((count, 1))
     together = mixed(models, weights, crossfit.intercepts, source)
     return together, all(own for _, own in found)
-
-
-# -- calibration --------------------------------------------------------------------------------------
 
 
 def calibrate_alone(
@@ -207,7 +204,7 @@ def calibrate(estimator: Any, values: Any, rows: Any, task: Task) -> None:
         estimator.calibrator_ = fit_calibrator(estimator.calibration, values, index, weight)
 
 
-# -- intervals: what fits ask for ----------------------------------------------------------------------
+# -- intervals ----------------------------------------------------------------------------------------
 
 
 def check_intervals(method: Any, run: Run, *, learned: bool = False, given: str | None = None) -> None:
@@ -258,9 +255,6 @@ def _searched_parts(method: str, found: Found) -> Sequence[Any] | None:
         )
         return None
     return list(splits.left_out)
-
-
-# -- from held-out predictions to intervals ------------------------------------------------------------
 
 
 @dataclass(frozen=True)

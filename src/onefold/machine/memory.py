@@ -27,11 +27,7 @@ _GROUP_FILES = {
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still get without swapping; None where the system does not say.
-
-    The least of what the machine has free, what every control group around the process (a container,
-    a service, a batch job) leaves, and what ``ulimit -v`` and ``ulimit -d`` leave.
-    """
+    """Bytes that this process can still get: the machine, its containers and its limits allow it."""
     return min([*_system(), *_groups(), *_limits()], default=None)
 
 

@@ -136,14 +136,10 @@ _BEFORE: list[tuple[Any, int]] = []  # and what libraries had before the first
 
 @contextmanager
 def limit_blas(threads: int | None) -> Iterator[None]:
-    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone.
-
-    While several threads hold limits on a library with one number for the process, the lowest holds for
-    all of them. When the last context ends it has what it had before the first, whatever others
-    (scikit-learn's k-means among them) have set meanwhile. Saving and restoring in each context would
-    not do: of two threads whose contexts overlap, the one that came second would restore the limit of
-    the first, for good.
-    """
+    """Hold BLAS to `threads` threads inside the context, if it has more; ``None`` leaves it alone."""
+    # Of a library with one number for the process the lowest limit holds for all threads, and the last
+    # context to end restores what was before the first: were each to restore what it found, of two
+    # that overlap the second would restore the limit of the first, for good.
     key, own = object(), []
     try:  # an interrupt on the way in leaves nothing behind either
         with _LOCK:
@@ -210,9 +206,8 @@ def map_threads(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` as each finishes, on as many threads as the budget has, or `at_most`.
 
-    With one thread the items run in the calling one, and the budget is theirs. An exception, also
-    ``KeyboardInterrupt``, or a consumer that leaves early, stops the hand-out of further items at once
-    and ends those that run at their next `check_stop`; all have ended when the exception goes on.
+    An exception, or a consumer that leaves early, hands out no more items and ends those that run at
+    their next `check_stop`; all have ended when the exception goes on.
     """
     workers = thread_budget() if at_most is None else min(thread_budget(), at_most)
     if workers <= 1:

@@ -254,14 +254,9 @@ def climb(
     neighbours: Sequence[Sequence[int]],
     windows: Sequence[Any],
 ) -> Iterator[list[Proposal]]:
-    """Given cells, then those around the best one, until it is a local optimum of the whole grid.
-
-    That is: the widths next to the best one have been tried; they, and every width that was tried with
-    more than one ridge, with the ridges around the best ridge of each.
-
-    `cells` are the first candidates with the ridges of each, in the order of trying; `neighbours` the
-    candidates of the next widths of each, `windows` the ridges around each, itself among them.
-    """
+    """Given cells, then those around the best one, until it is a local optimum of the whole grid."""
+    # That is: its neighbours in width have been tried; they, and every width that was tried with more
+    # than one ridge, in the window of ridges around the best of each.
     proposals = [Proposal(number, ridges) for number, ridges in cells.items()]
     while proposals:
         yield proposals

@@ -26,9 +26,9 @@ class Ledger:
     def __init__(self, scoring: Scoring, alphas: Any = ()) -> None:
         self.params: list[dict[str, Any]] = []  # what to call each candidate
         self.alphas = np.asarray(alphas, dtype=np.float64)  # in the user's units
-        self._n_scores, self._per_split = scoring.n_scores, scoring.splits is not None
-        # Criteria that are recorded only, with their numbers of splits; 0 for those of the whole model.
-        self._others = {name: len(one.splits or ()) for name, one in scoring.others.items()}
+        # By the names of their columns: the number of scores per cell, and whether each is of a split.
+        scorings = {"score": scoring, **scoring.others}.items()
+        self._criteria = {name: (one.n_scores, one.splits is not None) for name, one in scorings}
         self.entries: list[Evaluation] = []
         self.groups: dict[Any, list[int]] = {}  # numbers of the candidates of each
         # Mean scores (candidates, ridges), what cells are compared by, and which were evaluated.
@@ -134,7 +134,7 @@ class Ledger:
         ridges, numbers = np.nonzero(tried.T)
         params = [{"alpha": float(self.alphas[r]), **self.params[c]} for r, c in zip(ridges, numbers)]
         # One factorisation served all ridges and splits of a candidate.
-        shares = seconds / np.maximum(tried.sum(axis=1), 1) / self._n_scores
+        shares = seconds / np.maximum(tried.sum(axis=1), 1) / self._criteria["score"][0]
         table: dict[str, Any] = {"mean_fit_time": shares[numbers]}
         for name in ("std_fit_time", "mean_score_time", "std_score_time"):
             table[name] = np.zeros(len(params))
@@ -145,9 +145,8 @@ class Ledger:
             filled = np.array([known if value is None else value for value in values])
             table[f"param_{name}"] = np.ma.MaskedArray(filled, mask=missing if any(missing) else False)
         table["params"] = params
-        criteria = {"score": self._per_split} | {name: n > 0 for name, n in self._others.items()}
-        for name, per_split in criteria.items():
-            scores = self._scores(None if name == "score" else name)[numbers, ridges]
+        for name, (_, per_split) in self._criteria.items():
+            scores = self._scores(name)[numbers, ridges]
             if per_split:
                 table |= {f"split{i}_test_{name}": scores[:, i].copy() for i in range(scores.shape[1])}
             means = table[f"mean_test_{name}"] = scores.mean(axis=1)
@@ -158,23 +157,17 @@ class Ledger:
             table[f"rank_test_{name}"] = rankdata(-order, method="min").astype(np.int32)
         return table
 
-    def _scores(self, other: str | None = None) -> Any:
+    def _scores(self, name: str = "score") -> Any:
         """Scores (candidates, ridges, scores) of the criterion that decides, or of another."""
-        count = self._n_scores if other is None else max(1, self._others[other])
-        scores = np.full((*self.means.shape, count), np.nan)
+        scores = np.full((*self.means.shape, self._criteria[name][0]), np.nan)
         for entry in self.entries:
-            found = entry.scores if other is None else entry.others[other]
+            found = entry.scores if name == "score" else entry.others[name]
             scores[entry.candidate, entry.ridges] = found
         return scores
 
 
 def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
-    """Row and column of the best mean score in a table (widths, ridges).
-
-    Ties go to the largest width gamma, then to the largest ridge alpha, never to grid order: among
-    models that the criterion cannot tell apart, the most local and the most regularised one. What counts
-    as a tie follows the scores' own spread: the choice is that of the scores times any constant.
-    """
+    """Row and column of the best mean score (widths, ridges); ties: the largest gamma, then alpha."""
     if not np.isfinite(scores).any():
         raise ValueError("every candidate has an undefined score; check the criterion and the data.")
     comparable = np.where(np.isfinite(scores), scores, -np.inf)
@@ -187,7 +180,7 @@ def best_cell(scores: Any, widths: Any, ridges: Any) -> tuple[int, int]:
 
 
 def tie_tolerance(scores: Any) -> float:
-    """How far below the best a score may lie and still be tied with it."""
+    """How far below the best a score may lie and still be tied with it; it scales with the scores."""
     finite = np.asarray(scores)[np.isfinite(scores)]
     best = float(finite.max())
     # Hopeless candidates, whose scores know no bounds, have no say in the spread.
@@ -222,12 +215,7 @@ class GridEdgeWarning(UserWarning):
 
 
 def edges(results: dict[str, Any], best: int) -> list[str]:
-    """What the search chose at the end of its range, and for a reason: "smallest alpha", say.
-
-    A plateau that reaches the end is none: the next value inside must score worse, by more than a tie.
-    Only cells of the same family, metric and round are compared, and the widths of later rounds, which
-    move with every round, have no end.
-    """
+    """What the search chose at the end of its range, where the next value inside scores worse."""
     scores = results["mean_test_score"]
     same = np.ones(len(scores), dtype=bool)
     for name in ("kernel", "metric", "round"):
@@ -235,7 +223,7 @@ def edges(results: dict[str, Any], best: int) -> list[str]:
         same &= True if column is None else np.asarray(column == column[best])
     found = []
     for name in ("gamma", "alpha"):
-        later = "param_round" in results and results["param_round"][best] > 0
+        later = "param_round" in results and results["param_round"][best] > 0  # their widths move
         if f"param_{name}" not in results or (name == "gamma" and later):
             continue
         values = np.ma.filled(results[f"param_{name}"].astype(float), np.nan)

@@ -111,8 +111,8 @@ class MetricSearch:
         """Metrics of some of the rows in a search on all rows, scored by the reserved folds."""
         setup, splits = search.setup, search.setup.scoring.held_out
         problem, task = setup.problem, setup.task
-        sets = ([every[i] for i in division.reserved] for every in (splits.tests, splits.left_out))
-        inside = Splits(splits.n, *sets)
+        tests, left = ([one[i] for i in division.reserved] for one in (splits.tests, splits.left_out))
+        inside = Splits(splits.n, tests, left)
         if not setup.run.approximation.streams:  # the exact machine: rows held out cost least at the end
             reserved = np.unique(np.concatenate(inside.left_out))
             order = np.concatenate([np.setdiff1d(np.arange(splits.n), reserved), reserved])

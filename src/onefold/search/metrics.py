@@ -47,18 +47,14 @@ class Track:
 
 
 def tracks_of(families: Sequence[tuple[str, Kernel]], metric: str, X: Array) -> list[Track]:
-    """One track per family and kind of metric, simple ones first.
-
-    "diagonal" and "full" give every family that kind; the Laplacian kernel has the diagonal one alone.
-    "auto" gives families of an L2 distance both, but the rbf kernel the full one only: its diagonal
-    one was never worth its time (docs/metric.md). Families without a metric keep what they are.
-    """
+    """One track per family and kind of metric, simple ones first; without a metric where it has none."""
     if not isinstance(metric, str) or metric not in KINDS:
         names = ", ".join(f'"{kind}"' for kind in KINDS)
         raise ValueError(f"metric must be None or one of {names}; got {metric!r:.60}.")
     found = []
     for name, kernel in families:
         able = [kind for kind in kernel.learns if kind == "diagonal" or not is_sparse(X)]
+        # The diagonal metric of the rbf kernel was never worth its time where both are tried.
         full_alone = metric == "auto" and isinstance(kernel, RBF) and "full" in able
         wanted = ["full"] if full_alone else KINDS[metric]
         if metric == "full" and is_sparse(X) and "full" in kernel.learns:
