@@ -1,202 +1,195 @@
-"""The package's own kernels, expansions and estimators through a file."""
+"""Every kind of model × {round trip, saved again, trial, mutants}; parameters that no file holds."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-from saving_standins import forge, metadata_of, through_file
+from saving_files import forge, load_changed, taken_apart, through_file
 from scipy import sparse
+from sklearn import model_selection
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import make_scorer, mean_absolute_error
-from sklearn.model_selection import ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from onefold import saving
-from onefold.approximations import Exact
-from onefold.estimators import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.expansions import Expansion
-from onefold.kernels import (
-    RBF,
-    CallableKernel,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    Precomputed,
-)
-from onefold.saving import ModelFileError
+import onefold
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, saving
+from onefold.cli import main
+from onefold.expansions import Blend, Expansion
+from onefold.heldout import GapKFold
+from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial
+from onefold.saving import ModelFileError, file
+from tests.tools.fuzz_cases import CASES, Case
+from tests.tools.fuzz_models import Original, fuzz, judge
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.sin(X[:, 0])
+S = RNG.normal(size=(3, 3))
+SMALL = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "cv": 3}
+METHODS = {
+    "predict": (),
+    "decision_function": (),
+    "predict_proba": (),
+    "predict_interval": (0.8,),
+    "predict_quantiles": ([0.2, 0.7],),
+}
+MUTANTS = 6
+
+
+@cache
+def case(name: str) -> Case:
+    return CASES[name]()
+
+
+def assert_same_predictions(model, loaded, rows):
+    for method, arguments in METHODS.items():
+        assert hasattr(loaded, method) == hasattr(model, method)
+        if hasattr(model, method):
+            before, after = (np.asarray(getattr(m, method)(rows, *arguments)) for m in (model, loaded))
+            assert before.dtype == after.dtype
+            assert before.tolist() == after.tolist()
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_round_trip(name, tmp_path, capsys):
+    """The same bits from every method, the same bytes when saved again, and good for every use."""
+    model, rows = case(name).model, case(name).rows[:17]
+    loaded = through_file(model, tmp_path)
+    assert type(loaded) is type(model)
+    assert vars(loaded).keys() == vars(model).keys()
+    assert repr(loaded) == repr(model)
+    assert_same_predictions(model, loaded, rows)
+    clone(loaded)
+    for flags in ([], ["--json"]):
+        assert main(["inspect", str(tmp_path / "model"), *flags]) == 0
+    capsys.readouterr()
+
+
+def first_array(node, key):
+    """The first array below `key` in a tree of metadata."""
+    if isinstance(node, dict):
+        if key in node and isinstance(node[key], dict) and "$array" in node[key]:
+            return node[key]["$array"]
+        node = list(node.values())
+    found = (first_array(item, key) for item in node if isinstance(item, dict | list))
+    return next((name for name in found if name), None)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_trial(name, tmp_path):
+    """A file whose model predicts something else than it did is refused, checksum or not."""
+
+    def change(model, arrays):
+        inside = model["fitted"]
+        inside = inside["estimator_"]["fitted"] if "estimator_" in inside else inside
+        coef = first_array(inside["expansion_"], "coef")
+        arrays[coef] = 1.01 * arrays[coef]
+        values = first_array(inside["expansion_"], "values")
+        if values:
+            arrays[values] = 1.01 * arrays[values]
+
+    with pytest.raises(ModelFileError, match="does not predict what it did when it was saved"):
+        load_changed(tmp_path, case(name).model, change)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_mutants(name, tmp_path):
+    """Mutated files are refused, or as good as the model they came from."""
+    outcomes, findings = fuzz([name], MUTANTS, 0, tmp_path)
+    assert findings == []
+    assert outcomes["refused"] > 0
+    assert sum(outcomes.values()) == MUTANTS
+
+
+def test_the_fuzzer_finds_what_goes_unchecked(tmp_path, monkeypatch):
+    monkeypatch.setattr(file.registry, "check", lambda value: None)
+    monkeypatch.setattr(file.selftest, "verify", lambda model, stored: None)
+    outcomes, findings = fuzz(["lssvc"], 60, 0, tmp_path)
+    assert outcomes["misbehaved"] == len(findings) > 0
+
+
+def test_the_trial_covers_probabilities_bounds_and_the_preparation(tmp_path, monkeypatch):
+    """What is not in the decision values is tried by itself."""
+
+    def steeper(model, arrays):
+        slope = first_array(model["fitted"]["calibrator_"], "slope")
+        arrays[slope] = 2.0 * arrays[slope]
+
+    def wider(model, arrays):
+        residuals = first_array(model["fitted"]["intervals_"], "residuals")
+        arrays[residuals] = 2.0 * arrays[residuals]
+
+    for name, change in (("sigmoid", steeper), ("jackknife+", wider)):
+        with pytest.raises(ModelFileError, match="does not predict"):
+            load_changed(tmp_path, case(name).model, change)
+    original = Original(case("table"), tmp_path)
+    metadata = json.loads(original.text)
+    part = metadata["model"]["fitted"]["preparation_"]["fields"]["parts"]["$tuple"][0]
+    part["fields"]["scale"] *= 2.0
+    forge(tmp_path / "mutant", metadata, original.arrays)
+    assert judge(tmp_path / "mutant", original.case) is None
+    monkeypatch.setattr(file.selftest, "verify", lambda model, stored: None)
+    assert judge(tmp_path / "mutant", original.case) is not None
+
 
 KERNELS = [
     RBF(0.3),
     RBF((0.1, 0.2, 0.7)),
-    RBF(0.3, metric=np.array([[1.0, 0.3, 0.0], [-0.2, 0.5, 0.1], [0.0, 0.0, 2.0]])),
+    RBF(0.3, metric=S),
+    RBF(0.3, metric=np.asfortranarray(S)),
     Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
-    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
-    Laplacian(0.2),
-    Matern(0.4, nu=0.5),
     Matern(0.4, nu=2.5),
+    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
     Polynomial(0.5, degree=2, coef0=0.25),
     Linear(),
     RBF(0.1) + Linear() * Matern(1.5),
 ]
 
 
-@pytest.fixture
-def rows(rng):
-    return rng.normal(size=(40, 3))
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
-
-
-def assert_same_predictions(model, loaded, X):
-    for method in ("predict", "decision_function"):
-        if hasattr(model, method):
-            expected, got = getattr(model, method)(X), getattr(loaded, method)(X)
-            assert expected.dtype == got.dtype
-            assert expected.tolist() == got.tolist()
-
-
+@pytest.mark.parametrize(("order", "dtype"), [("C", np.float64), ("F", np.float32)])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_every_kernel_predicts_the_same_bits(tmp_path, rows, kernel, order, dtype):
-    X = np.asarray(rows, dtype=dtype, order=order)
-    model = LSSVR(kernel=kernel, alpha=0.1).fit(X, np.sin(rows[:, 0]))
+def test_every_kernel(tmp_path, kernel, order, dtype):
+    rows = np.asarray(X, dtype=dtype, order=order)
+    model = LSSVR(kernel=kernel, alpha=0.1).fit(rows, Y)
     loaded = through_file(model, tmp_path)
-    assert loaded.kernel == kernel
-    assert loaded.expansion_.kernel == kernel
+    assert loaded.kernel == loaded.expansion_.kernel == kernel
     assert loaded.expansion_.centres.dtype == dtype
-    assert_same_predictions(model, loaded, X[:17])
-
-
-@pytest.mark.parametrize("name", ["rbf", "laplacian", "matern", "polynomial", "linear"])
-def test_kernels_by_name(tmp_path, rows, name):
-    model = KernelRidge(kernel=name, gamma="scale", alpha=0.1).fit(rows, rows[:, :2] ** 2)
-    loaded = through_file(model, tmp_path)
-    assert loaded.get_params() == model.get_params()
     assert_same_predictions(model, loaded, rows[:17])
-
-
-def test_a_precomputed_kernel_has_no_centres(tmp_path, rows):
-    gram = Laplacian(0.5)(rows, rows)
-    model = LSSVR(kernel="precomputed").fit(gram, rows[:, 0])
-    loaded = through_file(model, tmp_path)
-    assert loaded.expansion_.centres is None
-    assert_same_predictions(model, loaded, gram[:9])
-
-
-@pytest.mark.parametrize("build", [sparse.csr_array, sparse.csr_matrix])
-def test_sparse_centres(tmp_path, rows, rng, build):
-    X = build(np.where(rng.random(rows.shape) < 0.5, 0.0, rows))
-    model = LSSVC(kernel="rbf", gamma=0.3).fit(X, rows[:, 0] > 0)
-    loaded = through_file(model, tmp_path)
-    assert type(loaded.expansion_.centres) is type(model.expansion_.centres)
-    assert_same_predictions(model, loaded, X[:11])
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [
-        np.array(["ja", "nein"]),
-        np.array(["setosa", "virginica", "versicolor"]),
-        np.array(["a", "bb", "ccc"], dtype=object),
-        np.array([False, True]),
-        np.array([-7, 0, 30], dtype=np.int16),
-        np.array([1.0, 2.0, 3.0, 4.0]),
-    ],
-)
-def test_labels_of_any_kind(tmp_path, rows, labels):
-    y = labels[np.arange(40) % len(labels)]
-    model = LSSVC(class_weight={label: 1.0 + i for i, label in enumerate(labels)}).fit(rows, y)
-    loaded = through_file(model, tmp_path)
-    assert loaded.classes_.dtype == model.classes_.dtype
-    assert loaded.class_weight == model.class_weight
-    assert_same_predictions(model, loaded, rows)
+    gradients = [m.expansion_.gradient(rows[:9]).tobytes() for m in (model, loaded)]
+    assert gradients[0] == gradients[1]
 
 
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-def test_models_fitted_in_another_library(tmp_path, rows, library):
+def test_models_fitted_in_another_library(tmp_path, library):
     xp = pytest.importorskip(library)
     model = LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1, 1.0], approximation="exact")
-    model.fit(xp.asarray(rows), xp.asarray(rows[:, 0]))
+    model.fit(xp.asarray(X), xp.asarray(Y))
     loaded = through_file(model, tmp_path)
-    np.testing.assert_allclose(loaded.predict(rows), np.asarray(model.predict(rows)), rtol=1e-10)
+    np.testing.assert_allclose(loaded.predict(X), np.asarray(model.predict(X)), rtol=1e-10)
 
 
-def test_feature_names(tmp_path, rows):
-    frame = pd.DataFrame(rows, columns=["length", "breite", "高さ"])
-    model = LSSVC().fit(frame, np.where(rows[:, 0] > 0, "+", "-"))
-    loaded = through_file(model, tmp_path)
+def test_feature_names(tmp_path):
+    frame = pd.DataFrame(X, columns=["length", "breite", "高さ"])
+    loaded = through_file(LSSVC().fit(frame, np.where(Y > 0, "+", "-")), tmp_path)
     assert loaded.feature_names_in_.tolist() == list(frame.columns)
-    assert_same_predictions(model, loaded, frame)
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame[["breite", "length", "高さ"]])
 
 
-def same_results(a, b):
-    assert a.keys() == b.keys()
-    for key, column in a.items():
-        assert type(b[key]) is type(column)
-        np.testing.assert_array_equal(np.asarray(b[key]), np.asarray(column))
-
-
-@pytest.mark.parametrize("cls", [LSSVCCV, LSSVRCV, KernelRidgeCV])
-def test_searches_keep_their_results(tmp_path, rows, cls):
-    y = rows[:, 0] ** 2
-    y = np.where(y > 1, "far", "near") if cls is LSSVCCV else y
-    model = cls(gammas=[0.1, 1.0], alphas=[0.01, 0.1, 1.0], approximation=Exact()).fit(rows, y)
-    loaded = through_file(model, tmp_path)
-    assert vars(loaded).keys() == vars(model).keys()
-    assert loaded.best_params_ == model.best_params_
-    assert loaded.best_score_ == model.best_score_
-    assert loaded.history_ == model.history_
-    assert loaded.approximation == Exact()
-    same_results(model.cv_results_, loaded.cv_results_)
-    np.testing.assert_array_equal(loaded.heldout_prediction_, model.heldout_prediction_)
-    assert_same_predictions(model, loaded, rows)
-
-
-def test_splitters_scorers_and_callbacks_are_dropped(tmp_path, rows):
-    model = LSSVRCV(
-        gammas=[0.1, 1.0],
-        alphas=[0.1],
-        cv=ShuffleSplit(3, random_state=0),
-        criterion=make_scorer(mean_absolute_error, greater_is_better=False),
-        callback=lambda event: None,
-    ).fit(rows, rows[:, 0])
-    loaded = through_file(model, tmp_path)
-    assert loaded.dropped_params_.keys() == {"cv", "criterion", "callback"}
-    assert loaded.dropped_params_["cv"].startswith("ShuffleSplit(")
-    assert loaded.cv == LSSVRCV().cv
-    assert loaded.criterion == LSSVRCV().criterion
-    assert loaded.callback is None
-    assert_same_predictions(model, loaded, rows)
-    loaded.fit(rows, rows[:, 0])
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, CallableKernel, lambda f: RBF(1.0) + CallableKernel(f)])
-def test_kernel_functions_are_refused_before_writing(tmp_path, rows, wrap):
-    model = LSSVR(kernel=wrap(lambda A, B: A @ B.T)).fit(rows, rows[:, 0])
-    with pytest.raises(TypeError, match=r"LSSVR\.kernel.*Python code.*precomputed"):
-        saving.save(model, tmp_path / "model")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_method_of_the_estimator_saves(tmp_path, rows):
-    model = LSSVR().fit(rows, rows[:, 0])
+def test_another_process_loads_the_same_bits(tmp_path):
+    model = LSSVC(kernel=Matern(0.4)).fit(X, np.where(Y > 0, "+", "-"))
     model.save(tmp_path / "model")
-    assert_same_predictions(model, saving.load(tmp_path / "model"), rows)
-
-
-def test_another_process_loads_the_same_bits(tmp_path, rows):
-    model = LSSVC(kernel=Matern(0.4)).fit(rows, np.where(rows[:, 0] > 0, "+", "-"))
-    model.save(tmp_path / "model")
-    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "rows.npy", X)
     script = (
         "import sys, numpy as np; from onefold.saving import load; "
         "values = load(sys.argv[1]).decision_function(np.load(sys.argv[2])); "
@@ -204,98 +197,153 @@ def test_another_process_loads_the_same_bits(tmp_path, rows):
     )
     command = [sys.executable, "-c", script, tmp_path / "model", tmp_path / "rows.npy"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout == model.decision_function(rows).tobytes().hex()
+    assert done.stdout == model.decision_function(X).tobytes().hex()
 
 
-# Forged models: the parts do not fit together
+# Blends and fold models share their rows
 
 
-def expansion(**changes):
-    parts = {
-        "kernel": RBF((1.0, 2.0)),
-        "centres": np.ones((3, 2)),
-        "coef": np.ones((3, 1)),
-        "intercept": np.zeros(1),
-    }
-    return {**parts, **changes}
+def blend(rows, *kernels):
+    y = np.asarray(rows.sum(axis=1)).ravel()
+    members = [LSSVR(kernel, alpha=0.1).fit(rows, y).expansion_ for kernel in kernels]
+    shared = [Expansion(m.kernel, members[0].centres, m.coef, m.intercept) for m in members]
+    return Blend(tuple(shared), np.linspace(0.1, 0.5, len(shared)), np.zeros(1))
 
 
-def forged_expansion(path, **changes):
-    """Write an expansion field by field, past the checks of the class and of `save`."""
-    from onefold.saving.codec import Encoder
-
-    encoder = Encoder()
-    fields = {key: encoder.encode(value, key) for key, value in expansion(**changes).items()}
-    return forge(path, metadata_of({"$object": "Expansion", "fields": fields}), encoder.arrays)
+def stored_shapes(path):
+    return sorted(array.shape for array in taken_apart(path)[1].values())
 
 
-def test_the_unchanged_forgery_loads(tmp_path):
-    loaded = saving.load(forged_expansion(tmp_path / "m"))
-    assert loaded.predict(np.ones((1, 2))).tolist() == [[3.0]]
+@pytest.mark.parametrize("build", [np.array, sparse.csr_array, sparse.csr_matrix])
+def test_rows_of_a_blend_lie_in_a_file_once_and_come_back_shared(tmp_path, build):
+    wide = np.tile(X, (10, 1)) + np.arange(400)[:, None] / 400
+    rows = build(np.where(wide > 0, wide, 0.0))
+    held = blend(rows, RBF(0.2), Linear())
+    loaded = through_file(held, tmp_path)
+    first, second = (
+        m.centres if isinstance(m.centres, np.ndarray) else m.centres.data for m in loaded.members
+    )
+    assert np.shares_memory(first, second)
+    assert stored_shapes(tmp_path / "model").count(first.shape) == 1
+    assert type(loaded.members[0].centres) is type(held.members[0].centres)
+    assert loaded.predict(rows).tobytes() == held.predict(rows).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"coef": np.ones((4, 1))}, "3 centres do not match 4"),
-        ({"coef": np.ones(3)}, "coef must be"),
-        ({"coef": np.full((3, 1), np.nan)}, "coefficients .* not all finite"),
-        ({"coef": np.ones((3, 1), dtype=int)}, "dtype int64, not floating"),
-        ({"coef": np.full((3, 1), "x")}, "not floating"),
-        ({"coef": np.full((3, 1), None)}, "dtype object"),
-        ({"coef": None}, "not valid"),
-        ({"coef": 1.0}, "not valid"),
-        ({"intercept": np.array([np.inf])}, "intercepts .* not all finite"),
-        ({"intercept": np.zeros(2)}, "coef must be"),
-        ({"intercept": 0.0}, "not valid"),
-        ({"centres": np.array([[1.0, np.nan]] * 3)}, "centres .* not all finite"),
-        ({"centres": np.ones((3, 4))}, "2 widths"),
-        ({"centres": np.ones((3, 2, 1))}, "not a table"),
-        ({"centres": None}, "lacks them"),
-        ({"centres": "rows"}, "not valid"),
-        ({"kernel": Precomputed()}, "centres without need"),
-        ({"kernel": "rbf"}, "not a kernel"),
-        ({"kernel": None}, "not a kernel"),
-        ({"centres": sparse.csr_array(np.full((3, 2), np.nan))}, "centres .* not all finite"),
-    ],
-)
-def test_expansions_that_do_not_hold_together_are_refused(tmp_path, changes, match):
-    with pytest.raises(ModelFileError, match=match):
-        saving.load(forged_expansion(tmp_path / "m", **changes))
+def test_a_grid_and_tensors_among_the_members(tmp_path):
+    rows = X[:, :2]
+    grid = KernelRidge(RBF(0.2), alpha=0.1, approximation="grid").fit(rows, Y).expansion_
+    single = LSSVR(Laplacian(0.2)).fit(rows, Y).expansion_
+    held = Blend((grid, single), [0.5, 0.5], np.zeros(1))
+    assert through_file(held, tmp_path).predict(rows).tobytes() == held.predict(rows).tobytes()
+    torch = pytest.importorskip("torch")
+    host = blend(X, RBF(0.2, metric=S), Laplacian(0.2), Linear())
+    members = [
+        Expansion(m.kernel, torch.asarray(X), torch.asarray(m.coef), torch.asarray(m.intercept))
+        for m in host.members
+    ]
+    there = Blend(tuple(members), host.weights, torch.asarray(host.intercept))
+    assert through_file(there, tmp_path).predict(X).tobytes() == host.predict(X).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("attribute", "value"),
-    [
-        ("expansion_", RBF(1.0)),
-        ("expansion_", None),
-        ("n_features_in_", 5),
-        ("n_features_in_", "3"),
-        ("classes_", np.array(["a", "b", "c", "d"])),
-        ("classes_", ["a", "b", "c"]),
-    ],
-)
-def test_estimators_that_do_not_hold_together_are_refused(tmp_path, rows, monkeypatch, attribute, value):
-    model = LSSVC().fit(rows, np.arange(40) % 3)
-    setattr(model, attribute, value)
-    with pytest.raises(ValueError, match=r"cannot save this LSSVC: .*; fit it again"):
+def test_rows_of_a_model_and_its_fold_models_lie_in_a_file_once(tmp_path):
+    rows, sizes = RNG.normal(size=(60, 40)), []
+    for intervals in (None, "cv+"):
+        LSSVR(gamma=0.1, intervals=intervals).fit(rows, rows[:, 0]).save(tmp_path / "model")
+        sizes.append((tmp_path / "model").stat().st_size)
+    assert sizes[1] - sizes[0] < rows.nbytes / 2
+    loaded = onefold.load(tmp_path / "model")
+    assert np.shares_memory(loaded.fold_models_.terms[0].centres, loaded.expansion_.centres)
+
+
+# Parameters
+
+
+SPLITTERS = [
+    model_selection.KFold(3, shuffle=True, random_state=4),
+    model_selection.StratifiedKFold(3),
+    model_selection.GroupKFold(3),
+    model_selection.StratifiedGroupKFold(3),
+    model_selection.TimeSeriesSplit(3, gap=1),
+    model_selection.RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+    model_selection.ShuffleSplit(3, test_size=0.3, random_state=0),
+    model_selection.LeaveOneOut(),
+    model_selection.LeaveOneGroupOut(),
+    model_selection.PredefinedSplit(np.arange(40) % 4),
+    GapKFold(3, gap=2),
+]
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda s: type(s).__name__)
+def test_splitters_come_back(tmp_path, splitter):
+    model = LSSVCCV(**SMALL | {"cv": 3}).fit(X, Y > 0).set_params(cv=splitter)
+    loaded = through_file(model, tmp_path)
+    assert type(loaded.cv) is type(splitter)
+    assert not hasattr(loaded, "dropped_params_")
+    groups = np.arange(40) % 5
+    before, after = (list(cv.split(X, Y > 0, groups)) for cv in (splitter, loaded.cv))
+    assert [test.tolist() for _, test in before] == [test.tolist() for _, test in after]
+
+
+def test_what_served_the_fit_alone_and_is_code_is_dropped_and_noted(tmp_path):
+    def build(criterion):
+        return LSSVRCV(
+            gammas=[0.1, 1.0],
+            alphas=[0.1],
+            cv=model_selection.ShuffleSplit(3, random_state=np.random.RandomState(0)),
+            criterion=criterion,
+            callback=lambda event: None,
+        ).fit(X, Y)
+
+    model = build(make_scorer(mean_absolute_error, greater_is_better=False))
+    loaded = through_file(model, tmp_path)
+    assert loaded.dropped_params_.keys() == {"cv", "criterion", "callback"}
+    assert loaded.dropped_params_["cv"].startswith("ShuffleSplit(")
+    assert "0x" not in loaded.dropped_params_["callback"]
+    defaults = LSSVRCV()
+    assert [loaded.cv, loaded.criterion, loaded.callback] == [defaults.cv, defaults.criterion, None]
+    loaded.set_params(cv=3).fit(X, Y)
+    loaded = through_file(loaded, tmp_path)
+    assert loaded.cv == 3
+    assert loaded.dropped_params_.keys() == {"criterion", "callback"}
+    first = build(["mse", lambda e, rows, y: 0.0])
+    assert through_file(first, tmp_path).criterion is None
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, CallableKernel, lambda f: RBF(1.0) + CallableKernel(f)])
+def test_kernel_functions_are_refused_before_writing(tmp_path, wrap):
+    model = LSSVR(kernel=wrap(lambda A, B: A @ B.T)).fit(X, Y)
+    with pytest.raises(TypeError, match=r"LSSVR\.kernel.*Python code.*precomputed"):
+        saving.save(model, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_model_of_ours_is_refused(tmp_path):
+    with pytest.raises(NotFittedError):
+        saving.save(LSSVR(), tmp_path / "m")
+    model = LSSVR().fit(X, Y)
+    same_name = type("LSSVR", (LSSVR,), {})().fit(X, Y)
+    pipeline = make_pipeline(StandardScaler(), LSSVR()).fit(X, Y)
+    search = model_selection.GridSearchCV(LSSVR(), {"alpha": [0.1, 1.0]}).fit(X, Y)
+    for other, match in ((same_name, "a LSSVR"), (pipeline, "a Pipeline"), (search, "best_estimator_")):
+        with pytest.raises(TypeError, match=rf"cannot save {match}.*skops or joblib|{match}"):
+            saving.save(other, tmp_path / "m")
+    model.helper_ = object()
+    with pytest.raises(TypeError, match=r"LSSVR\.helper_: a object has no place"):
+        saving.save(model, tmp_path / "m")
+    del model.helper_
+    model.X_fit_ = np.ones(3)
+    with pytest.raises(TypeError, match=r"LSSVR\.X_fit_: fitted attributes.*lower-case"):
         saving.save(model, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
-    with monkeypatch.context() as patch:
-        patch.setattr("onefold.saving.rules.State.check", lambda state, value, name: None)
-        saving.save(model, tmp_path / "m")
-    with pytest.raises(ModelFileError):
-        saving.load(tmp_path / "m")
 
 
-def test_a_model_with_nan_is_not_saved(tmp_path):
-    broken = Expansion(**expansion(coef=np.full((3, 1), np.nan)))
-    with pytest.raises(ValueError, match="not all finite; fit it again"):
-        saving.save(broken, tmp_path / "m")
-
-
-def test_a_hostile_kernel_parameter_is_refused(tmp_path):
-    for gamma in (-1.0, {"$float": "nan"}, "wide", [[1.0]], {"$tuple": []}, None):
-        metadata = metadata_of({"$object": "RBF", "fields": {"gamma": gamma}})
-        with pytest.raises(ModelFileError, match=r"gamma must|not valid"):
-            saving.load(forge(tmp_path / "m", metadata))
+def test_pipelines_are_saved_by_skops(tmp_path):
+    """As docs/sklearn.md shows."""
+    sio = pytest.importorskip("skops.io")
+    model = make_pipeline(StandardScaler(), LSSVRCV(**SMALL)).fit(X, Y)
+    sio.dump(model, tmp_path / "model.skops")
+    unknown = sio.get_untrusted_types(file=tmp_path / "model.skops")
+    assert unknown
+    assert all(name.startswith("onefold.") for name in unknown)
+    loaded = sio.load(tmp_path / "model.skops", trusted=unknown)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from scipy import sparse
+from sklearn.model_selection import KFold
 
 from onefold import (
     LSSVC,
@@ -24,6 +25,7 @@ from onefold import (
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Toeplitz
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from onefold.search import Halving
 from onefold.tables import TableRows, learn_preparation, table_model
 
 N = 30
@@ -56,6 +58,17 @@ def estimator(model: Any, kind: str = "regression", d: int = 3) -> Callable[[], 
         if kind == "targets":
             y = np.stack([y, X[:, 0] ** 2], axis=1)
         return Case(model.fit(X, y), X)
+
+    return build
+
+
+def labels(values: np.ndarray) -> Callable[[], Case]:
+    """A classifier of these labels, each with its weight."""
+
+    def build() -> Case:
+        weights = {label: 1.0 + i for i, label in enumerate(values)}
+        y = values[np.arange(N) % len(values)]
+        return Case(LSSVC(class_weight=weights).fit(numbers(), y), numbers())
 
     return build
 
@@ -172,5 +185,22 @@ CASES: dict[str, Callable[[], Case]] = {
     "sparselssvc": estimator(SparseLSSVC(**SMALL, n_centres=6), "three"),
     "sparselssvr": estimator(SparseLSSVR(**SMALL, tolerance=0.1, weights="robust")),
     "table": table("error"),
-    "table-gaps": table("impute"),
+    "table-missing": table("impute"),
+    "labels-text": labels(np.array(["a", "bb", "ccc"], dtype=object)),
+    "labels-bool": labels(np.array([False, True])),
+    "labels-whole": labels(np.array([-7, 0, 30], dtype=np.int16)),
+    "sigmoid": estimator(LSSVC(gamma=0.1, calibration="sigmoid"), "three"),
+    "isotonic": estimator(SparseLSSVC(**SMALL, n_centres=9, calibration="isotonic"), "two"),
+    "isotonic-search": estimator(LSSVCCV(**SMALL, calibration="isotonic"), "three"),
+    "uncalibrated": estimator(LSSVCCV(**SMALL, calibration=None), "two"),
+    "families": estimator(LSSVRCV(["linear", "rbf"], **SMALL, blend=True)),
+    "metric": estimator(LSSVRCV("auto", metric="auto", max_rounds=1, **SMALL)),
+    "halving": estimator(LSSVRCV(search=Halving(factor=2, min_resources=20), **SMALL)),
+    "criteria": estimator(LSSVRCV(**SMALL, criterion=["mse", "press", "r2"])),
+    "splitter": estimator(LSSVRCV(**SMALL | {"cv": KFold(3, shuffle=True, random_state=1)})),
+    "jackknife+": estimator(LSSVR(intervals="jackknife+")),
+    "normalised": estimator(LSSVR(intervals="normalised"), "targets"),
+    "no-intercept": estimator(KernelRidge(intervals="cv+")),
+    "no-intervals": estimator(LSSVRCV(intervals=None, **SMALL)),
+    "landmarks": estimator(LSSVRCV(approximation=Nystroem(9), refit="same", **SMALL)),
 }

@@ -85,7 +85,7 @@ def mutate_metadata(metadata: dict[str, Any], rng: random.Random) -> str:
         return f"{where} becomes {new}"
     if choice < 0.8 and isinstance(old, str):
         holder[key] = rng.choice(
-            [*registry._MODULES, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300]
+            [*registry.MODULES, old + "x", old.upper(), "a0", "a1", "\ud800", "x" * 300]
         )
         return f"{where} becomes {ascii(holder[key])[:60]}"
     holder[key] = copy.deepcopy(rng.choice(SPECIAL))

@@ -1,14 +1,14 @@
 """Save fitted models to one file and load them again: no pickle, no code, no surprises.
 
 A model file is a safetensors container: numeric arrays, and one JSON string with everything else.
-Every class that a file may name has a state, listed in `registry`: which attributes it has, with a rule
-for each. `codec` walks values of any `kinds` down to arrays, which the `container` holds. `load` gives
-back only what predicts: states are checked by their rules, and models of tables are tried (`selftest`).
+`codec` walks values down to arrays, which the `container` holds, and builds only classes of the
+`registry`. `load` gives back only what predicts: constructors and `checks` look at the parts, and the
+whole is tried on rows that lie in the file (`selftest`).
 """
 
 from __future__ import annotations
 
-from onefold.saving.errors import ModelFileError
+from onefold.saving.container import ModelFileError
 from onefold.saving.file import load, peek, save
 
 __all__ = ["ModelFileError", "load", "peek", "save"]

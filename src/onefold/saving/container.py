@@ -1,7 +1,7 @@
 """The bytes of a model file: a safetensors container with one metadata string and a checksum.
 
 Written and read here: arrays stream to the disk and from it, and whatever the disk or the file does
-wrong is an ordinary exception. Any safetensors reader sees the arrays.
+wrong is one of the errors below. Any safetensors reader sees the arrays.
 """
 
 from __future__ import annotations
@@ -20,8 +20,15 @@ import numpy as np
 
 from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
-from onefold.saving.errors import UPGRADE, BadContent, ModelFileError
-from onefold.saving.kinds import ARRAY_DTYPES
+
+DAMAGED = "save the model again or fetch a fresh copy of the file"
+UPGRADE = "upgrade with `pip install --upgrade onefold`"
+# The array types of a file: the name in the safetensors header -> the name in NumPy.
+ARRAY_DTYPES = {
+    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8",
+    "U16": "uint16", "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32",
+    "F64": "float64",
+}  # fmt: skip
 
 METADATA_KEY = "onefold"
 CHECKSUM_KEY = "sha256"
@@ -29,6 +36,27 @@ MAX_HEADER = 64 * 2**20
 _LENGTH_BYTES = 8  # the header's length, little-endian, opens the file
 _ALIGNMENT = 8
 _SAFETENSORS_NAMES = {numpy_name: name for name, numpy_name in ARRAY_DTYPES.items()}
+# What constructors and checks may raise when they are handed nonsense by a damaged file.
+NONSENSE = (
+    ValueError, TypeError, AttributeError, ArithmeticError, LookupError, RecursionError, MemoryError,
+)  # fmt: skip
+
+
+class ModelFileError(ValueError):
+    """A file that is not a usable onefold model; the message says why and what to do."""
+
+
+class CannotSave(TypeError):
+    """A value that a model file has no room for, such as a Python function."""
+
+
+class BadContent(ValueError):
+    """What is wrong inside a file, and the remedy; a `ModelFileError` once the path is known."""
+
+    def __init__(self, cause: str, remedy: str = DAMAGED) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
 
 
 def write(path: Path, text: str, arrays: Mapping[str, np.ndarray]) -> None:

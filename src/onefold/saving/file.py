@@ -12,26 +12,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.saving import container, registry, selftest
+from onefold.saving.checks import ESTIMATORS
 from onefold.saving.codec import Decoder, Encoder
-from onefold.saving.errors import DAMAGED, UPGRADE, BadContent, CannotSave
-from onefold.saving.estimators import ESTIMATORS
+from onefold.saving.container import DAMAGED, UPGRADE, BadContent, CannotSave
 
 FORMAT = "onefold-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
-_ENTRIES: dict[str, type] = {
-    "onefold_version": str,
-    "estimator": str,
-    "model": dict,
-}
+_ENTRIES: dict[str, type] = {"onefold_version": str, "estimator": str, "model": dict}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, which replaces an older file only once it is complete.
 
     Equal models give equal files, byte for byte. Constructor parameters that served the fit alone
-    and have no place in a file (a splitter, a scorer function, a random generator, a callback) are
-    noted by their repr; the loaded estimator has the defaults instead, and the notes in
+    and have no place in a file (a scorer function, a splitter of the user's own, a random generator, a
+    callback) are noted by their repr; the loaded estimator has the defaults instead, and the notes in
     ``dropped_params_``.
 
     Parameters
@@ -62,7 +58,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         check_is_fitted(model)
     encoder = Encoder()
     try:
-        metadata = _metadata(model, name, encoder)
+        metadata = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "onefold_version": __version__,
+            "estimator": name,
+            "model": encoder.encode(model, name),
+            "test": encoder.encode(selftest.record(model), "test"),
+        }
     except BadContent as error:
         remedy = "fit it again" if error.remedy == DAMAGED else error.remedy
         raise ValueError(f"cannot save this {name}: {error.cause}; {remedy}.") from error
@@ -70,21 +73,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     container.write(Path(path), text, encoder.arrays)
 
 
-def _metadata(model: Any, name: str, encoder: Encoder) -> dict[str, Any]:
-    node = encoder.encode(model, name)
-    test = selftest.record(model) if hasattr(model, "preparation_") else None
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "onefold_version": __version__,
-        "estimator": name,
-        "model": node,
-        "test": encoder.encode(test, "test"),
-    }
-
-
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` has written; no code in the file is ever run.
+
+    What predicts is checked, and tried on rows that lie in the file. What only describes the fit, such
+    as ``cv_results_``, comes back as it was written.
 
     Raises
     ------
@@ -104,8 +97,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise BadContent("it holds no model, or another than it says")
         if name in ESTIMATORS and not hasattr(model, "expansion_"):
             raise BadContent("its estimator is not fitted")
-        if hasattr(model, "preparation_"):
-            selftest.verify(model, test)
+        selftest.verify(model, test)
     return model
 
 
@@ -116,7 +108,7 @@ def peek(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
         ``format``, ``format_version``, ``onefold_version``, ``estimator``, the undecoded ``model``
-        (see `onefold.saving.kinds`), and ``arrays``: dtype and shape by name.
+        (see `onefold.saving.codec`), and ``arrays``: dtype and shape by name.
     """
     with container.opened(Path(path)) as file:
         return {**_checked(file.text()), "arrays": file.describe_arrays()}

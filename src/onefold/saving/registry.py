@@ -1,4 +1,4 @@
-"""The classes that a model file may name, with the state of each, and nothing else.
+"""The classes that a model file may name, and what each must hold beyond what its constructor checks.
 
 A file names a class by its bare name; only names found here are ever built, so a file cannot
 reach any other code. Classes are imported when they are first asked for.
@@ -6,35 +6,49 @@ reach any other code. Classes are imported when they are first asked for.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from onefold.approximations import registered
-from onefold.saving.estimators import ESTIMATORS, EXPANSIONS
-from onefold.saving.intervals import INTERVALS
-from onefold.saving.rules import State
+from onefold.saving.checks import (
+    ESTIMATORS,
+    check_estimator,
+    check_expansion,
+    check_fold_models,
+)
+from onefold.saving.container import NONSENSE, BadContent
 from onefold.saving.tabular import TABLES
 
-_KERNELS = (
-    "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
-)  # fmt: skip
-_BY_MODULE: dict[str, dict[str, State]] = {
-    "onefold.kernels": dict.fromkeys(_KERNELS, State()),  # its constructor checks everything
-    "onefold.search": dict.fromkeys(("FullGrid", "Halving"), State()),  # as do theirs
-    "onefold.calibration": {
-        **dict.fromkeys(("Temperature", "Sigmoid", "Isotonic"), State()),
-        "ConformalIntervals": INTERVALS,
-    },
-    "onefold.expansions": EXPANSIONS,
+_NAMES = {
+    "onefold.kernels": (
+        "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
+    ),
+    "onefold.search": ("FullGrid", "Halving"),
+    "onefold.calibration": ("Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
+    "onefold.expansions": ("Expansion", "GridExpansion", "Blend", "FoldModels"),
     "onefold.estimators": ESTIMATORS,
-    "onefold.tables": TABLES,
+    "onefold.tables": tuple(TABLES),
+    "onefold.heldout": ("GapKFold",),
+    "sklearn.model_selection": (
+        "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit",
+        "RepeatedKFold", "RepeatedStratifiedKFold", "ShuffleSplit", "StratifiedShuffleSplit",
+        "GroupShuffleSplit", "LeaveOneOut", "LeavePOut", "LeaveOneGroupOut", "LeavePGroupsOut",
+        "PredefinedSplit",
+    ),
+}  # fmt: skip
+MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    **dict.fromkeys(ESTIMATORS, check_estimator),
+    **dict.fromkeys(("Expansion", "GridExpansion", "Blend"), check_expansion),
+    "FoldModels": check_fold_models,
 }
-_MODULES = {name: module for module, states in _BY_MODULE.items() for name in states}
 
 
 def find(name: str) -> type | None:
     """Return the class that files know as `name`, or None if there is no such class."""
-    if name in _MODULES:
-        found: type = getattr(import_module(_MODULES[name]), name)
+    if name in MODULES:
+        found: type = getattr(import_module(MODULES[name]), name)
         return found
     return {cls.__name__: cls for cls in registered().values()}.get(name)
 
@@ -45,6 +59,15 @@ def name_of(value: object) -> str | None:
     return name if find(name) is type(value) else None
 
 
-def state_of(name: str) -> State:
-    """The state of a class by its name in files; constructors check those that have no rules here."""
-    return _BY_MODULE[_MODULES[name]][name] if name in _MODULES else State()
+def check(value: Any) -> None:
+    """Raise BadContent unless the instance of a class in files can be used."""
+    name = type(value).__name__
+    try:
+        if name in TABLES:
+            TABLES[name].check(value, name)
+        elif name in _CHECKS:
+            _CHECKS[name](value)
+    except BadContent:
+        raise
+    except NONSENSE as error:
+        raise BadContent(f"its {name} is not valid ({error!s:.200})") from error

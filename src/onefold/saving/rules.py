@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from onefold.linalg import is_foreign, to_numpy
-from onefold.saving.errors import NONSENSE, BadContent
+from onefold.saving.container import NONSENSE, BadContent
 
 Rule = Callable[[Any, Any], Any]  # (value, its owner); False or an exception means no
 

@@ -1,8 +1,8 @@
-"""A few rows of a table and what the model said of them, kept in the file and tried again on loading.
+"""Rows and what the model made of them, kept in the file and tried again on loading.
 
-Of an estimator alone everything can be checked by looking. A model of tables also prepares its rows: it
-carries rows made from what its preparation learned, each column usual values, then an unknown category
-and a missing value where it fills them in, and its own values there.
+An estimator is tried on a few rows of its own: the first and the last centre, and those that reach
+furthest. A model of tables also prepares its rows: it is tried on a table made from what its preparation
+learned, each column usual values, then an unknown category and a missing value where it fills them in.
 """
 
 from __future__ import annotations
@@ -12,69 +12,146 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from onefold.saving.errors import BadContent
+from onefold.expansions import FittedFunction, GridExpansion
+from onefold.linalg import is_sparse, to_numpy
+from onefold.saving.container import BadContent
 
 # Other machines round differently: relative to the values, and to the terms that they are sums of.
 _RELATIVE = 1e-6
-_ROUNDING = 1e-9
+_ROUNDING = {8: 1e-9, 4: 1e-4}  # by the bytes of a number in the rows
+_COVERAGE = 0.9
 _DAY, _EARLIEST = 86_400.0, -2e9  # seconds; about 1906
 
 
-def record(model: Any) -> dict[str, Any]:
-    """Rows and values; BadContent if it cannot predict rows made from what its preparation learned."""
-    rows = _example_rows(model.preparation_)
-    return {"rows": rows, "values": _values(model, rows)}
+def record(model: Any) -> dict[str, Any] | None:
+    """Rows, and the model's values there; None for what predicts nothing, such as a kernel."""
+    function = _function(model)
+    if function is None:
+        return None
+    of_tables = hasattr(model, "preparation_")
+    rows = _example_rows(model.preparation_) if of_tables else _own_rows(function.on_host())
+    return {"rows": rows, **_answers(model, _matrix(model, rows))}
 
 
 def verify(model: Any, stored: Any) -> None:
     """Raise BadContent unless the model gives the stored values again."""
-    if type(stored) is not dict or stored.keys() != {"rows", "values"}:
+    function = _function(model)
+    if function is None:
+        return
+    if type(stored) is not dict or stored.keys() != {"rows", "values", "probabilities", "bounds"}:
         raise BadContent("it lacks the rows that it should be tried on")
-    expected = stored["values"]
-    if type(expected) is not np.ndarray or expected.dtype != np.float64:
-        raise BadContent("the values that it should give are not numbers")
-    expansion = model.estimator_.expansion_
-    values = _values(model, stored["rows"])
-    if values.shape == expected.shape and np.isfinite(expected).all():
-        sizes = [w * float(np.abs(part.coef).sum(axis=0).max()) for w, part in expansion.parts]
-        terms = sum(s * _largest_value(part) for s, (_, part) in zip(sizes, expansion.parts))
-        allowed = _RELATIVE * np.abs(expected).max() + _ROUNDING * terms
-        if np.abs(values - expected).max() <= allowed:
-            return
-    raise BadContent("it does not predict what it did when it was saved")
-
-
-def _largest_value(expansion: Any) -> float:
-    """A bound on |k| near the centres."""
-    if hasattr(expansion, "counts") or expansion.centres is None:
-        return 1.0
+    matrix = _matrix(model, stored["rows"])
+    found = _answers(model, matrix)
+    machine = getattr(model, "estimator_", model)
+    functions = [function, *getattr(getattr(machine, "fold_models_", None), "terms", ())]
     with np.errstate(all="ignore"):
-        largest = float(np.abs(expansion.kernel.diagonal(expansion.centres)).max())
-    return largest if np.isfinite(largest) else 1.0
+        terms = max(_size(one) for one in functions)
+        rounding = _ROUNDING.get(matrix.dtype.itemsize, 0.0) * terms
+        values = stored["values"]
+        same = [
+            _close(found["values"], values, rounding),
+            _close(found["bounds"], stored["bounds"], rounding),
+        ]
+        if found["probabilities"] is not None and same[0]:
+            # From equal decision values: a calibration may be steeper than any rounding allows for.
+            again = machine.calibrator_.probabilities(values)
+            same.append(_close(again, stored["probabilities"], 0.0))
+    if not all(same) or (found["probabilities"] is None) != (stored["probabilities"] is None):
+        raise BadContent("it does not predict what it did when it was saved")
 
 
-def _values(model: Any, rows: Any) -> np.ndarray:
-    """The model's decision values or predictions as (rows, targets)."""
-    machine = model.estimator_
+def _function(model: Any) -> FittedFunction | None:
+    """f(x), of the estimator inside where a model is one of tables."""
+    function = getattr(getattr(model, "estimator_", model), "expansion_", model)
+    return function if isinstance(function, FittedFunction) else None
+
+
+def _close(found: Any, expected: Any, rounding: float) -> bool:
+    if found is None or type(expected) is not np.ndarray or expected.dtype != np.float64:
+        return found is expected is None
+    if found.shape != expected.shape or np.isnan(expected).any():
+        return False
+    largest = np.abs(expected, where=np.isfinite(expected), out=np.zeros_like(expected)).max()
+    return np.allclose(found, expected, rtol=0.0, atol=_RELATIVE * largest + rounding)
+
+
+def _size(function: FittedFunction) -> float:
+    """The size of the terms that values are sums of: Σ |c_j| times a bound on |k| near the centres."""
+    total = 0.0
+    for weight, part in function.parts:
+        largest = 1.0
+        if not isinstance(part, GridExpansion) and part.centres is not None:
+            reached = float(np.abs(part.kernel.diagonal(part.centres)).max())
+            largest = reached if math.isfinite(reached) else 1.0
+        total += weight * float(np.abs(part.coef).sum(axis=0).max()) * largest
+    return total
+
+
+def _matrix(model: Any, rows: Any) -> Any:
+    """The rows as the estimator takes them."""
+    if not hasattr(model, "preparation_"):
+        return rows
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            (_, matrix), *_ = model.matrix_blocks(_table(rows))
+        except BadContent:
+            raise
+        except Exception as error:  # a preparation of any state may raise anything
+            raise _cannot(error) from error
+    return matrix
+
+
+def _answers(model: Any, matrix: Any) -> dict[str, Any]:
+    """Decision values or predictions (rows, targets), probabilities and bounds where there are any."""
+    machine = getattr(model, "estimator_", model)
+    probabilities, bounds = None, None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            (_, matrix), *_ = model.matrix_blocks(_table(rows))
-            decide = getattr(machine, "decision_function", machine.predict)
-            values = np.asarray(decide(matrix), dtype=np.float64)
-            labels = np.asarray(machine.predict(matrix))
+            values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
+            if isinstance(machine, BaseEstimator):
+                labels = _host(machine.predict(matrix))
+                if getattr(machine, "calibrator_", None) is not None:
+                    probabilities = _host(machine.predict_proba(matrix))
+                if getattr(machine, "intervals_", None) is not None and machine.intervals is not None:
+                    bounds = _host(machine.predict_interval(matrix, _COVERAGE))
     except BadContent:
         raise
-    except Exception as error:  # a preparation of any state may raise anything
-        reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
-        raise BadContent(f"it cannot predict rows made from its own state ({reason})") from error
-    classes = getattr(machine, "classes_", None)
-    if classes is not None and not np.isin(labels, classes).all():
+    except Exception as error:
+        raise _cannot(error) from error
+    if hasattr(machine, "classes_") and not np.isin(labels, machine.classes_).all():
         raise BadContent("it predicts labels that are not among its classes")
     if values.size == 0 or not np.isfinite(values).all():
-        raise BadContent("it predicts infinite or undefined values")
-    return np.ascontiguousarray(values.reshape(values.shape[0], -1))
+        raise BadContent("its values at rows of its own are infinite or undefined")
+    table = np.ascontiguousarray(values.reshape(values.shape[0], -1), dtype=np.float64)
+    return {"values": table, "probabilities": probabilities, "bounds": bounds}
+
+
+def _host(values: Any) -> Any:
+    return np.ascontiguousarray(to_numpy(values))
+
+
+def _cannot(error: Exception) -> BadContent:
+    reason = f"{type(error).__name__}: {error!s:.200}".replace("\n", " ")
+    return BadContent(f"it cannot predict rows made from its own state ({reason})")
+
+
+def _own_rows(function: Any) -> Any:
+    """Some centres; the middle of a grid and places beyond its ends; values of a precomputed kernel."""
+    _, part = function.parts[0]
+    if isinstance(part, GridExpansion):
+        shares = np.array([0.5, -0.5, 1.5])
+        return part.lower + shares[:, None] * part.step * np.array(part.counts)
+    if part.centres is None:
+        return np.stack([np.ones(part.n_centres), np.eye(1, part.n_centres)[0]])
+    # Largest |entry| of each row, without a copy of the centres.
+    ends = [part.centres.max(axis=1), part.centres.min(axis=1)]
+    most, least = (end.toarray().ravel() if is_sparse(end) else end for end in ends)
+    widest = np.maximum(most, -least)
+    return part.centres[[0, widest.size - 1, int(np.argmax(widest)), int(np.argmin(widest))]]
 
 
 def _table(rows: Any) -> Any:

@@ -12,8 +12,8 @@ from zoneinfo import available_timezones
 
 import numpy as np
 
-from onefold.saving.errors import BadContent
-from onefold.saving.estimators import ESTIMATORS, PARAMETERS_OF_SEARCH
+from onefold.saving.checks import ESTIMATORS
+from onefold.saving.container import BadContent
 from onefold.saving.rules import (
     State,
     is_bool,
@@ -105,7 +105,6 @@ def _check_model(model: Any) -> None:
 
 
 _PARAMETERS = {
-    **PARAMETERS_OF_SEARCH,
     "missing": one_of("error", "impute"),
     "simple": is_bool,
     "metric": maybe(one_of("none", "diagonal", "full", "auto")),
