@@ -52,6 +52,17 @@ def test_every_calibration(name, classes, scale):
     )
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
+def test_rows_with_nan_have_nan_for_probabilities(name, classes):
+    """Not equal shares, as those of a row that no class wants."""
+    model = LSSVC(calibration=name).fit(X, np.digitize(SCORE, [-0.5, 0.5]) % classes)
+    rows = np.array([[0.0, 1.0], [np.nan, 1.0], [0.5, np.nan], [np.nan, np.nan]])
+    for dtype in ("float32", "float64"):
+        found = run(model.to_onnx(dtype=dtype), rows.astype(dtype))["probabilities"]
+        assert np.isnan(found).tolist() == [[False] * classes] + [[True] * classes] * 3
+
+
 @pytest.mark.parametrize("corners", [1, 2, 3, 4, 5, 64, 65])
 def test_corners_of_a_staircase(corners):
     x = np.sort(rng.standard_normal(corners))

@@ -216,7 +216,7 @@ def stored_shapes(path):
 
 @pytest.mark.parametrize("build", [np.array, sparse.csr_array, sparse.csr_matrix])
 def test_rows_of_a_blend_lie_in_a_file_once_and_come_back_shared(tmp_path, build):
-    wide = np.tile(X, (10, 1)) + np.arange(400)[:, None] / 400
+    wide = np.tile(X, (25, 1)) + np.arange(1000)[:, None] / 1000
     rows = build(np.where(wide > 0, wide, 0.0))
     held = blend(rows, RBF(0.2), Linear())
     loaded = through_file(held, tmp_path)
@@ -224,7 +224,8 @@ def test_rows_of_a_blend_lie_in_a_file_once_and_come_back_shared(tmp_path, build
         m.centres if isinstance(m.centres, np.ndarray) else m.centres.data for m in loaded.members
     )
     assert np.shares_memory(first, second)
-    assert stored_shapes(tmp_path / "model").count(first.shape) == 1
+    indices = 0 if build is np.array else 1  # which are as many as the data
+    assert stored_shapes(tmp_path / "model").count(first.shape) == 1 + indices
     assert type(loaded.members[0].centres) is type(held.members[0].centres)
     assert loaded.predict(rows).tobytes() == held.predict(rows).tobytes()
 

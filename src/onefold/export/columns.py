@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onefold.export.extra import need
-from onefold.export.graph import Graph, Node
+from onefold.export.graph import Graph, Node, need
 from onefold.tables.features import HALF, Categories, Numbers, Part, Times, Truths
 from onefold.tables.prepare import Preparation
 from onefold.tables.truths import WORDS, truth_of

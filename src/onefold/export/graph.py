@@ -7,16 +7,26 @@ digits.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, TypeAlias
 
 import numpy as np
-
-from onefold.export.extra import need
 
 Node: TypeAlias = str
 """The name of what a node gives."""
 
 _LARGEST = 2**31 - 2**20  # bytes of one message of protobuf, less some for its nodes
+
+
+def need(name: str) -> Any:
+    """A module of the extra ``onnx``, imported when something is exported."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"export to ONNX needs {name.partition('.')[0]}, which cannot be imported ({error}); "
+            'pip install "onefold[onnx]".'
+        ) from error
 
 
 class Graph:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
 from onefold.export.columns import is_text
-from onefold.export.extra import need
+from onefold.export.graph import need
 from onefold.export.registration import register
 from onefold.tables import TableModel
 

@@ -28,12 +28,10 @@ from onefold.estimators import (
     SparseLSSVR,
 )
 from onefold.estimators.base import KernelMachine
-from onefold.export.calibrators import probabilities
+from onefold.export.classes import class_values, label_values, probabilities, write_labels
 from onefold.export.columns import check_preparation, is_text, prepared
-from onefold.export.extra import need
 from onefold.export.functions import check_function, decision_values
-from onefold.export.graph import Graph, Node
-from onefold.export.labels import class_values, label_values, write_labels
+from onefold.export.graph import Graph, Node, need
 from onefold.tables import TableClassifier, TableModel, TableRegressor
 
 FIRST_OPSET = 13  # from which on sums and shapes are given as these graphs give them

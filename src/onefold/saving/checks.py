@@ -55,7 +55,7 @@ def check_expansion(f: Expansion | GridExpansion | Blend) -> None:
             raise BadContent("its expansion is empty")
         if features:
             part.kernel.check_features(features)
-        host = part.on_host()
+        host: Any = part.on_host()
         with np.errstate(all="ignore"):
             reach = weight * (np.abs(host.coef).sum(axis=0, dtype=np.float64) + np.abs(host.intercept))
         grid = isinstance(part, GridExpansion)
