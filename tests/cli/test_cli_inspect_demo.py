@@ -35,7 +35,7 @@ def test_inspect_a_tuned_model(table, capsys):
         "'blue', 'red'",
         "target          'kind' (classification)",
         "id column       'who'",
-        f"onefold {onefold.__version__}, file format 3",
+        f"onefold {onefold.__version__}, file format 4",
     ):
         assert words in text
     assert main(["inspect", MODEL, "--json"]) == 0
