@@ -18,7 +18,7 @@ import onefold
 import onefold.approximations.base as approximations
 import onefold.search.strategies as strategies
 from onefold.cli import main
-from onefold.cli.parser import build_parser
+from onefold.cli.options import build_parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -213,9 +213,9 @@ def test_command(tmp_path, capsys):
     table = tmp_path / "t.csv"
     rows = "\n".join(f"{i},{i % 7},{i % 3}" for i in range(50))
     table.write_text(f"a,b,y\n{rows}\n")
-    assert main(["plan", str(table)]) == 0
+    assert main(["plan", str(table), "--target", "y"]) == 0
     assert "50 rows, 2 features: Exact()" in capsys.readouterr().out
-    assert main(["plan", str(table), "--json", "--approximation", "nystroem"]) == 0
+    assert main(["plan", str(table), "--target", "y", "--json", "--approximation", "nystroem"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["rows"] == 50
     assert facts["fits"] is True
@@ -227,11 +227,15 @@ def test_command_knows_the_columns(tmp_path, capsys):
     assert main(["plan", str(table), "--target", "y", "--drop", "c"]) == 0
     assert "50 rows, 2 features" in capsys.readouterr().out
     for option in ("--target", "--drop"):
-        assert main(["plan", str(table), option, "z"]) != 0
+        assert main(["plan", str(table), "--target", "y", option, "z"]) != 0
         assert f"{option.removeprefix('--')}: t.csv has no column 'z'" in capsys.readouterr().err
+    assert main(["plan", str(table)]) != 0
+    assert "name the column to predict" in capsys.readouterr().err
 
 
-def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("free", [2**40, 1000])
+def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch, free):
+    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: free)
     table = tmp_path / "t.csv"
     rows = "\n".join(f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text(f"a,colour,constant,y\n{rows}\n")
@@ -239,27 +243,10 @@ def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
     assert main(["plan", str(table), "--target", "y"]) == 0
     assert "100 rows, 4 features" in capsys.readouterr().out  # a and three colours
-    assert len(asked["y"]) == 5
-    assert main(["plan", str(table), "--target", "a"]) == 0
-    assert asked["y"] is None
-    assert main(["plan", str(table), "--target", "y", "--targets", "7"]) == 0
-    assert len(asked["y"]) == 7
-    capsys.readouterr()
-
-
-def test_command_on_a_table_larger_than_memory(tmp_path, capsys, monkeypatch):
-    table = tmp_path / "t.csv"
-    table.write_text("a,b,y\n" + "\n".join(f"{i},{i % 7},{i % 3}" for i in range(300)) + "\n")
-    monkeypatch.setattr("onefold.cli.plan.larger_than_memory", lambda source: True)
-    asked = {}
-    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
-    assert main(["plan", str(table), "--target", "y"]) == 0
-    assert len(asked["y"]) == 3
-    assert main(["plan", str(table), "--drop", "a"]) == 0
-    assert asked["y"] is None
-    out = capsys.readouterr().out
-    assert "300 rows, 2 features" in out
-    assert "300 rows, 1 features" in out
+    assert len(np.unique(asked["y"])) == 5
+    grid = ["--gammas", "1,2", "--alphas", "1"]  # as tune takes them
+    assert main(["plan", str(table), "--target", "a", "--id", "y", *grid]) == 0
+    assert "100 rows, 3 features" in capsys.readouterr().out
 
 
 def test_a_plan_has_the_time_budget_of_the_approximation():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cli_arguments import SMALL, TUNE
 
-from onefold.cli import command
+from onefold.cli import output
 
 SCRIPT = f"#!{sys.executable}\nimport sys\nfrom onefold.cli import main\nsys.exit(main())\n"
 
@@ -43,16 +43,16 @@ def test_what_tune_prints(installed):
 
 def test_names_of_the_program(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest"])
-    assert command.command_line("inspect", "m") == "onefold inspect m"
+    assert output.command_line("inspect", "m") == "onefold inspect m"
     # Another program of the same name in the search path is not this one.
     (tmp_path / "onefold").write_text("#!/bin/sh\n")
     (tmp_path / "onefold").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["env/bin/onefold"])
-    assert command.command_line("demo") == "env/bin/onefold demo"
+    assert output.command_line("demo") == "env/bin/onefold demo"
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "onefold")])
-    assert command.command_line("demo") == "onefold demo"
+    assert output.command_line("demo") == "onefold demo"
     monkeypatch.setattr(sys, "argv", ["somewhere/onefold/__main__.py"])
-    assert command.command_line("demo") == f"{sys.executable} -m onefold demo"
+    assert output.command_line("demo") == f"{sys.executable} -m onefold demo"
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
-    assert command.command_line("demo") == f"{Path(sys.executable).name} -m onefold demo"
+    assert output.command_line("demo") == f"{Path(sys.executable).name} -m onefold demo"

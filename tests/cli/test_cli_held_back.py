@@ -100,7 +100,7 @@ def test_in_python(table):
 def test_what_will_run_is_said_before(table, capsys):
     assert main([*TUNE, *SMALL]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert any(line.startswith("onefold: will run Exact(), about ") for line in lines)
+    assert any(line.startswith("onefold: will run: exact method, about ") for line in lines)
 
 
 def test_probabilities_and_bounds(table, capsys, refused):

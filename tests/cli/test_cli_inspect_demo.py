@@ -149,7 +149,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     errors = [float(rmse) for rmse in re.findall(r"  RMSE (\S+), tuned in", out)]
     assert len(errors) == 2
     assert errors[0] < errors[1]  # the metric finds the five columns
-    assert re.search(r"shares of the columns +x[1-5] ", out)
+    assert re.search(r"importance of the columns +x[1-5] ", out)
     assert "always the most frequent class" in out
     assert "onefold-demo/report.html" in out
     # Its own earlier output may be replaced, other directories need --force.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_arguments import SMALL, TUNE
 
-from onefold.cli import main, writing
+from onefold.cli import main, output
 from onefold.tables import load_table_model
 
 AMOUNT = ["--drop", "kind", "who", *SMALL]
@@ -41,7 +41,7 @@ def test_a_page_that_fails_only_warns(table, capsys, monkeypatch, error):
         assert Path("t-onefold/search.csv").exists()
         raise error
 
-    monkeypatch.setattr(writing, "gather", fail)
+    monkeypatch.setattr(output, "gather", fail)
     assert main([*TUNE, *SMALL, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err.startswith("onefold: no report.html: ")
@@ -55,7 +55,7 @@ def test_an_interrupted_page_leaves_the_model(table, capsys, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(writing, "gather", interrupt)
+    monkeypatch.setattr(output, "gather", interrupt)
     assert main([*TUNE, *SMALL]) == 130
     assert "no file is left half-written" in capsys.readouterr().err
     assert load_table_model("t-onefold/model.onefold").target_ == "kind"

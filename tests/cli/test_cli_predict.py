@@ -111,7 +111,7 @@ def test_another_id_column_or_none(tuned, capsys):
     assert main(["predict", MODEL, "new.csv"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("prediction\n")
-    assert "new.csv has no id column 'who'; predictions come without it" in err
+    assert "new.csv has no ID column 'who'; predictions come without it" in err
 
 
 def test_booleans_come_back_as_they_were_written(table, capsys):
@@ -175,7 +175,7 @@ def test_decisions_are_for_classifiers_and_tables_need_a_preparation(table, caps
 def test_ids_named_like_an_output_column_are_refused(tuned, refused, name):
     tuned.assign(**{name: range(60)}).to_csv("new.csv", index=False)
     line = refused("predict", MODEL, "new.csv", "--id", name)
-    assert f"the id column is named '{name}', as an output column is; rename it" in line
+    assert f"the ID column is named '{name}', as an output column is; rename it" in line
 
 
 def test_ids_that_are_missing_or_booleans(tuned, capsys):

@@ -17,7 +17,7 @@ import pytest
 from cli_arguments import SMALL, TUNE
 
 import onefold
-from onefold.cli import entry, main, values
+from onefold.cli import entry, main, options
 from onefold.cli.progress import Progress
 from onefold.cli.words import power_of_two
 
@@ -190,21 +190,21 @@ def test_progress_names_the_score_only_where_it_is_that_of_the_criterion():
 
 
 def test_grids():
-    assert values.grid("0.5, 1,2^3") == [0.5, 1.0, 8.0]
-    np.testing.assert_allclose(values.grid("2^-15:2^9:13"), 2.0 ** np.arange(-15, 10, 2))
-    np.testing.assert_allclose(values.grid("1,10:1000:3"), [1, 10, 100, 1000])
+    assert options.grid("0.5, 1,2^3") == [0.5, 1.0, 8.0]
+    np.testing.assert_allclose(options.grid("2^-15:2^9:13"), 2.0 ** np.arange(-15, 10, 2))
+    np.testing.assert_allclose(options.grid("1,10:1000:3"), [1, 10, 100, 1000])
     for bad in ("", "0", "-1", "x", "1:2", "1:2:0", "1:2:3:4", "nan", "inf", "2^x", "-2^0.5"):
         with pytest.raises(argparse.ArgumentTypeError):
-            values.grid(bad)
+            options.grid(bad)
 
 
 def test_durations():
-    assert [values.duration(text) for text in ("90", "90s", "5m", "2h", " 0.5h")] == [
+    assert [options.duration(text) for text in ("90", "90s", "5m", "2h", " 0.5h")] == [
         90.0, 90.0, 300.0, 7200.0, 1800.0,
     ]  # fmt: skip
     for bad in ("", "s", "0", "-1", "nan", "inf", "1e400", "5d", "5 minutes"):
         with pytest.raises(argparse.ArgumentTypeError):
-            values.duration(bad)
+            options.duration(bad)
 
 
 def test_powers_of_two_are_shown_as_such():

@@ -15,8 +15,7 @@ from cli_arguments import SMALL, TUNE
 from cli_processes import begun, wait_for_lines, write_table
 
 from onefold.cli import main
-from onefold.cli.files import _STAGE, staged_directory
-from onefold.cli.resuming import journal_beside
+from onefold.cli.output import _STAGE, journal_of, staged_directory
 from onefold.machine.journal import Journal
 
 JOURNAL = Path("t-onefold.journal")
@@ -141,12 +140,12 @@ def test_a_refused_search_leaves_no_empty_journal(table, refused, monkeypatch):
 
 def test_where_the_journal_lies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert journal_beside(Path("out")) == Path("out.journal")
-    assert journal_beside(Path("a/b")) == Path("a/b.journal")
-    assert journal_beside(Path("v1.2")) == Path("v1.2.journal")
-    assert journal_beside(Path(".")) == tmp_path.with_name(f"{tmp_path.name}.journal")
+    assert journal_of(Path("out")) == Path("out.journal")
+    assert journal_of(Path("a/b")) == Path("a/b.journal")
+    assert journal_of(Path("v1.2")) == Path("v1.2.journal")
+    assert journal_of(Path(".")) == tmp_path.with_name(f"{tmp_path.name}.journal")
     with pytest.raises(ValueError, match="no place"):
-        journal_beside(Path("/"))
+        journal_of(Path("/"))
 
 
 def test_the_folder_of_the_results_may_be_made_for_them(table):

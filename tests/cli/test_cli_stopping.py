@@ -12,7 +12,7 @@ from cli_arguments import SMALL, TUNE
 from cli_processes import begun, wait_for_lines, write_table
 
 from onefold import load
-from onefold.cli import main, stopping
+from onefold.cli import entry, main
 from onefold.tuning import tune_table
 
 TABLE = ["t.parquet", "--target", "y"]
@@ -70,7 +70,7 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0
     assert KEPT in err
-    assert err.endswith("t-onefold.journal is kept: the same command with --force goes on from here\n")
+    assert err.endswith("t-onefold.journal is kept: the same command with --force goes on\n")
     assert re.search(r"note: the search was interrupted, and \d+ candidates were not tried", out)
 
 
@@ -89,38 +89,38 @@ def event(score: float | None) -> dict:
 @pytest.fixture
 def key():
     """Ctrl-C as the command line hears it, without a signal."""
-    found = stopping._CtrlC()
+    found = entry._CtrlC()
     earlier = signal.signal(signal.SIGINT, found)
     yield found
     signal.signal(signal.SIGINT, earlier)
 
 
 def test_without_a_score_the_first_one_stops(key, capsys):
-    with stopping.best_kept(lambda event: None) as callback:
+    with entry.best_kept(lambda event: None) as callback:
         callback(event(None))
-        with pytest.raises(stopping.Interrupted):
+        with pytest.raises(entry.Interrupted):
             key(signal.SIGINT, None)
         key(signal.SIGINT, None)  # does not disturb the tidying up
     assert capsys.readouterr().err == "onefold: stopping …\nonefold: still stopping\n"
 
 
 def test_the_search_is_ended_once_between_evaluations(key, capsys):
-    with stopping.best_kept(lambda event: None) as callback:
+    with entry.best_kept(lambda event: None) as callback:
         callback(event(-1.0))
         key(signal.SIGINT, None)
         with pytest.raises(KeyboardInterrupt):
             callback(event(-1.0))
         callback(event(None))  # of the parts that are left
-        with pytest.raises(stopping.Interrupted):
+        with pytest.raises(entry.Interrupted):
             key(signal.SIGINT, None)
     assert capsys.readouterr().err == KEPT + "onefold: stopping …\n"
 
 
 def test_after_the_search_the_next_one_stops(key):
-    with stopping.best_kept(lambda event: None) as callback:
+    with entry.best_kept(lambda event: None) as callback:
         callback(event(-1.0))
         key(signal.SIGINT, None)  # in the final fit, say, which calls nobody back
-    with pytest.raises(stopping.Interrupted):
+    with pytest.raises(entry.Interrupted):
         key(signal.SIGINT, None)
 
 
@@ -149,7 +149,7 @@ def test_enough_time_changes_nothing(table, capsys):
 
 def test_bad_values_are_refused(table, refused):
     assert "no duration" in refused(*TUNE, "--time-budget", "soon")
-    assert "argument --search" in refused(*TUNE, "--search", "everything")
+    assert "search must be one of" in refused(*TUNE, "--search", "everything")
     with pytest.raises(ValueError, match="time_budget must be a number of seconds"):
         tune_table(table, "kind", time_budget=0)
     with pytest.raises(ValueError, match='search must be one of "grid"'):

@@ -106,6 +106,6 @@ def test_the_command_describes_what_tune_runs(tmp_path, capsys):
     simple = facts("--simple")
     assert simple["search"]["kernels"] == ["rbf"]
     assert simple["seconds"] < default["seconds"]
-    assert "cv='loo'" in facts("--cv", "loo")["search"]["note"]
+    assert "leave-one-out" in facts("--cv", "loo")["search"]["note"]
     assert main(base) == 0
     assert "search  the kernels of auto, metric auto, a blend" in capsys.readouterr().out

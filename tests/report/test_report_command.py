@@ -59,7 +59,7 @@ def test_a_page_that_fails_only_warns(frame, capsys, monkeypatch):
     def fail(*args, **more):
         raise ValueError("no way;\nnone")
 
-    monkeypatch.setattr("onefold.cli.writing.gather", fail)
+    monkeypatch.setattr("onefold.cli.output.gather", fail)
     assert tune() == 0
     assert "no report.html: no way; none" in capsys.readouterr().err
     assert sorted(p.name for p in Path("t-onefold").iterdir()) == [
@@ -74,10 +74,13 @@ def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     out, err = capsys.readouterr()
     assert "taken for the 90 rows it was fitted on" in out
     assert "p" in out.split("largest errors: rows ")[1]
-    assert err == "onefold: wrote report.html\n"
-    check_page(Path("report.html").read_text("utf-8"))
-    assert "report.html exists; use --force" in refused(capsys, "t-onefold", "t.csv")
-    assert main(["report", "t-onefold", "t.csv", "--force"]) == 0
+    assert err == "onefold: wrote t-onefold/report.html\n"  # which tune has written before
+    check_page(Path("t-onefold/report.html").read_text("utf-8"))
+    command = ["report", "t-onefold", "t.csv", "--out", "other.html"]
+    assert main(command) == 0
+    capsys.readouterr()
+    assert "other.html exists; use --force" in refused(capsys, *command[1:])
+    assert main([*command, "--force"]) == 0
     capsys.readouterr()
     found = report(capsys, "t-onefold", "t.csv")
     assert found["scores"]["same_splits"]

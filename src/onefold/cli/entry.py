@@ -1,4 +1,4 @@
-"""The entry point: run a command, and turn whatever goes wrong into one line and an exit code.
+"""The entry point: run a command, stop in order, turn what goes wrong into one line and an exit code.
 
 ====  ==============================================================
 0     done, also where the first Ctrl-C ended the search of ``tune``
@@ -7,6 +7,10 @@
 130   interrupted with Ctrl-C; no file is left half-written
 143   stopped with SIGTERM; likewise
 ====  ==============================================================
+
+The first Ctrl-C asks a search that has found something to end, and what it has found is kept; the second
+one, and the first everywhere else, stops at once. Python runs its handlers between two steps of the main
+thread: a factorisation that is under way is finished first.
 """
 
 from __future__ import annotations
@@ -15,18 +19,23 @@ import errno
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from onefold.cli.parser import build_parser
-from onefold.cli.stopping import Interrupted, orderly_stopping
+from onefold.cli.options import parsed
 
 if TYPE_CHECKING:
     from onefold.tables.errors import Remedy
+
+Callback = Callable[[Mapping[str, Any]], None]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings(), orderly_stopping():
             warnings.showwarning = _each_once()
-            arguments = build_parser().parse_args(argv)
+            arguments = parsed(argv)
             options |= arguments.options
             arguments.argv = list(sys.argv[1:] if argv is None else argv)
             # Imported only now, so that --help and --version answer at once.
@@ -113,3 +122,82 @@ def _each_once() -> Callable[..., None]:
             print(f"onefold: warning: {text}", file=sys.stderr)
 
     return show
+
+
+class Interrupted(BaseException):
+    """Ctrl-C that stops at once; a search would keep its best after a KeyboardInterrupt."""
+
+
+class _CtrlC:
+    """What Ctrl-C does: end the running search where it has found something, or stop."""
+
+    def __init__(self) -> None:
+        self.search: _Search | None = None
+        self._over = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._over:  # no other disturbs the tidying up
+            _announce("still stopping")
+        elif self.search is not None and self.search.has_score and not self.search.asked:
+            _announce("stopping: the best so far will be kept (Ctrl-C again to stop at once) …")
+            self.search.asked = True
+        else:
+            self._over = True
+            _announce("stopping …")
+            raise Interrupted
+
+
+class _Search:
+    """A search's callback that raises KeyboardInterrupt once it is asked to, between evaluations.
+
+    The final fit calls nobody back, and is not disturbed.
+    """
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback = callback
+        self._ended = self.asked = self.has_score = False
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        self._callback(event)
+        self.has_score |= event["best_score"] is not None
+        if self.asked and not self._ended:
+            self._ended = True  # the next one would end more than the search
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def orderly_stopping() -> Iterator[None]:
+    """Ctrl-C asks a search to end or raises Interrupted; SIGTERM raises SystemExit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set signal handlers
+        return
+    handlers: dict[int, Any] = {signal.SIGINT: _CtrlC(), signal.SIGTERM: _terminate}
+    earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def best_kept(callback: Callback) -> Iterator[Callback]:
+    """A search's callback while the block runs, by which the first Ctrl-C ends the search alone."""
+    key, search = signal.getsignal(signal.SIGINT), _Search(callback)
+    if not isinstance(key, _CtrlC):
+        yield callback
+        return
+    key.search = search
+    try:
+        yield search
+    finally:
+        key.search = None
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def _announce(words: str) -> None:
+    start = "\n" if sys.stderr.isatty() else ""  # a progress bar may stand at the cursor
+    print(f"{start}onefold: {words}", file=sys.stderr, flush=True)

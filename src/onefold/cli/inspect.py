@@ -9,7 +9,7 @@ import numpy as np
 
 from onefold import saving
 from onefold.cli.choice import blend_lines, importance_lines
-from onefold.cli.files import model_file
+from onefold.cli.output import model_file
 from onefold.cli.result_text import aligned, measure_lines, tested_lines
 from onefold.cli.words import counted, json_text, number_words, score_label, score_text
 from onefold.estimators.final import metric_of

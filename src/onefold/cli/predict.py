@@ -3,129 +3,197 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import math
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
-from onefold.cli.files import model_file, refuse_existing, replaced_file
-from onefold.cli.scoring import RunningScore
-from onefold.cli.tableoptions import open_asked
-from onefold.cli.tablewriters import CsvWriter, ParquetWriter, Writer
-from onefold.tables import TableModel, TableRows, TableSource, load_table_model
+from onefold.cli.options import open_asked
+from onefold.cli.output import model_file, refuse_existing, replaced_file
+from onefold.cli.words import decimal, json_text, percent
+from onefold.facts.words import readable
+from onefold.tables import TableModel, TableSource, load_table_model
 from onefold.tables.target import read_target
+
+Columns = dict[str, Any]
+_OUTPUTS = ("prediction", "lower", "upper", "decision")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     out: Path | None = arguments.out
-    model_path = model_file(arguments.model)
+    path = model_file(arguments.model)
     if out is not None:
         if out.suffix.lower() not in {".csv", ".parquet"}:
             raise ValueError(f"--out {out.name}: predictions are written as .csv or .parquet")
-        refuse_existing([out], arguments.force, inputs=[arguments.table, model_path])
-    model = load_table_model(model_path)
-    if arguments.decision and model.task == "regression":
-        raise ValueError("--decision is for classification; this model predicts numbers")
-    _check_answers(model, arguments)
+        refuse_existing([out], arguments.force, inputs=[arguments.table, path])
+    model = load_table_model(path)
+    _check(model, arguments)
     source = open_asked(arguments, model.reading_)
     id_column = _id_column(arguments.id, model, source)
-    if id_column is not None and _is_output(id_column):
-        raise ValueError(f"the id column is named '{id_column}', as an output column is; rename it")
-    target = model.target_ or ""
-    if arguments.score and not target:
-        raise ValueError("--score needs the name of the target, which this model does not know")
-    beside = tuple(name for name in (id_column, target if arguments.score else None) if name)
-    classification = model.task == "classification"
-    score = RunningScore(classification) if arguments.score else None
-    n_rows = 0
-    with _writer(out) as writer:
-        for rows, X in model.matrix_blocks(source, arguments.batch_rows, beside):
-            predicted = np.asarray(model.estimator_.predict(X))
-            columns = _output_columns(rows, id_column, predicted)
-            if arguments.decision:
-                columns |= _decision_columns(model.estimator_, X)
-            columns |= _uncertain_columns(model.estimator_, X, arguments)
-            writer.write(columns)
-            if score is not None:
-                classes = model.estimator_.classes_ if classification else None
-                score.update(read_target(rows, target, model.task, classes), predicted)
+    target = model.target_ if arguments.score else None
+    estimator, n_rows, known = model.estimator_, 0, 0
+    shown: list[Columns] = []
+    truths, predictions = [], []
+    with _writer(out, arguments.json, shown) as write:
+        extra = tuple(name for name in (id_column, target) if name)
+        for rows, X in model.matrix_blocks(source, arguments.batch_rows, extra):
+            predicted = np.asarray(estimator.predict(X))
+            columns: Columns = {} if id_column is None else {id_column: rows.column(id_column)}
+            write(columns | {"prediction": predicted} | _more_columns(estimator, X, arguments))
+            if target is not None:
+                classes = getattr(estimator, "classes_", None)
+                truths.append(read_target(rows, target, model.task, classes))
+                predictions.append(predicted)
+                known += _known_rows(estimator, X)
             n_rows += len(rows)
         if n_rows == 0:
             raise ValueError(f"{source.path.name} has no rows to predict")
+    score = None
+    if target is not None:
+        score = _score(np.concatenate(truths), np.concatenate(predictions), model.task)
+        score |= {"rows": n_rows, "training_rows": known}
+    if arguments.json:
+        whole = {name: [one for block in shown for one in block[name]] for name in (shown or [{}])[0]}
+        print(
+            json_text(
+                {
+                    "rows": n_rows,
+                    "file": None if out is None else str(out),
+                    "score": score,
+                    "predictions": whole or None,
+                }
+            )
+        )
+        return
     if out is not None:
         print(f"onefold: wrote {n_rows} predictions to {out}", file=sys.stderr)
     if score is not None:
-        print(f"onefold: {score.words()}", file=sys.stderr)
+        print(f"onefold: {_score_words(score)}", file=sys.stderr)
+
+
+def _check(model: TableModel, arguments: argparse.Namespace) -> None:
+    """Refuse what the model does not have."""
+    numbers = model.task == "regression"
+    if arguments.decision and numbers:
+        raise ValueError("--decision is for classification; this model predicts numbers")
+    if arguments.proba and not hasattr(model.estimator_, "predict_proba"):
+        why = "predicts numbers" if numbers else "has no calibration; tune it again"
+        raise ValueError(f"--proba is for classification with a calibration, and this model {why}")
+    if arguments.interval is not None and not hasattr(model.estimator_, "predict_interval"):
+        why = "has none; tune it again" if numbers else "predicts classes: use --proba"
+        raise ValueError(f"--interval is for regression with intervals, and this model {why}")
+    if arguments.score and not model.target_:
+        raise ValueError("--score needs the name of the target, which this model does not know")
 
 
 def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str | None:
-    if asked is not None:
-        return asked
-    if model.id_column_ is not None and model.id_column_ not in source.names:
+    name = model.id_column_ if asked is None else asked
+    if asked is None and name is not None and name not in source.names:
         print(
-            f"onefold: {source.path.name} has no id column '{model.id_column_}'; "
-            "predictions come without it",
+            f"onefold: {source.path.name} has no ID column '{name}'; predictions come without it",
             file=sys.stderr,
         )
         return None
-    return model.id_column_
+    if name is not None and (name in _OUTPUTS or name.startswith(("probability_", "decision_"))):
+        raise ValueError(f"the ID column is named '{name}', as an output column is; rename it")
+    return name
 
 
-def _is_output(name: str) -> bool:
-    return name in ("prediction", "lower", "upper", "decision") or name.startswith(
-        ("probability_", "decision_")
-    )
-
-
-def _output_columns(rows: TableRows, id_column: str | None, predicted: np.ndarray) -> dict[str, Any]:
-    if id_column is None:
-        return {"prediction": predicted}
-    return {id_column: rows.column(id_column), "prediction": predicted}
-
-
-def _decision_columns(estimator: Any, X: Any) -> dict[str, Any]:
-    values = np.asarray(estimator.decision_function(X))
-    if values.ndim == 1:
-        return {"decision": values}
-    return {f"decision_{label}": values[:, j] for j, label in enumerate(estimator.classes_)}
-
-
-def _check_answers(model: TableModel, arguments: argparse.Namespace) -> None:
-    """Refuse to be asked for probabilities or bounds that the model does not have."""
-    if arguments.proba and not hasattr(model.estimator_, "predict_proba"):
-        why = "predicts numbers" if model.task == "regression" else "has no calibration; tune it again"
-        raise ValueError(f"--proba is for classification with a calibration, and this model {why}")
-    if arguments.interval is not None and not hasattr(model.estimator_, "predict_interval"):
-        why = (
-            "predicts classes: use --proba" if model.task != "regression" else "has none; tune it again"
-        )
-        raise ValueError(f"--interval is for regression with intervals, and this model {why}")
-
-
-def _uncertain_columns(estimator: Any, X: Any, arguments: argparse.Namespace) -> dict[str, Any]:
-    columns: dict[str, Any] = {}
+def _more_columns(estimator: Any, X: Any, arguments: argparse.Namespace) -> Columns:
+    """Decision values, probabilities and bounds, where they were asked for."""
+    columns: Columns = {}
+    if arguments.decision:
+        values = np.asarray(estimator.decision_function(X))
+        labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
+        columns |= dict(zip((f"decision{label}" for label in labels), values.reshape(len(values), -1).T))
     if arguments.proba:
         shares = np.asarray(estimator.predict_proba(X))
         columns |= {f"probability_{label}": shares[:, j] for j, label in enumerate(estimator.classes_)}
     if arguments.interval is not None:
-        bounds = np.asarray(estimator.predict_interval(X, coverage=arguments.interval))
-        columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+        lower, upper = np.asarray(estimator.predict_interval(X, coverage=arguments.interval)).T
+        columns |= {"lower": lower, "upper": upper}
     return columns
 
 
+def _known_rows(estimator: Any, X: Any) -> int:
+    """How many of the rows are centres of the model, which were rows of its table."""
+    known: set[bytes] = set()
+    for _, part in estimator.expansion_.parts:
+        centres = getattr(part, "centres", None)
+        if isinstance(centres, np.ndarray) and isinstance(X, np.ndarray) and centres.dtype == X.dtype:
+            known |= {row.tobytes() for row in np.ascontiguousarray(centres)}
+    return sum(row.tobytes() in known for row in np.ascontiguousarray(X)) if known else 0
+
+
+def _score(y: np.ndarray, predicted: np.ndarray, task: str) -> dict[str, Any]:
+    if task == "classification":
+        return {"accuracy": float(np.mean(y == predicted))}
+    mse, variance = float(np.mean((y - predicted) ** 2)), float(np.var(y))
+    return {"r2": 1.0 - mse / variance if variance > 0 else math.nan, "rmse": math.sqrt(mse)}
+
+
+def _score_words(score: dict[str, Any]) -> str:
+    rows, known = score["rows"], score["training_rows"]
+    if "accuracy" in score:
+        words = f"accuracy {percent(score['accuracy'])} on {rows} rows"
+    else:
+        words = f"R2 {decimal(score['r2'])}, RMSE {readable(score['rmse'])} on {rows} rows"
+    if known:
+        words += f"; {known} of them the model was fitted on, which flatters the score"
+    return words
+
+
 @contextmanager
-def _writer(out: Path | None) -> Iterator[Writer]:
-    if out is None:
-        yield CsvWriter(sys.stdout)
-        return
-    with replaced_file(out) as temporary:
-        if out.suffix.lower() == ".parquet":
-            with closing(ParquetWriter(temporary)) as writer:
-                yield writer
-        else:
-            with temporary.open("w", newline="", encoding="utf-8") as file:
-                yield CsvWriter(file)
+def _writer(
+    out: Path | None, as_json: bool, shown: list[Columns]
+) -> Iterator[Callable[[Columns], None]]:
+    """A function that takes blocks of columns; the first block decides the types of a Parquet file."""
+    if out is None and as_json:
+        yield lambda columns: shown.append({name: _plain(one) for name, one in columns.items()})
+    elif out is None:
+        yield _csv_writer(sys.stdout)
+    elif out.suffix.lower() == ".csv":
+        with replaced_file(out) as path, path.open("w", newline="", encoding="utf-8") as file:
+            yield _csv_writer(file)
+    else:
+        files: list[Any] = []
+
+        def write(columns: Columns) -> None:
+            table: pa.Table = pa.table(columns)
+            if not files:
+                files.append(pyarrow.parquet.ParquetWriter(path, table.schema))
+            files[0].write_table(table)
+
+        with replaced_file(out) as path:
+            try:
+                yield write
+            finally:
+                for file in files:
+                    file.close()
+
+
+def _csv_writer(stream: Any) -> Callable[[Columns], None]:
+    writer, header = csv.writer(stream, lineterminator="\n"), True
+
+    def write(columns: Columns) -> None:
+        nonlocal header
+        if header:
+            writer.writerow(columns)
+        header = False
+        writer.writerows(zip(*map(_plain, columns.values())))
+
+    return write
+
+
+def _plain(column: Any) -> list[Any]:
+    """Python values as a CSV shows them: booleans in lower case, as other tools read them."""
+    values = column.tolist() if hasattr(column, "tolist") else column.to_pylist()
+    return [str(value).lower() if isinstance(value, bool) else value for value in values]

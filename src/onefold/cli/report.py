@@ -10,29 +10,24 @@ from typing import Any
 import numpy as np
 
 from onefold import saving
-from onefold.cli.command import repeated
-from onefold.cli.files import model_file, refuse_existing, replaced_file
-from onefold.cli.tableoptions import open_asked
+from onefold.cli.options import open_asked
+from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, repeated, replaced_file
 from onefold.cli.words import json_text
 from onefold.report import Report, gather
-from onefold.report.subject import of_table
-from onefold.tables import TableError, TableRows, TableSource
+from onefold.tables import TableError, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.target import read_target
-
-DEFAULT_NAME = "report.html"
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
-    out: Path | None = arguments.out
-    if out is None and not arguments.json:
-        out = Path(DEFAULT_NAME)
-    path = model_file(arguments.model)
-    if out is None:
+    path, out = model_file(arguments.model), arguments.out
+    if out is None and arguments.json:
         found = _gathered(arguments, path)
     else:
-        refuse_existing([out], arguments.force, inputs=[arguments.table, path])
+        # The page next to the model is the one that tune or this command wrote.
+        out, force = (path.with_name(REPORT_NAME), True) if out is None else (out, arguments.force)
+        refuse_existing([out], force, inputs=[arguments.table, path])
         with replaced_file(out) as temporary:
             found = _gathered(arguments, path)
             temporary.write_text(found.html(), encoding="utf-8")
@@ -42,15 +37,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _gathered(arguments: argparse.Namespace, path: Path) -> Report:
     model = saving.load(path)
-    source = open_asked(arguments, of_table(model, "reading"))
+    source = open_asked(arguments, getattr(model, "reading_", None))
     X, y = _rows(model, source, arguments.target)
     return gather(model, X, y, new_rows=None, repeat=[repeated(arguments)])
 
 
 def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any]:
     """The table, and its targets where the model does not know where they are."""
-    rows = source.read()
-    known = of_table(model, "target")
+    rows, known = source.read(), getattr(model, "target_", None)
     if known is not None:
         if target not in (None, known):
             raise ValueError(f"the model predicts '{known}'; leave --target out")
@@ -63,14 +57,10 @@ def _rows(model: Any, source: TableSource, target: str | None) -> tuple[Any, Any
             f"{listing(source.names)}"
         )
     source.require(target, "--target")
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:  # a model of an array takes the other columns in their order
+        names = [name for name in rows.names if name != target]
+    matrix = np.column_stack([rows.numbers(str(name)) for name in names])
     classes = getattr(model, "classes_", None)
     task: Any = "regression" if classes is None else "classification"
-    return _matrix(model, rows, target), read_target(rows, target, task, classes)
-
-
-def _matrix(model: Any, rows: TableRows, target: str) -> Any:
-    """The columns of numbers that a model without a preparation of tables takes."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = [name for name in rows.names if name != target]
-    return np.column_stack([rows.numbers(str(name)) for name in names])
+    return matrix, read_target(rows, target, task, classes)

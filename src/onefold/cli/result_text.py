@@ -10,7 +10,7 @@ from onefold.cli.choice import (
     importance_lines,
     next_best,
 )
-from onefold.cli.command import command_line
+from onefold.cli.output import command_line
 from onefold.cli.words import (
     counted,
     decimal,

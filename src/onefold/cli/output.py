@@ -1,0 +1,205 @@
+"""Files that appear complete or not at all: models and their pages; journals; commands to copy."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import platform
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onefold.machine.files import replacing
+from onefold.machine.journal import Journal
+from onefold.report import gather
+from onefold.tables import TableModel
+
+MODEL_NAME, REPORT_NAME = "model.onefold", "report.html"
+RESULT_NAMES = (MODEL_NAME, "search.csv")
+OUTPUT_NAMES = (*RESULT_NAMES, REPORT_NAME)
+# A process of another machine is not known here, by its number or at all.
+_STAGE = f".onefold-{platform.node() or 'here'}-"
+
+
+def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
+    """Raise if one of the files exists and may not be replaced.
+
+    A file that the command reads is never replaced, whatever `force` says and by whatever name
+    (another spelling, a link) it is called.
+    """
+    existing = [path for path in paths if path.exists()]
+    for path in existing:
+        if any(given.exists() and path.samefile(given) for given in inputs):
+            raise ValueError(f"--out would replace {path}, which this command reads; use another --out")
+    if existing and not force:
+        raise ValueError(f"{existing[0]} exists; use --force to replace it, or another --out")
+
+
+def model_file(path: Path) -> Path:
+    """The model file meant by a path, which may be the directory it lies in."""
+    if path.is_dir():
+        if not (path / MODEL_NAME).is_file():
+            raise ValueError(
+                f"the directory {path} holds no {MODEL_NAME}; give a model file, or the directory "
+                "that onefold tune wrote"
+            )
+        return path / MODEL_NAME
+    if not path.exists():
+        raise ValueError(f"there is no model file {path}; onefold tune writes one")
+    return path
+
+
+@contextmanager
+def staged_directory(directory: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A place for files that move to `directory` together when the block ends without error.
+
+    An older file with one of the `names` that the block doesn't write again is removed, so that
+    all files in the directory tell of the same run.
+    The directory is made at once, so that an impossible one is noticed before any work; it is
+    taken away again if it was made for nothing.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file, not a directory; choose another --out")
+    for name in names:
+        _refuse_directory(directory / name)
+    made = [place for place in (directory, *directory.parents) if not place.exists()]
+    stage = directory / f"{_STAGE}{os.getpid()}"
+    try:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            stage.mkdir()
+        except OSError as error:
+            raise ValueError(
+                f"can't write to {directory} ({error.strerror}); choose another --out"
+            ) from error
+        _remove_stages_of_the_killed(directory)
+        yield stage
+        for name in names:
+            if (stage / name).exists():
+                os.replace(stage / name, directory / name)
+            else:
+                (directory / name).unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        for place in made:
+            with suppress(OSError):  # it was not made, or it is in use
+                place.rmdir()
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """A temporary name next to `path`, renamed to it when the block ends without error."""
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no directory {path.parent} to write {path.name} in")
+    _refuse_directory(path)
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"no permission to write in {path.parent}; choose another --out")
+    with replacing(path) as temporary:
+        yield temporary
+
+
+def _remove_stages_of_the_killed(directory: Path) -> None:
+    """Remove the stages of processes of this machine that did not live to do it themselves."""
+    for stage in directory.glob(f"{_STAGE}*"):
+        number = stage.name.removeprefix(_STAGE)
+        if os.name != "posix" or not (number.isascii() and number.isdigit()):
+            continue  # elsewhere to ask for a process would be to interrupt it
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            shutil.rmtree(stage, ignore_errors=True)
+        except OSError:  # somebody else's
+            continue
+
+
+def _refuse_directory(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"{path} is a directory, not a file to replace; use another --out")
+
+
+def write_results(model: TableModel, stage: Path) -> None:
+    """Write the model, and ``cv_results_`` with one line per candidate, to `stage`."""
+    model.save(stage / MODEL_NAME)
+    results = model.estimator_.cv_results_
+    names = [name for name in results if name != "params"]
+    columns = [np.ma.asarray(results[name]).tolist() for name in names]
+    with (stage / "search.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")  # an empty cell where there is no such value
+        writer.writerow(names)
+        writer.writerows(zip(*columns))
+
+
+def write_page(model: TableModel, table: Any, directory: Path, **options: Any) -> str | None:
+    """Write the report, once the model is safe; returns why there is none, if there is none.
+
+    `table` is None where its rows do not fit into memory; `options` go to :func:`onefold.report.gather`.
+    """
+    path = directory / REPORT_NAME
+    try:
+        path.unlink(missing_ok=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # tuning has spoken of these rows
+            gather(model, table, **options).save(path)
+    except OSError as error:
+        return f"{path} can't be written ({error.strerror or error})"
+    except (ValueError, MemoryError) as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def journal_of(directory: Path) -> Path:
+    """The journal of the results in a directory: next to it, as it is written before they are."""
+    named = directory if directory.name not in ("", "..") else Path(os.path.abspath(directory))
+    if not named.name:
+        raise ValueError(
+            f"--resume keeps a journal next to the results, and {directory} has no place for it"
+        )
+    return named.with_name(f"{named.name}.journal")
+
+
+@contextmanager
+def useful_journal(path: Path | None) -> Iterator[None]:
+    """Leave no journal behind that has nothing in it, whatever ends the block."""
+    try:
+        yield
+    finally:
+        if path is not None and path.exists():
+            with suppress(OSError, ValueError):  # somebody else's
+                with Journal(path) as journal:
+                    empty = not journal.records
+                if empty:
+                    path.unlink(missing_ok=True)
+
+
+def command_line(*arguments: str) -> str:
+    """A command to copy: ``onefold`` if the shell finds this program by that name, else its path."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        program = [_called(Path(sys.executable)), "-m", "onefold"]
+    elif started.stem == "onefold":
+        program = [_called(started)]
+    else:  # called from Python
+        program = ["onefold"]
+    return " ".join([*program, *(shlex.quote(argument) for argument in arguments)])
+
+
+def _called(program: Path) -> str:
+    """The bare name where the search path leads to this file, else the path as it was given."""
+    found = shutil.which(program.name)
+    if found is not None and os.path.abspath(found) == os.path.abspath(program):
+        return program.name
+    return shlex.quote(str(program))
+
+
+def repeated(arguments: argparse.Namespace) -> str:
+    """The command as it was given, its files without their folders: a page may be passed on."""
+    files = {str(one): one.name for one in vars(arguments).values() if isinstance(one, Path)}
+    return shlex.join(["onefold", *(files.get(str(Path(one)), one) for one in arguments.argv)])
