@@ -1,5 +1,7 @@
 """Blocks of the README and the docs run as they stand, each by itself, from a copy of the repository.
 
+Those of the README also run one after the other, as somebody new would run them.
+
 A block that should not be run has a line ``<!-- not run: REASON -->`` before it.
 """
 
@@ -9,19 +11,19 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-import onefold
 import onefold.approximations.base as approximations
 import onefold.search.strategies as strategies
 from onefold.cli import main
 from onefold.cli.options import build_parser
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(
     r"(?:<!-- not run: (?P<why>[^>]+) -->\n+)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
 )
@@ -35,7 +37,8 @@ def blocks(kind: str) -> list:
         for match in FENCE.finditer(text):
             line = text.count("\n", 0, match.start("text")) + 1
             if (match["kind"] or "shell") == kind:
-                found.append(pytest.param(match["text"], match["why"], id=f"{page.name}:{line}"))
+                where = f"{page.relative_to(ROOT)}:{line}"
+                found.append(pytest.param(match["text"], match["why"], id=where))
     return found
 
 
@@ -55,8 +58,6 @@ def test_python_blocks(clone, monkeypatch, text, why):
     monkeypatch.setitem(sys.modules, "block", module)
     monkeypatch.setattr(approximations, "_BY_NAME", dict(approximations._BY_NAME))
     monkeypatch.setattr(strategies, "STRATEGIES", dict(strategies.STRATEGIES))
-    if "onefold.save(" in text and not hasattr(onefold, "save"):
-        pytest.skip("this version has no onefold.save")
     exec(compile(text, "block", "exec"), module.__dict__)
 
 
@@ -103,9 +104,30 @@ def test_links_lead_somewhere():
             assert link.startswith("http") or (page.parent / link).exists(), (page.name, link)
 
 
-def test_installing_comes_before_the_shell():
+def test_the_readme_from_top_to_bottom(clone, capsys):
+    """In one new folder, in the order of the page, with nothing but what its installation brings."""
     readme = PAGES[0].read_text(encoding="utf-8")
     assert readme.index("## Installing") < readme.index("## From the shell")
+    assert len(readme.splitlines()) <= 125
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [*project["dependencies"], *project["optional-dependencies"]["plot"]]
+    brought = {re.split(r"[^\w-]", line)[0].lower() for line in named}
+    brought = {{"scikit-learn": "sklearn"}.get(name, name) for name in brought} | {"onefold"}
+    for match in FENCE.finditer(readme):
+        if match["kind"] == "python":
+            imported = re.findall(r"^(?:import|from) (\w+)", match["text"], re.M)
+            assert set(imported) <= brought
+            exec(compile(match["text"], "block", "exec"), {"__name__": "block"})
+        for command in match["text"].splitlines():
+            if command.startswith("onefold "):
+                assert main(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+
+
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        where = page.relative_to(ROOT / "docs")
+        assert page.name == "README.md" or f"]({where})" in index, where
 
 
 def _all_text() -> str:

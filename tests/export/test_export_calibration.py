@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from onnx_runs import run
 
-from onefold import LSSVC, LSSVCCV, SparseLSSVC
+from onefold import LSSVC, calibration
 from onefold.expansions import Expansion
 from onefold.kernels import Linear
-
-calibration = pytest.importorskip("onefold.calibration")
 
 rng = np.random.default_rng(4)
 X = rng.standard_normal((90, 2))
@@ -108,18 +106,3 @@ def test_a_calibration_that_is_not_known():
 
     with pytest.raises(ValueError, match="'beta' cannot be written to ONNX; fit with calibration="):
         as_machine(Other(), 1).to_onnx()
-
-
-@pytest.mark.skipif("calibration" not in LSSVC().get_params(), reason="classifiers do not calibrate yet")
-@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
-@pytest.mark.parametrize("classes", [2, 4])
-def test_classifiers_with_probabilities(name, classes):
-    labels = np.array(["a", "b", "c", "d"])[INDEX[classes]]
-    rows = (2 * rng.standard_normal((40, 2))).astype(np.float32)
-    for kind in (LSSVC, LSSVCCV, SparseLSSVC):
-        model = kind(calibration=name).fit(X, labels)
-        found = run(model.to_onnx(decision=True), rows)
-        assert list(found) == ["label", "probabilities", "decision"]
-        assert np.array_equal(found["label"], model.predict(rows))
-        assert np.allclose(found["probabilities"], model.predict_proba(rows), atol=2e-6)
-        assert list(run(model.to_onnx(), rows)) == ["label", "probabilities"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx_runs import EPS, KERNELS, names_of, rounding_share, run, wide_values
 
-from onefold import LSSVC, LSSVR
+from onefold import LSSVR
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
@@ -128,16 +128,3 @@ def test_a_blend_is_the_weighted_sum_of_its_members():
     blend = Blend(members, weights, np.array([0.5, -3.0]))
     found = run(as_machine(blend, 3).to_onnx(dtype="float64"), ROWS)["variable"]
     assert np.allclose(found, blend.predict(ROWS), rtol=1e-11, atol=1e-9)
-
-
-def test_two_classes_and_many_of_every_kernel():
-    rows = ROWS.astype(np.float32)
-    for kernel in KERNELS[::2]:
-        for labels in (Y[:, 0] > 0.2, np.digitize(Y[:, 0], [-1.0, 0.0, 1.0])):
-            model = LSSVC(kernel, alpha=0.1).fit(X, labels)
-            found = run(model.to_onnx(decision=True), rows)
-            decision = model.decision_function(rows)
-            sure = np.abs(decision) > 1e-9 if decision.ndim == 1 else decision.max(axis=1) > -np.inf
-            assert np.array_equal(found["label"][sure], model.predict(rows)[sure])
-            columns = np.stack([-decision, decision], 1) if decision.ndim == 1 else decision
-            assert np.allclose(found["decision"], columns, rtol=1e-6, atol=1e-6)

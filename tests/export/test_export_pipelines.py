@@ -30,8 +30,7 @@ LABELS = np.array(["a", "b", "c"])[np.digitize(y, [0.0, 1.5])]
 
 def plain(kind, **parameters):
     """A classifier without probabilities."""
-    given = {"calibration": None} if "calibration" in kind().get_params() else {}
-    return kind(**parameters, **given)
+    return kind(**parameters, calibration=None)
 
 
 def test_a_scaler_and_a_classifier_that_chooses():

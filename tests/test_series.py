@@ -1,0 +1,23 @@
+"""Forecasting through skforecast, as docs/series.md shows; its lag table runs with the other blocks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[1] / "docs" / "series.md"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_skforecast_around_our_estimators() -> None:
+    pytest.importorskip(
+        "skforecast", reason="skforecast needs pandas below 3: an environment of its own"
+    )
+    (block,) = [
+        text
+        for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+        if "skforecast" in text
+    ]
+    exec(compile(block, "series.md", "exec"), {"__name__": "block"})
