@@ -1,7 +1,6 @@
-"""What is decided once, when a run starts, and who looks at it."""
+"""What is decided once, when a run starts, and who looks at it; rows that are streamed to a device."""
 
-from __future__ import annotations
-
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import onefold
-from onefold import LSSVR, LSSVRCV
+from onefold import LSSVC, LSSVR, LSSVRCV
 from onefold.approximations import (
     Approximation,
     Auto,
@@ -53,16 +52,14 @@ def test_refits_of_an_approximation(monkeypatch):
     monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 50)
     assert started(Nystroem(9), refit="exact").refit.approximation == ConjugateGradients()
     for structured in (Circulant(negative="clip"), Toeplitz()):
-        with pytest.warns(UserWarning, match="no series") if structured.name == "toeplitz" else _quiet():
+        with (
+            pytest.warns(UserWarning, match="no series")
+            if structured.name == "toeplitz"
+            else nullcontext()
+        ):
             assert started(structured, refit="auto").refits_exactly
     monkeypatch.setattr("onefold.approximations.base.LARGEST_UNASKED", 50)
     assert not started(Circulant(), refit="auto").refits_exactly
-
-
-def _quiet() -> Any:
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_the_final_model_is_the_one_that_selected_where_it_may_be():
@@ -223,3 +220,47 @@ def test_the_table_of_decisions(monkeypatch, n, place, given, free, chosen, reas
     found = auto.choose(Auto(), facts, load, auto.Machine(free))
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "value"),
+    [
+        (Nystroem, "rank", 1.5),
+        (Nystroem, "rank", 0),
+        (Toeplitz, "tolerance", 1.5),
+        (ConjugateGradients, "n_components", 0),
+        (ConjugateGradients, "n_components", 2.5),
+        (ConjugateGradients, "max_iterations", 0),
+        (ConjugateGradients, "tolerance", 0.0),
+        (ConjugateGradients, "tolerance", 2.0),
+        (Auto, "seconds", 0.0),
+        (Auto, "seconds", "short"),
+    ],
+)
+def test_refused_by_name(kind, setting, value):
+    with pytest.raises(ValueError, match=f"^{setting} must"):
+        kind(**{setting: value})
+
+
+# -- rows that are streamed to a device: the answers are those of the host ---------------------------
+THREE, LABELS = RNG.standard_normal((400, 3)), np.digitize(RNG.standard_normal(400), [-0.4, 0.4])
+NUMBERS = np.sin(THREE[:, 0]) + 0.1 * RNG.standard_normal(400)
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("onefold.rows._MOVED_AT_ONCE", 0)
+    return {"device": "cpu"}
+
+
+def test_auto_takes_landmarks_for_streamed_rows_and_others_refuse_them(streamed):
+    model = LSSVRCV(gammas=[0.5], alphas=[0.1], **streamed).fit(THREE, NUMBERS)
+    assert "streamed" in model.approximation_["selected_with"]["chosen"]
+    assert model.approximation_["selected_with"]["name"] == "nystroem"
+    fixed = LSSVC(approximation=Nystroem(40), **streamed).fit(THREE, LABELS).predict(THREE)
+    host = LSSVC(approximation=Nystroem(40)).fit(THREE, LABELS).predict(THREE)
+    np.testing.assert_array_equal(fixed, host)
+    for name in ("exact", "cg", "toeplitz", "grid"):
+        with pytest.raises(ValueError, match="needs all rows on the device"):
+            LSSVR(approximation=name, **streamed).fit(THREE, NUMBERS)

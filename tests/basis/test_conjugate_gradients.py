@@ -1,30 +1,14 @@
 """Conjugate gradients on the true kernel, against dense solutions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem, cg
-from onefold.approximations.cg import KernelOperator, LowRankPreconditioner, solve_refined
-from onefold.basis import Design, Whitening
-from onefold.kernels import RBF, Laplacian, Polynomial
+from onefold.kernels import RBF, Laplacian
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
-
-
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
-def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
-    X, Y = regression
-    monkeypatch.setattr("onefold.approximations.cg._SIDE", 50)
-    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep)
-    np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
-    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep)
-    np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
-    np.testing.assert_allclose(single.product(Y, rough=True), kernel(X, X) @ Y, rtol=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -40,49 +24,6 @@ def test_fit_is_the_dense_one(regression, monkeypatch, estimator, weighted):
     np.testing.assert_allclose(other.predict(X), dense.predict(X), atol=1e-8)
     assert [s["alpha"] for s in other.approximation_["solves"]] == pytest.approx([0.01, 1.0])
     assert all(s["residual"] <= 1e-10 for s in other.approximation_["solves"])
-
-
-def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
-    X, Y = regression
-    y = (Y[:, 0] > 5).astype(int)
-    dense = LSSVC(gamma=0.3, alpha=1e-5).fit(X, y)
-    other = LSSVC(gamma=0.3, alpha=1e-5, approximation=SHARP).fit(X, y)
-    assert other.approximation_["tiles"].startswith("float64")
-    np.testing.assert_allclose(other.decision_function(X), dense.decision_function(X), atol=1e-4)
-
-
-@pytest.mark.parametrize("large", [0, 2**29])
-def test_preconditioner_inverts_the_low_rank_matrix(regression, monkeypatch, large):
-    X, Y = regression
-    monkeypatch.setattr("onefold.approximations.cg._LARGE", large)
-    root = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    design = Design(RBF(0.3), X[:40])
-    solver = LowRankPreconditioner(design, X, root).solver(0.01)
-    Psi = root[:, None] * (RBF(0.3)(X, X[:40]) @ Whitening.of(design.inner()).T)
-    literal = np.linalg.solve(Psi @ Psi.T + 0.01 * np.eye(len(X)), Y)
-    np.testing.assert_allclose(solver(Y), literal, rtol=1e-2, atol=1e-2 * np.abs(literal).max())
-
-
-def test_gradients_do_not_claim_what_arithmetic_cannot_give():
-    A = np.diag([1.0, 2.0, 3.0])
-    noisy = np.random.default_rng(0)
-
-    def apply(V):
-        return A @ V + 1e-6 * noisy.standard_normal(V.shape)
-
-    _, _, report = solve_refined(
-        apply, [apply], lambda V: V, np.ones((3, 2)), np.ones(3),
-        fit_intercept=False, tolerance=1e-12, max_iterations=200,
-    )  # fmt: skip
-    assert not report["converged"]
-    assert 1e-8 < report["residual"] < 1e-4
-
-
-def test_failure_to_converge_warns(regression):
-    X, Y = regression
-    hurried = ConjugateGradients(n_components=2, max_iterations=2)
-    with pytest.warns(ConvergenceWarning, match="more landmarks"):
-        LSSVR(gamma=0.3, alpha=1e-3, approximation=hurried).fit(X, Y)
 
 
 def test_exact_refit_after_a_basis_search(regression, monkeypatch):
@@ -149,22 +90,6 @@ def test_what_float64_cannot_reach_warns():
     assert fitted.approximation_["solves"][0]["residual"] > 1e-5
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e12, 0.0), (1e-12, 0.0), (1e-200, 0.0), (1.0, 1e8)])
-def test_units_and_offset_of_the_targets(regression, scale, shift):
-    X, Y = regression
-    settings = {"gamma": 0.3, "alpha": 0.01, "approximation": SHARP}
-    plain, other = LSSVR(**settings).fit(X, Y), LSSVR(**settings).fit(X, scale * Y + shift)
-    assert other.approximation_["solves"][0]["converged"]
-    found = (other.predict(X) - shift) / scale
-    np.testing.assert_allclose(found, plain.predict(X), atol=1e-7 + 2e-15 * shift)
-
-
-def test_constant_targets_are_the_intercept(regression):
-    X, _ = regression
-    fitted = LSSVR(gamma=0.3, approximation=ConjugateGradients()).fit(X, np.full(len(X), 3.5))
-    np.testing.assert_array_equal(fitted.predict(X), np.full(len(X), 3.5))
-
-
 def test_rows_beyond_the_range_of_float32(regression):
     X, Y = 1e60 * regression[0], regression[1]
     kernel = Laplacian(1e-60)
@@ -197,3 +122,14 @@ def test_the_worst_of_several_targets_decides():
     assert report["residual"] > 1e-10
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(model.predict(X)[:, 0], 0.0)
+
+
+def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
+    X, Y = regression
+    y = (Y[:, 0] > 5).astype(int)
+    dense = LSSVC(gamma=0.3, alpha=1e-5).fit(X, y)
+    other = LSSVC(gamma=0.3, alpha=1e-5, approximation=SHARP).fit(X, y)
+    assert other.approximation_["tiles"].startswith("float64")
+    np.testing.assert_allclose(other.decision_function(X), dense.decision_function(X), atol=1e-4)
+    with pytest.warns(ConvergenceWarning, match="more landmarks"):
+        LSSVR(gamma=0.3, alpha=1e-3, approximation=ConjugateGradients(2, max_iterations=2)).fit(X, Y)

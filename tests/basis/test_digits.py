@@ -1,25 +1,28 @@
-"""Digits of basis models on few rows, against extended precision."""
+"""Digits of basis models on few rows, in extended precision: smooth kernels, narrow ones, weights."""
 
-from __future__ import annotations
+import warnings
 
 import numpy as np
 import pytest
-from basis_twins import LongDouble
+from basis_twins import LongDouble, fit_literally, rbf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.model_selection import KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import KFold
 
+import onefold.approximations.nystroem as coordinates_module
 import onefold.approximations.nystroem_models as models_module
-from onefold import LSSVR, LSSVRCV, KernelRidge
+from onefold import LSSVR
 from onefold.approximations import Nystroem, Problem, Workload
 from onefold.basis import Whitening
-from onefold.basis.ridge import Factor, FactorPath
 from onefold.kernels import RBF
 
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).eps >= np.finfo(float).eps, reason="no extended precision here"
 )
 SMALLEST = 2.0**-15
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((600, 5))
+Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 3.0
 
 
 def _data(n, d, seed=0, dtype=float):
@@ -92,33 +95,6 @@ def test_weights_over_sixteen_orders_of_magnitude(alpha):
         _check(X, Y, X[:25], 1.0, alpha, _folds(60), tolerance=1e-6, root=root, rows=range(0, 60, 7))
 
 
-@pytest.mark.parametrize(("scale", "shift"), [(1e12, 0.0), (1e-12, 0.0), (1.0, 1e8), (1e-12, 1e-4)])
-def test_units_and_offset_of_the_targets(scale, shift):
-    X, Y = _data(80, 2)
-    folds, rounding = _folds(80), 4e-16 * abs(shift)
-    plain, other = (_model(X, y, X[:30], 1.0) for y in (Y, scale * Y + shift))
-
-    def same(expected, found):
-        np.testing.assert_allclose(
-            found, scale * expected + shift, rtol=1e-10, atol=1e-10 * scale + rounding
-        )
-
-    for alpha in (1e-8, 1.0):
-        same(plain.expansion(alpha).predict(X), other.expansion(alpha).predict(X))
-        same(plain.leave_one_out([alpha]), other.leave_one_out([alpha]))
-        for one, two in zip(plain.heldout(folds, [alpha]), other.heldout(folds, [alpha])):
-            same(one, two)
-
-
-def test_rows_far_from_the_origin():
-    X, Y = _data(80, 2)
-    X = np.round(X, 6)  # so that the shift is exact
-    near, far = (
-        _model(X + s, Y, (X + s)[:30], 1.0).expansion(1e-4).predict(X + s) for s in (0.0, 2**20)
-    )
-    np.testing.assert_allclose(far, near, atol=1e-7)
-
-
 @given(
     n=st.integers(2, 40),
     m=st.integers(1, 12),
@@ -155,66 +131,12 @@ def test_any_small_problem(n, m, d, gamma, alpha, intercept, weighted, copies, s
         np.testing.assert_allclose(values[0], expected, atol=100 * tolerance)
 
 
-@pytest.mark.parametrize(
-    "splitter", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)]
-)
-@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidge])
-def test_through_the_estimators(splitter, estimator):
-    X, Y = _data(120, 3, 5)
-    Y = np.hstack([Y, Y**2])
-    literal, everything = LongDouble(X, X[:40], 0.1), np.arange(120)
-    if estimator is KernelRidge:
-        fitted = KernelRidge(gamma=0.1, alpha=[SMALLEST, 1.0], approximation=Nystroem(X[:40])).fit(X, Y)
-        for j, alpha in enumerate((SMALLEST, 1.0)):
-            solution = literal.fit(everything, Y[:, [j]], alpha, intercept=False)
-            expected = literal.predict(everything, solution)[:, 0]
-            np.testing.assert_allclose(fitted.predict(X)[:, j], expected, atol=1e-7)
-        return
-    fitted = LSSVRCV(
-        gammas=[0.1], alphas=[SMALLEST], cv=splitter, criterion="mse", approximation=Nystroem(X[:40])
-    ).fit(X, Y)
-    for split, (train, test) in enumerate(splitter.split(X)):
-        expected = literal.predict(test, literal.fit(train, Y[train], SMALLEST))
-        score = fitted.cv_results_[f"split{split}_test_score"][0]
-        assert score == pytest.approx(-np.mean((expected - Y[test]) ** 2), rel=1e-7)
-
-
 def test_too_many_small_residuals_are_told(monkeypatch):
     X, Y = _data(40, 2, 3)
     monkeypatch.setattr(models_module, "_REFIT_WORK", 0)
     model = _model(X, Y, X, 1.0)
     assert np.isfinite(model.leave_one_out([1e-12])).all()
     assert "fewer digits" in model.report["leave_one_out"]
-
-
-@given(rows=st.integers(1, 30), r=st.integers(0, 6), border=st.booleans(), seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
-def test_factors_of_a_union_and_squared_errors(rows, r, border, seed):
-    rng = np.random.default_rng(seed)
-    V, Y, root = (
-        rng.standard_normal((rows, r)),
-        rng.standard_normal((rows, 2)),
-        rng.uniform(0.1, 2, rows),
-    )
-    cut = int(rng.integers(0, rows + 1))
-    whole = Factor.of(V, Y, root, fit_intercept=border)
-    halves = [
-        Factor.of(V[p], Y[p], root[p], fit_intercept=border) for p in (slice(cut), slice(cut, None))
-    ]
-    both = Factor.union(halves)
-    assert both.weight == pytest.approx(whole.weight)
-    theta, b = FactorPath(whole).coefficients([0.3, 2.0])
-    again = FactorPath(both).coefficients([0.3, 2.0])
-    np.testing.assert_allclose(again[0], theta, atol=1e-10)
-    np.testing.assert_allclose(again[1], b, atol=1e-10)
-    errors = (root[None, :, None] * (Y[None] - V @ theta.transpose(1, 0, 2) - b[:, None])) ** 2
-    np.testing.assert_allclose(whole.squared_error(theta, b), errors.sum(axis=1), atol=1e-10)
-    stacked = np.vstack([root[:, None] * np.hstack([V, np.full((rows, 1), float(border))]),
-                         np.sqrt(0.3) * np.eye(r, r + 1)])  # fmt: skip
-    rhs = np.vstack([root[:, None] * Y, np.zeros((r, 2))])
-    literal = np.linalg.lstsq(stacked, rhs, rcond=None)[0]
-    np.testing.assert_allclose(theta[:, 0], literal[:r], atol=1e-8)
-    np.testing.assert_allclose(b[0], literal[r], atol=1e-8)
 
 
 @pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
@@ -239,3 +161,120 @@ def test_a_rank_below_rounding_is_told():
     found = Whitening.of(RBF(1.0)(Z, Z), 6).report
     assert found["rank"] == 4
     assert found["rank_asked"] == 6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
+def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
+    """A smooth kernel's folds are the literal refits down to small ridges."""
+    rows = X.astype(dtype)
+    problem, alphas = Problem(rows, Y, None, True), [1e-6, 1e-2]
+    model = (
+        Nystroem(60, method).start(problem, [RBF(5e-4)], Workload(alphas=2, folds=5)).model(RBF(5e-4))
+    )
+    assert model.report["training"] == "factors"
+    assert model.report["cut_directions"] < 5
+    assert model.report["precision"] == "double"
+    splits = list(KFold(4).split(X))
+    tests = [test for _, test in splits]
+    got, literal = model.heldout(tests, alphas), LongDouble(rows, model.design.landmarks, 5e-4)
+    for (train, test), values in zip(splits, got):
+        for value, alpha in zip(values, alphas):
+            expected = literal.predict(test, literal.fit(train, Y[train], alpha))
+            np.testing.assert_allclose(value, expected, atol=1e-5)
+    scores = model.heldout_squared_error(tests, tests, alphas)
+    errors = [[np.mean((Y[t] - v) ** 2) for t, v in zip(tests, each)] for each in zip(*got)]
+    np.testing.assert_allclose(scores, errors, rtol=1e-8)
+    everything = np.arange(600)
+    expected = literal.predict(everything, literal.fit(everything, Y, 1e-2))
+    np.testing.assert_allclose(model.expansion(1e-2).predict(rows), expected, atol=1e-7)
+    loo = model.leave_one_out([1e-2])[0, :3]
+    for i in range(3):
+        rest = np.delete(everything, i)
+        expected = literal.predict([i], literal.fit(rest, Y[rest], 1e-2))
+        np.testing.assert_allclose(loo[[i]], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(("gamma", "training"), [(1e-3, "whitened sums"), (3.0, "sums")])
+def test_plain_sums_only_where_they_lose_nothing(monkeypatch, gamma, training):
+    """Between small and large, a kernel so smooth that squares lose digits is whitened first."""
+    monkeypatch.setattr("onefold.basis.ridge._WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    problem = Problem(X, Y, None, True)
+    model = Nystroem(X[:40]).start(problem, [RBF(gamma)], Workload(folds=5)).model(RBF(gamma))
+    assert model.report["training"] == training
+    literal, everything = LongDouble(X, X[:40], gamma), np.arange(600)
+    for alpha in (2.0**-15, 1.0):
+        expected = literal.predict(everything, literal.fit(everything, Y, alpha))
+        np.testing.assert_allclose(model.expansion(alpha).predict(X), expected, atol=1e-6)
+
+
+@pytest.fixture
+def large_work(monkeypatch):
+    """Treat these few rows as many, for which landmarks are thinned and sums are not whitened first."""
+    monkeypatch.setattr(coordinates_module, "_SMALL_WORK", 0)
+    monkeypatch.setattr(coordinates_module, "_MEDIUM_WORK", 0)
+
+
+def _smooth_model(**settings):
+    problem = Problem(X, Y, None, True)
+    return Nystroem(**settings).start(problem, [RBF(1e-5)], Workload(folds=5)).model(RBF(1e-5))
+
+
+@pytest.mark.parametrize("method", ["uniform", "kmeans"])
+def test_a_smooth_kernel_keeps_few_landmarks(method, large_work):
+    model = _smooth_model(n_components=300, method=method)
+    kept = model.design.landmarks.shape[0]
+    assert kept < 150
+    assert model.report["thinned_from"] >= 2 * kept
+    assert model.report["landmarks"] == kept == model.design.size
+    if method == "uniform":
+        assert all((row == X).all(axis=1).any() for row in model.design.landmarks)
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_the_thinned_model_is_the_one_of_all_landmarks(alpha, large_work):
+    thinned = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(300, "uniform")).fit(X, Y)
+    Z = X[np.sort(np.random.default_rng(0).choice(600, 300, replace=False))]
+    whole = LSSVR(gamma=1e-5, alpha=alpha, approximation=Nystroem(Z)).fit(X, Y)
+    assert whole.approximation_["landmarks"] == 300
+    assert thinned.approximation_["landmarks"] < 150
+    spread = Y.std(axis=0).max()
+    np.testing.assert_allclose(thinned.predict(X), whole.predict(X), atol=2e-3 * spread)
+
+
+def test_thinned_folds_are_literal_refits(large_work):
+    model = _smooth_model(n_components=300, method="uniform")
+    Z = model.design.landmarks
+    splits = list(KFold(4).split(X))
+    got = model.heldout([test for _, test in splits], [1.0])
+    Phi, W = rbf(X, Z, 1e-5), rbf(Z, Z, 1e-5)
+    for (train, test), values in zip(splits, got):
+        beta, b = fit_literally(Phi[train], W, Y[train], 1.0, intercept=True)
+        np.testing.assert_allclose(values[0], Phi[test] @ beta + b, atol=1e-4)
+
+
+def test_a_ridge_that_rounding_hides_is_told(large_work):
+    """Sums over many rows carry rounding errors; where alpha is smaller, the fit says so."""
+    settings = {"gamma": 0.01, "approximation": Nystroem(X[:100])}
+    with pytest.warns(UserWarning, match="rounding errors look like"):
+        fitted = LSSVR(alpha=1e-12, **settings).fit(X, Y)
+    assert 1e-12 < fitted.approximation_["rounding_ridge"] <= 2.0**-15
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LSSVR(alpha=2.0**-15, **settings).fit(X, Y)
+
+
+def test_leverages_that_rounding_hides_are_told(large_work):
+    problem = Problem(X[:60], Y[:60], None, True)
+    model = Nystroem(X[:60]).start(problem, [RBF(5.0)], Workload(folds=5)).model(RBF(5.0))
+    model.leave_one_out([1e-12])
+    assert "fewer digits" in model.report["leave_one_out"]
+
+
+def test_what_was_ordered_is_not_thinned(large_work):
+    for more in ({"rank": 20}, {"rank": 20, "predict": "rows"}):
+        model = _smooth_model(n_components=300, method="uniform", **more)
+        assert model.report["landmarks"] == 300
+        assert model.report["rank"] == 20
+    assert _smooth_model(n_components=X[:200]).report["landmarks"] == 200

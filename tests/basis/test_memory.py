@@ -65,7 +65,6 @@ def test_memory_mapped_rows_give_the_same_numbers(tmp_path):
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(300, 3),
         Shape(4000, 5, fixed=True),
         Shape(1200, 10, jobs=2, gammas=2),
         Shape(1100, 5, classes=20, gammas=1),

@@ -1,30 +1,21 @@
 """The basis model through the estimators, against literal refits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
 from basis_twins import fit_literally, rbf
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    LeaveOneGroupOut,
-    RepeatedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-    TimeSeriesSplit,
-)
+from scipy.sparse.linalg import eigsh
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 
 import onefold.approximations.nystroem_models as models_module
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, load
+from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Nystroem, Problem, Workload
+from onefold.basis import Design, Whitening
+from onefold.basis.error import decision_bound, kernel_error, largest_eigenvalue
 from onefold.basis.ridge import NearbyPath
 from onefold.heldout import GapKFold
-from onefold.kernels import RBF, Polynomial
+from onefold.kernels import RBF
+from onefold.rows import rows_of
 
 GAMMA = 0.15
 ALPHAS = [1e-4, 0.1, 30.0]
@@ -64,8 +55,6 @@ SPLITTERS = {
     "gap": GapKFold(4, gap=3),
     "random": ShuffleSplit(3, test_size=0.2, random_state=1),
 }
-
-
 ROUTES = [
     ("factors", "factors"),
     ("factors", "block"),
@@ -198,107 +187,12 @@ def test_squared_error_withdraws_when_it_would_cancel(regression, force_training
     assert 0 >= fitted.fit(X, Y).best_score_ > -1e-7
 
 
-@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
-@pytest.mark.parametrize("criterion", ["mse", "neg_mean_absolute_error"])
-def test_search_scores_are_those_of_literal_refits(regression, estimator, criterion):
-    X, Y = regression
-    gammas, cv = [0.05, GAMMA], KFold(4, shuffle=True, random_state=0)
-    fitted = estimator(
-        gammas=gammas, alphas=ALPHAS, cv=cv, criterion=criterion, approximation=Nystroem(X[:25])
-    ).fit(X, Y)
-    for i, params in enumerate(fitted.cv_results_["params"]):
-        for split, (train, test) in enumerate(cv.split(X)):
-            values = _heldout_literally(
-                X, Y, X[:25], [(train, test)], [params["alpha"]],
-                intercept=estimator is LSSVRCV, gamma=params["gamma"],
-            )[0][0]  # fmt: skip
-            error = values - Y[test]
-            literal = -(error**2).mean() if criterion == "mse" else -np.abs(error).mean()
-            np.testing.assert_allclose(
-                fitted.cv_results_[f"split{split}_test_score"][i], literal, rtol=1e-6
-            )
-    best = _heldout_literally(
-        X, Y, X[:25], list(cv.split(X)), [fitted.alpha_],
-        intercept=estimator is LSSVRCV, gamma=fitted.gamma_,
-    )  # fmt: skip
-    for (_, test), values in zip(cv.split(X), best):
-        np.testing.assert_allclose(fitted.heldout_prediction_[test], values[0], atol=1e-6)
-
-
-@pytest.mark.parametrize("estimator", [LSSVR, KernelRidge])
-def test_fit_is_the_stacked_least_squares_problem(regression, estimator):
-    X, Y = regression
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    fitted = estimator(gamma=GAMMA, alpha=[0.1, 3.0], approximation=Nystroem(X[:20])).fit(
-        X, Y, sample_weight=weight
-    )
-    Phi, W = rbf(X, X[:20], GAMMA), rbf(X[:20], X[:20], GAMMA)
-    for target, mu in enumerate([0.1, 3.0]):
-        beta, b = fit_literally(Phi, W, Y[:, [target]], mu, intercept=estimator is LSSVR, weight=weight)
-        np.testing.assert_allclose(fitted.predict(X)[:, target], (Phi @ beta + b)[:, 0], atol=1e-7)
-    assert fitted.expansion_.n_centres == 20
-
-
-def test_all_rows_as_landmarks_is_the_exact_model(regression):
-    X, Y = regression
-    settings = {"gamma": 1.0, "alpha": 0.1}
-    exact = LSSVR(**settings).fit(X, Y)
-    basis = LSSVR(**settings, approximation=Nystroem(len(X) + 5, "uniform")).fit(X, Y)
-    np.testing.assert_allclose(basis.predict(X), exact.predict(X), atol=1e-6)
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_classifier_with_class_weights_and_many_classes(classes):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 3))
-    y = np.digitize(X[:, 0] + 0.3 * rng.standard_normal(150), np.linspace(-1, 1, classes - 1))
-    cv = StratifiedKFold(3)
-    fitted = LSSVCCV(
-        gammas=[GAMMA], alphas=ALPHAS, cv=cv, class_weight="balanced", approximation=Nystroem(X[:30])
-    ).fit(X, y)
-    counts = np.bincount(y)
-    weight = (len(y) / (len(counts) * counts))[y]
-    Y = 2.0 * (y[:, None] == np.arange(classes)) - 1 if classes > 2 else 2.0 * y[:, None] - 1
-    splits = list(cv.split(X, y))
-    literal = _heldout_literally(X, Y, X[:30], splits, ALPHAS, weight=weight)
-    for split, ((_, test), values) in enumerate(zip(splits, literal)):
-        labels = values.argmax(axis=2) if classes > 2 else (values[:, :, 0] > 0).astype(int)
-        wrong = (labels != y[test][None]).mean(axis=1)
-        np.testing.assert_allclose(fitted.cv_results_[f"split{split}_test_score"], -wrong, atol=1e-12)
-    assert LSSVC(gamma=GAMMA, approximation=Nystroem(30)).fit(X, y).score(X, y) > 0.7
-
-
-def test_grouped_splitters(regression):
-    X, Y = regression
-    groups = np.arange(len(X)) % 13
-    for cv in (GroupKFold(4), LeaveOneGroupOut()):
-        splits = list(cv.split(X, Y, groups))
-        fitted = LSSVRCV(
-            gammas=[GAMMA], alphas=[0.1], cv=cv, criterion="r2", approximation=Nystroem(X[:20])
-        ).fit(X, Y, groups=groups)
-        for (_, test), values in zip(splits, _heldout_literally(X, Y, X[:20], splits, [0.1])):
-            np.testing.assert_allclose(fitted.heldout_prediction_[test], values[0], atol=1e-7)
-
-
 def test_more_groups_than_one_eigendecomposition_each_is_worth(regression):
     X, Y = regression
     splits = list(KFold(75).split(X))
     got = _model(X, Y, X[:20]).heldout(_parts(splits, len(X)), ALPHAS)
     for values, literal in zip(got, _heldout_literally(X, Y, X[:20], splits, ALPHAS)):
         np.testing.assert_allclose(values, literal, atol=1e-6)
-
-
-@given(n=st.integers(6, 60), m=st.integers(1, 70), folds=st.integers(2, 5), seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
-def test_sizes_and_duplicates(n, m, folds, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))[rng.integers(0, max(2, n // 2), n)]
-    Y, Z = rng.standard_normal((n, 1)), X[rng.integers(0, n, m)]
-    splits = list(KFold(folds).split(X))
-    got = _model(X, Y, Z).heldout(_parts(splits, n), [0.05, 2.0])
-    literal = _heldout_literally(X, Y, Z, splits, [0.05, 2.0])
-    for values, expected in zip(got, literal):
-        np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [2.0**-15, 2.0**-7, 2.0**-3, 0.5, 2.0**5])
@@ -326,32 +220,6 @@ def test_tiny_ridge_does_not_blow_up():
     assert fitted.approximation_["fitted_with"]["cut_directions"] > 0
 
 
-def test_sparse_rows(regression):
-    X, Y = regression
-    X = np.where(X > 0.5, X, 0.0)
-    dense = LSSVR(gamma=GAMMA, approximation=Nystroem(30, "rpcholesky")).fit(X, Y)
-    sparse = LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(scipy.sparse.csr_array(X), Y)
-    assert sparse.approximation_["method"] == "rpcholesky"  # the default for sparse rows
-    np.testing.assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-8)
-
-
-def test_default_landmarks_are_cluster_centres_or_all_rows(regression):
-    X, Y = regression
-    some = LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(X, Y)
-    centres = LSSVR(gamma=GAMMA, approximation=Nystroem(30, "kmeans")).fit(X, Y)
-    assert some.approximation_["method"] == "kmeans"
-    np.testing.assert_array_equal(some.predict(X), centres.predict(X))
-    rows = LSSVR(gamma=GAMMA, approximation=Nystroem(10**6)).fit(X, Y)
-    np.testing.assert_allclose(rows.predict(X), LSSVR(gamma=GAMMA).fit(X, Y).predict(X), atol=1e-6)
-
-
-def test_other_kernels_and_functions(regression):
-    X, Y = regression
-    named = LSSVR(Polynomial(0.3, degree=2), approximation=Nystroem(30)).fit(X, Y)
-    function = LSSVR(lambda A, B: (0.3 * A @ B.T + 1.0) ** 2, approximation=Nystroem(30)).fit(X, Y)
-    np.testing.assert_allclose(function.predict(X), named.predict(X), atol=1e-6)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", ["kmeans", "rpcholesky"])
 def test_arrays_of_another_library(regression, method, weighted):
@@ -365,39 +233,6 @@ def test_arrays_of_another_library(regression, method, weighted):
     np.testing.assert_allclose(
         other.cv_results_["mean_test_score"], ours.cv_results_["mean_test_score"], rtol=1e-7
     )
-
-
-def test_saved_and_cloned(regression, tmp_path):
-    X, Y = regression
-    fitted = LSSVR(gamma=GAMMA, approximation=Nystroem(20, "kmeans", random_state=3)).fit(X, Y)
-    fitted.save(tmp_path / "model.onefold")
-    again = load(tmp_path / "model.onefold")
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
-    assert again.approximation == fitted.approximation
-    assert clone(fitted).approximation == Nystroem(20, "kmeans", random_state=3)
-    assert Nystroem(X[:3]) == Nystroem(X[:3].copy())
-    assert Nystroem(X[:3]) != Nystroem(X[:4])
-    assert hash(Nystroem(3)) == hash(Nystroem(3))
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"method": "best"}, "method"),
-        ({"predict": "all"}, "predict"),
-        ({"n_components": 0}, "n_components"),
-        ({"n_components": "many"}, "n_components"),
-        ({"rank": 0}, "rank"),
-    ],
-)
-def test_settings_are_checked(settings, words):
-    with pytest.raises(ValueError, match=words):
-        Nystroem(**settings)
-
-
-def test_precomputed_matrix_is_refused():
-    with pytest.raises(ValueError, match="exact"):
-        LSSVR("precomputed", approximation=Nystroem(2)).fit(np.eye(4), np.arange(4.0))
 
 
 @pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
@@ -424,3 +259,209 @@ def test_kernels_whose_squares_overflow(regression, force_training, training, me
     for scale in (1e40, 1e80) if training == "sums" else (1e80,):
         with pytest.raises(ValueError, match="infinite values"):
             machine.fit(scale * X, Y)
+
+
+def test_the_default_landmarks_and_as_many_as_rows(regression):
+    X, Y = regression
+    some, sparse = (
+        LSSVR(gamma=GAMMA, approximation=Nystroem(30)).fit(rows, Y)
+        for rows in (X, scipy.sparse.csr_array(X))
+    )
+    assert some.approximation_["method"] == "kmeans"
+    assert sparse.approximation_["method"] == "rpcholesky"
+    rows = LSSVR(gamma=GAMMA, approximation=Nystroem(10**6)).fit(X, Y)
+    np.testing.assert_allclose(rows.predict(X), LSSVR(gamma=GAMMA).fit(X, Y).predict(X), atol=1e-6)
+
+
+def test_squared_error_needs_no_prediction_pass(regression, monkeypatch):
+    """A search by mse predicts held-out rows for the chosen cell only."""
+    asked, original = [], models_module.FactoredModel.heldout
+
+    def heldout(self, parts, alphas):
+        asked.append(np.size(alphas))
+        return original(self, parts, alphas)
+
+    monkeypatch.setattr(models_module.FactoredModel, "heldout", heldout)
+    LSSVRCV(gammas=[0.1, 0.3], cv=4, approximation=Nystroem(50)).fit(*regression)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [np.repeat(np.arange(107, 132), 2), np.repeat(np.arange(107, 120), 3), np.arange(156, 106, -1)],
+    ids=["repeated, as many as left out", "repeated", "unordered"],
+)
+def test_squared_error_counts_test_rows_as_often_as_the_splitter(regression, test):
+    (X, Y), train = regression, np.arange(107)
+    cv = [(train, test)]
+    found = LSSVRCV(gammas=[GAMMA], alphas=[0.1], cv=cv, approximation=Nystroem(X[:40])).fit(X, Y)
+    [values] = _heldout_literally(X, Y, X[:40], cv, [0.1])
+    assert found.best_score_ == pytest.approx(-np.mean((Y[test] - values[0]) ** 2), rel=1e-8)
+
+
+# -- ding2012's Algorithm 1, in its n × n form, and the error bound ----------------------------------
+RANK, C = 12, 30
+
+
+def _low_rank(X, Z, rank=RANK):
+    """K̃ = C W_k⁺ Cᵀ, n × n."""
+    values, vectors = np.linalg.eigh(rbf(Z, Z, GAMMA))
+    pseudo = (vectors[:, -rank:] / values[-rank:]) @ vectors[:, -rank:].T
+    return rbf(X, Z, GAMMA) @ pseudo @ rbf(Z, X, GAMMA)
+
+
+def _algorithm_1(X, Z, Y, mu, train, *, intercept=True, weight=None):
+    """Dense: solve (K̃ + μ V⁻¹) [ρ, ν] = [1, y] on the training rows, then b and α."""
+    K = _low_rank(X, Z)[np.ix_(train, train)]
+    ridge = mu * np.eye(len(train)) if weight is None else mu * np.diag(1 / weight[train])
+    solved = np.linalg.solve(K + ridge, np.column_stack([np.ones(len(train)), Y[train]]))
+    rho, nu = solved[:, :1], solved[:, 1:]
+    b = nu.sum(axis=0) / rho.sum() if intercept else np.zeros(Y.shape[1])
+    return nu - rho * b[None], b
+
+
+def _settings(Z, **more):
+    return Nystroem(Z, rank=RANK, predict="rows", **more)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("estimator", [LSSVR, KernelRidge])
+def test_fit_is_algorithm_1(regression, estimator, weighted):
+    X, Y = regression
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else None
+    fitted = estimator(gamma=GAMMA, alpha=0.3, approximation=_settings(X[:C])).fit(X, Y, weight)
+    dual, b = _algorithm_1(
+        X, X[:C], Y, 0.3, np.arange(len(X)), intercept=estimator is LSSVR, weight=weight
+    )
+    np.testing.assert_allclose(fitted.expansion_.coef, dual, atol=1e-8)
+    np.testing.assert_allclose(fitted.expansion_.intercept, b, atol=1e-8)
+    np.testing.assert_allclose(fitted.predict(X), rbf(X, X, GAMMA) @ dual + b, atol=1e-7)
+
+
+def test_uniform_columns_with_their_row_numbers(regression):
+    X, Y = regression
+    approximation = Nystroem(C, "uniform", rank=RANK, predict="rows", random_state=4)
+    fitted = LSSVR(gamma=GAMMA, alpha=0.3, approximation=approximation).fit(X, Y)
+    Z = X[np.sort(np.random.default_rng(4).choice(len(X), C, replace=False))]
+    dual, _ = _algorithm_1(X, Z, Y, 0.3, np.arange(len(X)))
+    np.testing.assert_allclose(fitted.expansion_.coef, dual, atol=1e-8)
+
+
+@pytest.mark.parametrize("criterion", ["mse", "r2"])
+def test_cross_validation_refits_algorithm_1(regression, criterion):
+    X, Y = regression
+    cv = KFold(4, shuffle=True, random_state=0)
+    fitted = LSSVRCV(
+        gammas=[GAMMA], alphas=[0.05, 2.0], cv=cv, criterion=criterion, approximation=_settings(X[:C])
+    ).fit(X, Y)
+    for train, test in cv.split(X):
+        dual, b = _algorithm_1(X, X[:C], Y, fitted.alpha_, train)
+        literal = rbf(X[test], X[train], GAMMA) @ dual + b
+        np.testing.assert_allclose(fitted.heldout_prediction_[test], literal, atol=1e-7)
+
+
+def test_norm_from_a_sample_of_many_rows():
+    X = np.random.default_rng(0).standard_normal((4000, 2))
+    design = Design(RBF(1.0), X[:15])
+    T = Whitening.of(design.inner()).T
+    found = kernel_error(design, T, rows_of(X), seed=0)
+    assert found["kernel_error_rows"] == 2048
+    Phi = RBF(1.0)(X, X[:15]) @ T
+    literal = eigsh(RBF(1.0)(X, X) - Phi @ Phi.T, 1, return_eigenvectors=False)[0]
+    assert found["kernel_error"] == pytest.approx(literal, rel=0.15)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_krylov_vectors_find_the_largest_eigenvalue(scale):
+    rng = np.random.default_rng(0)
+    A, start = rng.standard_normal((40, 40)), rng.standard_normal(40)
+    expected = np.linalg.norm(A, 2) ** 2
+    value = largest_eigenvalue(lambda v: scale * (A @ (A.T @ v)), start) / scale
+    assert expected * 0.99 < value <= expected * (1 + 1e-12)
+    few = largest_eigenvalue(lambda v: scale * (A[:, :1] @ (A[:, :1].T @ v)), start) / scale
+    assert few == pytest.approx(A[:, 0] @ A[:, 0], rel=1e-12)  # fewer directions than steps
+    assert largest_eigenvalue(np.zeros_like, start) == 0.0
+
+
+def test_bound_holds_for_the_model_it_speaks_of(regression):
+    # No intercept, so that "the same b" is exact.
+    X, Y = regression
+    mu = 0.5
+    exact = KernelRidge(gamma=GAMMA, alpha=mu).fit(X, Y)
+    low = KernelRidge(gamma=GAMMA, alpha=mu, approximation=_settings(X[:C])).fit(X, Y)
+    gap = np.abs(exact.predict(X) - low.predict(X)).max()
+    norm = np.linalg.norm(rbf(X, X, GAMMA) - _low_rank(X, X[:C]), 2)
+    found = {"kernel_error": norm, "largest_diagonal": 1.0}
+    assert 0 < gap <= decision_bound(found, Y, np.zeros(2), mu)
+    assert low.approximation_["decision_bound"] > gap
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_bound_counts_the_intercept(sign):
+    """κ √n (‖y‖ + |b| √n) ‖K − K̃‖₂ / μ², number by number; the largest of two targets."""
+    Y = np.array([[3.0, 0.0], [4.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    found = {"kernel_error": 0.25, "largest_diagonal": 3.0}
+    first = 3.0 * 2.0 * (5.0 + 7.0 * 2.0) * 0.25 / 0.5**2
+    second = 3.0 * 2.0 * (1.0 + 2.0 * 2.0) * 0.25 / 0.1**2
+    intercept = np.array([sign * 7.0, -sign * 2.0])
+    assert decision_bound(found, Y, intercept, np.array([0.5, 0.1])) == pytest.approx(max(first, second))
+    assert decision_bound(found, Y[:, :1], intercept[:1], 0.5) == pytest.approx(first)
+
+
+def test_reported_bound_is_that_of_the_fitted_model(regression):
+    X, Y = regression
+    fitted = LSSVR(gamma=GAMMA, alpha=0.5, approximation=_settings(X[:C])).fit(X, Y - 20.0)
+    found, n = fitted.approximation_, len(X)
+    # Of targets about their mean: y and b enter by their difference alone.
+    mean = (Y - 20.0).mean(axis=0)
+    shift = np.abs(fitted.expansion_.intercept - mean)
+    assert shift.max() > 0.01
+    length = np.linalg.norm(Y - 20.0 - mean, axis=0) + shift * np.sqrt(n)
+    literal = np.sqrt(n) * length.max() * found["kernel_error"] / 0.5**2
+    assert found["decision_bound"] == pytest.approx(literal)
+
+
+@pytest.mark.parametrize("predict", ["landmarks", "rows"])
+def test_the_kernel_error_is_that_of_the_final_model_alone(regression, monkeypatch, predict):
+    """Expansions on the way, as of a learned metric's rounds, do not pay for it."""
+    X, Y = regression
+    found = []
+
+    def counted(*args, **settings):
+        found.append(kernel_error(*args, **settings))
+        return found[-1]
+
+    monkeypatch.setattr("onefold.approximations.nystroem_models.kernel_error", counted)
+    approximation = Nystroem(X[:C], predict=predict)
+    problem = Problem(X, Y, None, True)
+    approximation.start(problem, [RBF(GAMMA)], Workload()).model(RBF(GAMMA)).expansion(0.5)
+    assert not found
+    fitted = LSSVRCV(gammas=[0.1, GAMMA], cv=3, approximation=approximation, refit="same").fit(X, Y)
+    assert [fitted.approximation_["fitted_with"]["kernel_error"]] == [
+        one["kernel_error"] for one in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (lambda X, Y: Nystroem(method="best"), "method"),
+        (lambda X, Y: Nystroem(predict="all"), "predict"),
+        (lambda X, Y: Nystroem(n_components=0), "n_components"),
+        (lambda X, Y: Nystroem(n_components="many"), "n_components"),
+        (lambda X, Y: Nystroem(rank=0), "rank"),
+        (lambda X, Y: LSSVR("precomputed", approximation=Nystroem(2)).fit(X @ X.T, Y), "exact"),
+        (lambda X, Y: LSSVRCV(cv="loo", approximation=_settings(X[:C])).fit(X, Y), "k-fold"),
+    ],
+)
+def test_what_cannot_be_is_refused(regression, act, words):
+    with pytest.raises(ValueError, match=words):
+        act(*regression)
+
+
+def test_settings_are_compared_by_value(regression):
+    X, _ = regression
+    assert Nystroem(X[:3]) == Nystroem(X[:3].copy())
+    assert Nystroem(X[:3]) != Nystroem(X[:4])
+    assert hash(Nystroem(3)) == hash(Nystroem(3))

@@ -1,6 +1,4 @@
-"""The automatic choice and its estimates."""
-
-from __future__ import annotations
+"""The automatic choice, its estimates, and what `onefold.plan` takes and refuses."""
 
 import json
 
@@ -10,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.model_selection import KFold, RepeatedKFold
 
-from onefold import LSSVCCV, LSSVR, LSSVRCV, load, plan, trust
+from onefold import LSSVCCV, LSSVR, LSSVRCV, load, plan
 from onefold.approximations import (
     Auto,
     Circulant,
@@ -49,14 +47,6 @@ def _known_machine(monkeypatch):
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: FREE)
 
 
-def test_exact_for_few_rows_and_landmarks_for_many():
-    assert timed((1500, 10)).approximation == Exact()
-    many = timed((500_000, 20))
-    assert isinstance(many.approximation, Nystroem)
-    assert "exact machine would need" in many.reason
-    assert many.fits
-
-
 def test_budget_and_memory_decide(monkeypatch):
     assert timed((5000, 10), 1e6).approximation == Exact()
     assert "would take" in timed((5000, 10), 10).reason
@@ -91,31 +81,6 @@ def test_plan_of_a_given_approximation_and_its_words():
     assert "not enough" in str(too_much)
 
 
-@pytest.mark.parametrize(
-    ("shape", "settings", "word"),
-    [
-        ((0, 3), {}, "rows"),
-        ((10, 2.5), {}, "features"),
-        ((10, 2, 3), {}, r"got \(10, 2, 3\)"),
-        ((10, 2), {"alphas": []}, "alphas"),
-        ((10, 2), {"cv": "five"}, "cv"),
-        ((10, 2), {"cv": 1}, "cv"),
-        ((10, 2), {"cv": iter([([0], [1])])}, "an iterator of splits, which serves once"),
-        ((10, 2), {"n_jobs": 0}, "n_jobs"),
-        ((10, 2), {"approximation": "nystrom"}, "unknown approximation"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused_by_name(shape, settings, word):
-    with pytest.raises(ValueError, match=word):
-        plan(LSSVRCV(**settings), shape)
-
-
-def test_shapes_come_from_arrays_tables_and_lists():
-    for X in (np.zeros((7, 2)), [[1, 2]] * 7, csr_matrix((7, 2)), pd.DataFrame(np.zeros((7, 2)))):
-        found = plan(LSSVRCV(), X)
-        assert (found.rows, found.features) == (7, 2)
-
-
 def test_classes_and_threads_count():
     few, many = (plan(LSSVCCV(), (1500, 4), np.arange(classes)).bytes for classes in (2, 26))
     assert many > 1.1 * few  # coefficients of every fold, ridge and class beside the factors
@@ -125,13 +90,6 @@ def test_classes_and_threads_count():
     basis = {"approximation": Nystroem(100), "n_jobs": 1}
     regression, labels = (plan(kind(**basis), (4_000_000, 4)).bytes for kind in (LSSVRCV, LSSVCCV))
     assert labels > regression  # squared errors hold no predictions of every ridge, not even some
-
-
-def test_few_rows_without_the_memory_for_them_get_landmarks(monkeypatch):
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 100 * 10**6)
-    found = plan(LSSVRCV(), (2000, 4))
-    assert isinstance(found.approximation, Nystroem)
-    assert "would need" in found.reason
 
 
 def test_models_run_side_by_side_only_where_memory_allows():
@@ -178,24 +136,6 @@ def test_fits_say_what_was_chosen_and_why(monkeypatch, tmp_path):
     assert load(tmp_path / "model.onefold").approximation == Auto(seconds=1e-9)
 
 
-def test_trust_checks_what_would_run(monkeypatch):
-    monkeypatch.setattr(auto, "_ALWAYS_EXACT", 300)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1200, 2))
-    y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(1200)
-    chooser = LSSVRCV(gammas=[0.1, 1.0], cv=3, approximation=Auto(seconds=1e-9))
-    found = trust(chooser, X, y, size=200, random_state=0)
-    assert found.verdict in {"applies", "doubtful"}
-    assert chooser.set_up(X, y).run.approximation == Nystroem(300)
-
-
-def test_a_basis_that_does_not_fit_is_refused_before_it_starts(monkeypatch):
-    monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: 10_000)
-    X = np.random.default_rng(0).standard_normal((100, 2))
-    with pytest.raises(MemoryError, match="fewer landmarks"):
-        LSSVR(approximation=Nystroem(50)).fit(X, X[:, 0])
-
-
 def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     machine_speed.cache_clear()
@@ -207,55 +147,6 @@ def test_speed_is_measured_once_and_kept(monkeypatch, tmp_path):
     files[0].write_text("nonsense")
     machine_speed.cache_clear()
     assert machine_speed().multiply_adds > 1e6
-
-
-def test_command(tmp_path, capsys):
-    table = tmp_path / "t.csv"
-    rows = "\n".join(f"{i},{i % 7},{i % 3}" for i in range(50))
-    table.write_text(f"a,b,y\n{rows}\n")
-    assert main(["plan", str(table), "--target", "y"]) == 0
-    assert "50 rows, 2 features: Exact()" in capsys.readouterr().out
-    assert main(["plan", str(table), "--target", "y", "--json", "--approximation", "nystroem"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert facts["rows"] == 50
-    assert facts["fits"] is True
-
-
-def test_command_knows_the_columns(tmp_path, capsys):
-    table = tmp_path / "t.csv"
-    table.write_text("a,b,c,y\n" + "\n".join(f"{i},{i % 7},1,{i % 3}" for i in range(50)) + "\n")
-    assert main(["plan", str(table), "--target", "y", "--drop", "c"]) == 0
-    assert "50 rows, 2 features" in capsys.readouterr().out
-    for option in ("--target", "--drop"):
-        assert main(["plan", str(table), "--target", "y", option, "z"]) != 0
-        assert f"{option.removeprefix('--')}: t.csv has no column 'z'" in capsys.readouterr().err
-    assert main(["plan", str(table)]) != 0
-    assert "name the column to predict" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("free", [2**40, 1000])
-def test_command_counts_indicators_and_classes(tmp_path, capsys, monkeypatch, free):
-    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: free)
-    table = tmp_path / "t.csv"
-    rows = "\n".join(f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
-    table.write_text(f"a,colour,constant,y\n{rows}\n")
-    asked = {}
-    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
-    assert main(["plan", str(table), "--target", "y"]) == 0
-    assert "100 rows, 4 features" in capsys.readouterr().out  # a and three colours
-    assert len(np.unique(asked["y"])) == 5
-    grid = ["--gammas", "1,2", "--alphas", "1"]  # as tune takes them
-    assert main(["plan", str(table), "--target", "a", "--id", "y", *grid]) == 0
-    assert "100 rows, 3 features" in capsys.readouterr().out
-
-
-def test_a_plan_has_the_time_budget_of_the_approximation():
-    n = 6000
-    for seconds in (1e-3, 1e6):
-        assert isinstance(timed((n, 3), seconds).approximation, Exact) is (seconds > 1)
-    for wrong in (0, -1.0, float("nan"), "long"):
-        with pytest.raises(ValueError, match="seconds must be a number greater than 0"):
-            Auto(seconds=wrong)
 
 
 def test_overlapping_folds_count_by_the_groups_of_rows_that_they_make():
@@ -285,3 +176,88 @@ def test_fewer_threads_take_longer(monkeypatch, approximation):
     )
     assert 2 * four < one < 5 * four
     assert many == four
+
+
+FRAME, SPARSE = pd.DataFrame(np.zeros((50, 3))), csr_matrix((50, 3))
+
+
+@pytest.mark.parametrize(
+    "given", [np.zeros((50, 3)), [[0.0] * 3] * 50, (50, 3), (np.int64(50), 3.0), FRAME, SPARSE]
+)
+def test_rows_or_their_shape(given):
+    found = plan(LSSVRCV(), given)
+    assert (found.rows, found.features) == (50, 3)
+
+
+NO_SHAPE = r"plan takes an array of rows, or a shape such as \(1000, 20\)"
+NO_ROWS = [5, None, "rows", (5,), [5, 3], (5, "x"), (10, 2, 3), (1 + 2j, 3), {}, np.zeros(5)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "words"),
+    [
+        *((given, {}, NO_SHAPE) for given in [*NO_ROWS, np.zeros((3, 2, 1))]),
+        ((0, 3), {}, "rows"),
+        ((10, 2.5), {}, "features"),
+        ((10, 2, 3), {}, r"got \(10, 2, 3\)"),
+        ((10, 2), {"alphas": []}, "alphas"),
+        ((10, 2), {"cv": "five"}, "cv"),
+        ((10, 2), {"cv": 1}, "cv"),
+        ((10, 2), {"cv": iter([([0], [1])])}, "an iterator of splits, which serves once"),
+        ((10, 2), {"n_jobs": 0}, "n_jobs"),
+        ((10, 2), {"approximation": "nystrom"}, "unknown approximation"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_name(shape, settings, words):
+    with pytest.raises(ValueError, match=words):
+        plan(LSSVRCV(**settings), shape)
+
+
+@pytest.fixture
+def command(tmp_path, capsys, monkeypatch):
+    """`onefold plan` on a table of 100 rows: its status, what it prints, the targets that it counted."""
+    table, asked = tmp_path / "t.csv", {}
+    rows = (f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
+    table.write_text("\n".join(["a,colour,constant,y", *rows]) + "\n")
+    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
+
+    def run(*options):
+        code, out = main(["plan", str(table), *options]), capsys.readouterr()
+        return code, out.out + out.err, asked.get("y")
+
+    return run
+
+
+@pytest.mark.parametrize("free", [2**40, 1000])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--target", "y"], "100 rows, 4 features: "),  # a and three colours
+        (["--target", "y", "--drop", "colour"], "100 rows, 1 features"),
+        (["--target", "a", "--id", "y", "--gammas", "1,2", "--alphas", "1"], "100 rows, 3 features"),
+        (["--target", "y", "--json", "--approximation", "nystroem"], '"rows": 100'),
+    ],
+)
+def test_command(command, monkeypatch, free, options, words):
+    monkeypatch.setattr("onefold.tables.training.available_memory", lambda: free)
+    code, out, targets = command(*options)
+    assert code == 0
+    assert words in out
+    if options[1] == "y":
+        assert len(np.unique(targets)) == 5
+    if "--json" in options:
+        assert json.loads(out)["fits"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--target", "z"], "target: t.csv has no column 'z'"),
+        (["--target", "y", "--drop", "z"], "drop: t.csv has no column 'z'"),
+        ([], "name the column to predict"),
+    ],
+)
+def test_command_names_what_is_missing(command, options, words):
+    code, out, _ = command(*options)
+    assert code != 0
+    assert words in out

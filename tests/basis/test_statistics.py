@@ -1,17 +1,13 @@
 """Statistics of row blocks: against dense products, for every block size, and they add."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from basis_twins import rbf
 
-from onefold.basis import Design, RidgePath, Statistics, Whitening, collect
-from onefold.basis.ridge import squared_error
-from onefold.kernels import RBF
-from onefold.linalg.dense import add_gram, mirror
-from onefold.rows import Groups, group_rows, rows_of
+from onefold.basis import Design, Statistics, Whitening, collect
+from onefold.kernels import RBF, CallableKernel
+from onefold.linalg.dense import mirror
+from onefold.rows import Groups, rows_of
 
 
 def _dense(Phi, Y, v):
@@ -84,33 +80,6 @@ def test_block_size_does_not_matter(monkeypatch, rows):
         _assert_close(a, b, 1e-13)
 
 
-def test_rest_is_the_difference_and_a_slice_is_the_smaller_model(regression):
-    X, Y = regression
-    design = Design(RBF(0.2), X[:15])
-    first, rest = collect(
-        design, rows_of(X, Y, None), Groups((np.arange(len(X)) >= 40).astype(int), [], 2)
-    )
-    total = collect(design, rows_of(X, Y, None))[0]
-    _assert_close(total.less([first]), rest, 1e-12)
-    _assert_close(first + rest, total, 1e-12)
-    keep = [0, 3, 7]
-    small = collect(Design(RBF(0.2), X[keep]), rows_of(X, Y, None))[0]
-    _assert_close(total.select(keep), small, 1e-12)
-
-
-@given(m=st.integers(1, 40), rows=st.integers(0, 30), single=st.booleans(), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
-def test_rank_update_adds_the_gram_matrix(m, rows, single, seed):
-    rng = np.random.default_rng(seed)
-    dtype = np.float32 if single else np.float64
-    tile = rng.standard_normal((rows, m)).astype(dtype)
-    start = rng.standard_normal((m, m))
-    total = (start + start.T).astype(dtype)
-    expected = total.astype(float) + tile.astype(float).T @ tile.astype(float)
-    add_gram(total, tile)
-    np.testing.assert_allclose(mirror(total), expected, atol=1e-4 if single else 1e-12)
-
-
 def test_rank_update_without_the_blas_table(monkeypatch):
     from onefold.linalg import dense as rank_update
 
@@ -118,31 +87,6 @@ def test_rank_update_without_the_blas_table(monkeypatch):
     tile, total = np.random.default_rng(0).standard_normal((9, 5)), np.zeros((5, 5))
     rank_update.add_gram(total, tile)
     np.testing.assert_allclose(mirror(total), tile.T @ tile, atol=1e-13)
-
-
-@given(data=st.data(), n=st.integers(2, 40), sets=st.integers(1, 5))
-@settings(max_examples=50, deadline=None)
-def test_every_set_is_a_union_of_groups(data, n, sets):
-    chosen = [
-        np.array(sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1)))) for _ in range(sets)
-    ]
-    groups = group_rows(n, chosen)
-    assert groups.label.shape == (n,)
-    for rows, members in zip(chosen, groups.members):
-        np.testing.assert_array_equal(np.flatnonzero(np.isin(groups.label, members)), rows)
-    signatures = {tuple(i in set(rows) for rows in chosen) for i in range(n)}
-    assert len(np.unique(groups.label)) == len(signatures)
-
-
-def test_squared_error_from_statistics(regression):
-    X, Y = regression
-    design = Design(RBF(0.2), X[:12])
-    T = Whitening.of(design.inner()).T
-    total = collect(design, rows_of(X, Y, None))[0].rotated(T)
-    theta, b = RidgePath(total, fit_intercept=True).coefficients([0.1, 10.0])
-    Psi = RBF(0.2)(X, X[:12]) @ T
-    literal = ((Y[None] - Psi @ theta.transpose(1, 0, 2) - b[:, None, :]) ** 2).sum(axis=1)
-    np.testing.assert_allclose(squared_error(total, theta, b), literal, rtol=1e-9)
 
 
 def test_whitening_cuts_what_duplicates_leave_and_keeps_the_first_k(regression):
@@ -182,3 +126,51 @@ def test_pivots_need_no_second_decomposition(regression, monkeypatch):
         assert found.report["rank"] == 10
         np.testing.assert_allclose(found.T.T @ W @ found.T, np.eye(10), atol=1e-12)
     assert Whitening.pivoted(np.zeros((3, 3))).T.shape == (3, 0)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((600, 5))
+Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2]) + 3.0
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_silent_rows_change_nothing(precision, weighted):
+    rows = X.astype(np.float32)
+    root = np.sqrt(RNG.uniform(0.2, 3, 600)) if weighted else None
+    gamma, m = 40.0, 30
+    got = collect(Design(RBF(gamma), rows[:m], precision), rows_of(rows, Y, root))[0]
+    Phi = rbf(rows.astype(float), rows[:m].astype(float), gamma)
+    assert np.mean(Phi.max(axis=1) < 2.0**-30) > 0.5  # most rows are silent
+    Phi = Phi if root is None else root[:, None] * Phi
+    tolerance = 1e-6 if precision == "single" else 1e-14
+    np.testing.assert_allclose(got.gram, Phi.T @ Phi, atol=tolerance)
+    weighted_Y = Y if root is None else root[:, None] * Y
+    np.testing.assert_allclose(got.cross, Phi.T @ weighted_Y, atol=10 * tolerance)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_silence_is_relative_to_the_kernel_and_not_a_matter_of_weight(scale, whitened):
+    """A kernel of small values, or rows of small weight, are as loud as any."""
+    root = np.where(np.arange(600) % 2, 1.0, 1e-8)
+    kernel = CallableKernel(lambda A, B: scale * rbf(A, B, 0.1))
+    mix = np.eye(20) if whitened else None
+    got = collect(Design(kernel, X[:20], mix=mix), rows_of(X, Y, root))[0]
+    Phi = scale * rbf(X, X[:20], 0.1)
+    np.testing.assert_allclose(got.gram, Phi.T @ (root[:, None] ** 2 * Phi), rtol=1e-12)
+    light = collect(Design(kernel, X[:20], mix=mix), rows_of(X[::2], Y[::2], root[::2]))[0]
+    np.testing.assert_allclose(light.gram, 1e-16 * Phi[::2].T @ Phi[::2], rtol=1e-12)
+
+
+def test_a_row_of_large_negative_features_is_not_unseen():
+    rows = np.vstack([np.ones((1, 3)), -np.ones((40, 3))])
+
+    class Inner(RBF):
+        stationary = False
+
+        def bind(self, landmarks):
+            return lambda rows, out=None: np.matmul(rows, landmarks.T, out=out)
+
+    got = collect(Design(Inner(1.0), rows[:1]), rows_of(rows, np.ones((41, 1)), None))[0]
+    np.testing.assert_allclose(got.gram, [[9.0 * 41]])

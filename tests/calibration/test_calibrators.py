@@ -1,7 +1,5 @@
 """Calibrators: scikit-learn's numbers, and sense where it has none; never a row by its own label."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -61,28 +59,6 @@ def test_scikit_learns_numbers(name, classes, weighted):
     ours = fit_calibrator(name, decision, index, weight).probabilities(asked)
     assert_allclose(ours, by_hand(name, decision, index, weight, asked), atol=1e-6)
     assert_allclose(ours.sum(axis=1), 1.0, atol=1e-14)
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_are_repeated_rows(name, classes):
-    decision, index = drawn(60, classes)
-    counts = np.random.default_rng(2).integers(0, 4, 60)
-    weighted = fit_calibrator(name, decision, index, counts).probabilities(decision)
-    repeated = fit_calibrator(name, np.repeat(decision, counts, 0), np.repeat(index, counts))
-    assert_allclose(weighted, repeated.probabilities(decision), atol=1e-9)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1e12, 1e290])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("name", NAMES)
-def test_the_scale_of_decision_values_does_not_matter(name, classes, scale):
-    decision, index = drawn(120, classes)
-    plain = fit_calibrator(name, decision, index).probabilities(decision)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        scaled = fit_calibrator(name, scale * decision, index).probabilities(scale * decision)
-    assert_allclose(scaled, plain, atol=1e-8)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -150,17 +126,6 @@ def test_the_temperature_is_the_minimum_of_the_log_loss(rows, classes, seed):
     assert best <= searched.fun * (1 + 1e-6) or found.slope < 1e-3
 
 
-def test_several_models_at_once_are_each_by_itself():
-    for classes in (2, 3):
-        decisions = np.stack([drawn(80, classes, 1, noise)[0] for noise in (0.0, 0.3, 1.0, 30.0)])
-        index = drawn(80, classes, 1)[1]
-        for name in NAMES:
-            together = fit_calibrators(name, decisions, index)
-            for decision, found in zip(decisions, together):
-                alone = fit_calibrator(name, decision, index).probabilities(decision)
-                assert_allclose(found.probabilities(decision), alone, atol=1e-9)
-
-
 def test_where_no_row_is_wrong_the_slope_stays_finite():
     x = np.where(np.arange(99) % 2, 1.0, -1.0)[:, None]
     index = np.arange(99) % 2
@@ -191,65 +156,6 @@ def test_useless_decision_values():
         fit_calibrator("sigmoid", constant, index).probabilities(constant)[:, 1], 0.1, atol=0.02
     )
     assert_allclose(fit_calibrator("isotonic", constant, index).probabilities(constant)[:, 1], 0.1)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_classes_that_no_row_has(name):
-    decision, index = drawn(100, 4)
-    index[index == 2] = 1
-    values = fit_calibrator(name, decision, index).probabilities(decision)
-    assert np.isfinite(values).all()
-    only = fit_calibrator(name, decision[:1, :1], np.array([1])).probabilities(np.array([[0.0], [5.0]]))
-    assert np.isfinite(only).all()
-
-
-def test_no_class_likelier_than_another_where_all_are_impossible():
-    step = np.array([0.0, 1.0])
-    found = Isotonic((step,) * 3, (step,) * 3)
-    assert_allclose(found.probabilities(np.full((1, 3), -1.0)), 1 / 3)
-
-
-def test_what_is_refused():
-    decision, index = drawn(20, 3)
-    for name in ("platt", None, ["sigmoid"], 3):
-        with pytest.raises(ValueError, match="calibration"):
-            fit_calibrator(name, decision, index)
-    with pytest.raises(ValueError, match="at least one row with weight"):
-        fit_calibrator("sigmoid", decision, index, np.zeros(20))
-    with pytest.raises(ValueError, match="finite decision values"):
-        fit_calibrator("sigmoid", decision * np.nan, index)
-
-
-@pytest.mark.parametrize("slope", [0.0, -1.0, np.inf, np.nan, "1", None, 1])
-def test_temperatures_that_make_no_sense(slope):
-    with pytest.raises(ValueError, match="slope must be"):
-        Temperature(slope)
-
-
-def test_sigmoids_and_staircases_that_make_no_sense():
-    one, two, up = np.ones(1), np.ones(2), np.array([0.0, 0.5])
-    for arrays in [(1.0, one), (one, two), (two, two), (one * np.nan, one), (one.astype(int), one)]:
-        with pytest.raises(ValueError, match="slope and intercept"):
-            Sigmoid(*arrays)
-    wrong = [
-        ([up], (up,)), ((), ()), ((up, up), (up, up)), ((up[::-1],), (up,)), ((up,), (up[::-1],)),
-        ((up,), (2 + up,)), ((up,), (one,)), ((up * np.nan,), (up,)), ((np.empty(0),), (np.empty(0),)),
-    ]  # fmt: skip
-    for arrays in wrong:
-        with pytest.raises(ValueError, match="must"):
-            Isotonic(*arrays)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_that_add_up_to_one(name):
-    """Their scale says nothing of how many rows there are; Platt's targets would all be near ½."""
-    decision, index = drawn(80, 3)
-    weight = np.random.default_rng(2).uniform(0.5, 1.5, 80)
-    weight /= weight.mean()
-    expected = fit_calibrator(name, decision, index, weight).probabilities(decision)
-    for scale in (1 / 80, 1e-8, 1e-200):
-        found = fit_calibrator(name, decision, index, scale * weight).probabilities(decision)
-        assert_allclose(found, expected, atol=1e-7)
 
 
 def splits_of(n, tests):
@@ -289,6 +195,69 @@ def test_many_models_in_batches_are_each_by_itself(monkeypatch):
     assert_allclose(whole[5, :4], alone.probabilities(decision[5, :4]), atol=1e-10)
 
 
-def test_one_row_has_no_other():
-    with pytest.raises(ValueError, match="there is one only"):
-        calibration_parts(splits_of(5, [[2]]))
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_are_repeated_rows_and_scales_do_not_matter(name, classes):
+    decision, index = drawn(120, classes)
+    counts = np.random.default_rng(2).integers(0, 4, 120)
+    weighted = fit_calibrator(name, decision, index, counts).probabilities(decision)
+    repeated = fit_calibrator(name, np.repeat(decision, counts, 0), np.repeat(index, counts))
+    assert_allclose(weighted, repeated.probabilities(decision), atol=1e-9)
+    weight = counts + 0.5
+    weight /= weight.mean()
+    plain = fit_calibrator(name, decision, index, weight).probabilities(decision)
+    for scale in (1 / 120, 1e-8, 1e-200):  # a scale of weights says nothing of how many rows there are
+        found = fit_calibrator(name, decision, index, scale * weight).probabilities(decision)
+        assert_allclose(found, plain, atol=1e-7)
+    for scale in (1e-300, 1e-12, 1e12, 1e290):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = fit_calibrator(name, scale * decision, index, weight)
+            assert_allclose(found.probabilities(scale * decision), plain, atol=1e-8)
+    models = np.stack([decision, 0.0 * decision, 30.0 * decision, -decision])
+    for one, together in zip(models, fit_calibrators(name, models, index)):  # at once, or by itself
+        alone = fit_calibrator(name, one, index).probabilities(one)
+        assert_allclose(together.probabilities(one), alone, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_classes_that_no_row_has(name):
+    decision, index = drawn(100, 4)
+    index[index == 2] = 1
+    assert np.isfinite(fit_calibrator(name, decision, index).probabilities(decision)).all()
+    only = fit_calibrator(name, decision[:1, :1], np.array([1])).probabilities(np.array([[0.0], [5.0]]))
+    assert np.isfinite(only).all()
+    step = np.array([0.0, 1.0])  # none is likelier than another where all are impossible
+    assert_allclose(Isotonic((step,) * 3, (step,) * 3).probabilities(np.full((1, 3), -1.0)), 1 / 3)
+
+
+ONE, TWO, UP = np.ones(1), np.ones(2), np.array([0.0, 0.5])
+DECISION, INDEX = drawn(20, 3)
+REFUSED = [
+    *(
+        (lambda n=n: fit_calibrator(n, DECISION, INDEX), "calibration")
+        for n in ("platt", None, ["x"], 3)
+    ),
+    (lambda: fit_calibrator("sigmoid", DECISION, INDEX, np.zeros(20)), "at least one row with weight"),
+    (lambda: fit_calibrator("sigmoid", DECISION * np.nan, INDEX), "finite decision values"),
+    (lambda: calibration_parts(splits_of(5, [[2]])), "there is one only"),
+    *((lambda s=s: Temperature(s), "slope must be") for s in (0.0, -1.0, np.inf, np.nan, "1", None, 1)),
+    *(
+        (lambda a=a: Sigmoid(*a), "slope and intercept")
+        for a in [(1.0, ONE), (ONE, TWO), (TWO, TWO), (ONE * np.nan, ONE), (ONE.astype(int), ONE)]
+    ),
+    *(
+        (lambda a=a: Isotonic(*a), "must")
+        for a in [([UP], (UP,)), ((), ()), ((UP, UP), (UP, UP)), ((UP[::-1],), (UP,))]
+    ),
+    *(
+        (lambda x=x, p=p: Isotonic((x,), (p,)), "must")
+        for x, p in [(UP, UP[::-1]), (UP, 2 + UP), (UP, ONE), (UP * np.nan, UP), (UP[:0], UP[:0])]
+    ),
+]
+
+
+@pytest.mark.parametrize(("act", "words"), REFUSED)
+def test_what_makes_no_sense_is_refused(act, words):
+    with pytest.raises(ValueError, match=words):
+        act()

@@ -1,14 +1,12 @@
 """Rows left out alone, for calibration: what literal refits without them predict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from onefold.approximations import Circulant, Exact, Grid, Nystroem, Problem, Toeplitz, Workload
 from onefold.kernels import RBF
-from onefold.linalg import inverse_column_squares, to_numpy
+from onefold.linalg import to_numpy
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -58,24 +56,6 @@ def test_a_ridge_below_rounding_and_copies_of_rows():
             expected = [refitted(Exact(), kernel, whole, row, mu) for row in range(N)]
             assert_allclose(values, expected, atol=1e-7)
         assert np.all(np.abs(values[known]) < 1e6)
-
-
-@pytest.mark.parametrize("n", [1, 5, 700])
-def test_columns_of_the_inverse(n):
-    factor = np.tril(RNG.normal(size=(n, n))) / np.sqrt(n) + 2 * np.eye(n)
-    columns = np.unique(RNG.integers(0, n, 300))
-    given = np.asfortranarray(factor + np.triu(np.full((n, n), np.nan), 1))  # above it is anything
-    expected = np.sum(np.linalg.inv(factor)[:, columns] ** 2, axis=0)
-    assert_allclose(inverse_column_squares(given, columns), expected, rtol=1e-9)
-
-
-def test_the_exact_machine_in_torch():
-    torch = pytest.importorskip("torch")
-    X, some = RNG.normal(size=(N, 3)), np.array([2, 40])
-    whole, kernel = problem(X), RBF(0.3)
-    there = Problem(torch.asarray(X), torch.asarray(whole.Y), None, True)
-    plain, moved = (Exact().start(p, [kernel], Workload()).model(kernel) for p in (whole, there))
-    assert_allclose(to_numpy(moved.left_out(some, 0.1)[1]), plain.left_out(some, 0.1)[1], rtol=1e-8)
 
 
 def test_a_circulant_matrix_that_one_row_less_makes_indefinite():

@@ -1,13 +1,10 @@
 """Probabilities of the classifiers: what CalibratedClassifierCV has by refitting, and awkward data."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
@@ -18,12 +15,11 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
     TimeSeriesSplit,
-    cross_val_predict,
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, SparseLSSVC
 from onefold.approximations import Nystroem
-from onefold.calibration import CALIBRATIONS, Sigmoid, Temperature, fit_calibrator
+from onefold.calibration import CALIBRATIONS, fit_calibrator
 
 RNG = np.random.default_rng(0)
 NAMES = list(CALIBRATIONS)
@@ -157,51 +153,6 @@ def test_any_splitter(cv, untested, name):
     )
 
 
-def test_rows_of_weight_0_do_not_count():
-    X, y = table(3)
-    weight = np.where(np.arange(160) % 4 == 0, 0.0, 1.0)
-    cv = [(np.flatnonzero(np.arange(160) % 5 != k), np.arange(k, 160, 5)) for k in range(5)]
-    found = LSSVCCV(**GRID, cv=cv).fit(X, y, weight)
-    kept = weight > 0
-    place = np.cumsum(kept) - 1
-    within = [(place[a[kept[a]]], place[b[kept[b]]]) for a, b in cv]
-    without = LSSVCCV(**GRID, cv=within).fit(X[kept], y[kept])
-    assert found.calibrator_.slope == pytest.approx(without.calibrator_.slope, rel=1e-9)
-    assert_allclose(found.heldout_proba_[kept], without.heldout_proba_, atol=1e-9)
-    assert np.isnan(found.heldout_proba_[~kept]).all()
-
-
-def test_a_blend_and_criteria_without_splits():
-    X, y = table(3)
-    found = LSSVCCV(kernel="auto", blend=True, gammas=[0.3, 3], alphas=[0.01, 0.1]).fit(X, y)
-    assert found.calibrator_ == fit_calibrator("temperature", found.heldout_prediction_, y)
-    assert log_loss(y, found.heldout_proba_) < np.log(3)
-    for criterion in ("press", "gcv", "evidence"):
-        chosen = LSSVCCV(**GRID, criterion=criterion).fit(X, y)
-        assert chosen.heldout_proba_ is None
-        assert chosen.calibrator_.slope == pytest.approx(LSSVC(**CELL).fit(X, y).calibrator_.slope)
-    best = LSSVCCV().objective(X, y)
-    best(gamma=0.05, alpha=0.1)
-    assert best.fit().calibrator_.slope == pytest.approx(LSSVCCV(**GRID).fit(X, y).calibrator_.slope)
-
-
-@pytest.mark.parametrize("kind", [LSSVC, LSSVCCV, SparseLSSVC])
-def test_labels_of_any_kind_and_the_columns_in_their_order(kind):
-    X, y = table(3)
-    grid = CELL if kind is LSSVC else GRID
-    plain = kind(**grid).fit(X, y)
-    for names in (
-        np.array(["b", "c", "a"]),
-        np.array([2.0, -1, 0]),
-        np.array(["zz", "a", "mm"], dtype=object),
-    ):
-        found = kind(**grid).fit(X, names[y])
-        assert_array_equal(found.classes_, np.unique(names))
-        order = np.argsort(names)
-        assert_allclose(found.predict_proba(X), plain.predict_proba(X)[:, order], atol=1e-6)
-        assert_allclose(np.exp(found.predict_log_proba(X)), found.predict_proba(X), atol=1e-14)
-
-
 def test_none_and_what_it_takes_away():
     X, y = table()
     for estimator in (LSSVC(**CELL), LSSVCCV(**GRID), SparseLSSVC(**GRID, n_centres=10)):
@@ -264,26 +215,6 @@ def test_awkward_tables(case, name):
                 assert_allclose(searched.fit(X, y).heldout_proba_.sum(axis=1), 1.0, atol=1e-12)
 
 
-def test_a_class_that_a_fold_has_not():
-    X, y = table(3, n=90)
-    order = np.argsort(y, kind="stable")
-    cv = [(np.setdiff1d(np.arange(90), part), part) for part in np.array_split(np.arange(90), 5)]
-    for name in NAMES:
-        found = LSSVCCV(**GRID, cv=cv, calibration=name).fit(X[order], y[order])
-        assert found.heldout_proba_.shape == (90, 3)
-        assert_allclose(found.heldout_proba_.sum(axis=1), 1.0, atol=1e-12)
-
-
-def test_other_array_libraries_get_their_own_arrays():
-    torch = pytest.importorskip("torch")
-    X, y = table(3)
-    plain, moved = LSSVC(**CELL).fit(X, y), LSSVC(**CELL).fit(torch.asarray(X), torch.asarray(y))
-    values = moved.predict_proba(torch.asarray(X))
-    assert isinstance(values, torch.Tensor)
-    assert values.dtype == torch.float64
-    assert_allclose(values.numpy(), plain.predict_proba(X), atol=1e-8)
-
-
 def test_rows_of_dask_are_predicted_lazily():
     dask_array = pytest.importorskip("dask.array")
     dataframe = pytest.importorskip("dask.dataframe")
@@ -305,27 +236,38 @@ def test_rows_of_dask_are_predicted_lazily():
     assert not hasattr(by_dask, "predict_proba")
 
 
-def test_reliable_on_average():
-    """Simulated rows whose probabilities are known: the log loss is close to the truth's."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(2400, 2))
-    p = expit(2 * np.sin(2 * X[:, 0]) + X[:, 1])
-    y = (rng.uniform(size=2400) < p).astype(int)
-    train, test = slice(400), slice(400, None)
-    least = log_loss(y[test], np.stack([1 - p, p], axis=1)[test])
-    grid = {"gammas": [0.1, 0.5, 2.5], "alphas": [0.1, 1.0, 10.0]}
-    for name in NAMES:
-        for found in (LSSVC(gamma=0.5, alpha=1.0, calibration=name), LSSVCCV(**grid, calibration=name)):
-            values = found.fit(X[train], y[train]).predict_proba(X[test])
-            assert abs(values[:, 1].mean() - y[test].mean()) < 0.05
-            assert np.abs(values[:, 1] - p[test]).mean() < 0.1
-            if name != "isotonic":  # which says 0 and 1 of rows like those where it saw nothing else
-                assert log_loss(y[test], values) < least + 0.05
-
-
-def test_scikit_learn_finds_probabilities_too():
+def test_a_blend_criteria_without_splits_and_a_class_that_a_fold_has_not():
     X, y = table(3)
-    found = cross_val_predict(LSSVC(**CELL), X, y, cv=3, method="predict_proba")
-    assert_allclose(found.sum(axis=1), 1.0)
-    assert isinstance(LSSVC(**CELL).fit(X, y).calibrator_, Temperature)
-    assert isinstance(LSSVC(**CELL, calibration="sigmoid").fit(X, y).calibrator_, Sigmoid)
+    found = LSSVCCV(kernel="auto", blend=True, gammas=[0.3, 3], alphas=[0.01, 0.1]).fit(X, y)
+    assert found.calibrator_ == fit_calibrator("temperature", found.heldout_prediction_, y)
+    assert log_loss(y, found.heldout_proba_) < np.log(3)
+    for criterion in ("press", "gcv", "evidence"):
+        chosen = LSSVCCV(**GRID, criterion=criterion).fit(X, y)
+        assert chosen.heldout_proba_ is None
+        assert chosen.calibrator_.slope == pytest.approx(LSSVC(**CELL).fit(X, y).calibrator_.slope)
+    best = LSSVCCV().objective(X, y)
+    best(gamma=0.05, alpha=0.1)
+    assert best.fit().calibrator_.slope == pytest.approx(LSSVCCV(**GRID).fit(X, y).calibrator_.slope)
+    order = np.argsort(y, kind="stable")
+    cv = [(np.setdiff1d(np.arange(160), part), part) for part in np.array_split(np.arange(160), 5)]
+    for name in NAMES:
+        sorted_rows = LSSVCCV(**GRID, cv=cv, calibration=name).fit(X[order], y[order])
+        assert_allclose(sorted_rows.heldout_proba_.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [LSSVC, LSSVCCV, SparseLSSVC])
+def test_labels_of_any_kind_and_library_and_the_columns_in_their_order(kind):
+    torch, (X, y) = pytest.importorskip("torch"), table(3)
+    grid = CELL if kind is LSSVC else GRID
+    plain = kind(**grid).fit(X, y)
+    for names in (["b", "c", "a"], [2.0, -1.0, 0.0], np.array(["zz", "a", "mm"], dtype=object)):
+        names = np.asarray(names)
+        found = kind(**grid).fit(X, names[y])
+        assert_array_equal(found.classes_, np.unique(names))
+        order = np.argsort(names)
+        assert_allclose(found.predict_proba(X), plain.predict_proba(X)[:, order], atol=1e-6)
+        assert_allclose(np.exp(found.predict_log_proba(X)), found.predict_proba(X), atol=1e-14)
+    values = kind(**grid).fit(torch.asarray(X), torch.asarray(y)).predict_proba(torch.asarray(X))
+    assert isinstance(values, torch.Tensor)
+    assert values.dtype == torch.float64
+    assert_allclose(values.numpy(), plain.predict_proba(X), atol=1e-6)

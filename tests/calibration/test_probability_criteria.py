@@ -1,20 +1,13 @@
 """Scorers of probabilities as criteria: each split's probabilities calibrated by the other splits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_classification
-from sklearn.metrics import get_scorer, log_loss, make_scorer, roc_auc_score
-from sklearn.model_selection import (
-    LeaveOneOut,
-    RepeatedStratifiedKFold,
-    ShuffleSplit,
-    StratifiedKFold,
-)
+from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.model_selection import LeaveOneOut, RepeatedStratifiedKFold, ShuffleSplit, StratifiedKFold
 
-from onefold import LSSVC, LSSVCCV, LSSVRCV, SparseLSSVC
+from onefold import LSSVC, LSSVCCV, SparseLSSVC
 from onefold.calibration import fit_calibrator
 
 RNG = np.random.default_rng(0)
@@ -65,37 +58,6 @@ def literal_scores(X, y, cv, params, criterion, name, weight=None):
     return scores
 
 
-@pytest.mark.parametrize(
-    ("classes", "criterion"),
-    [
-        (2, "neg_log_loss"),
-        (2, "neg_brier_score"),
-        (3, "neg_log_loss"),
-        (3, "neg_brier_score"),
-        (3, "d2_brier_score"),
-        (3, "roc_auc_ovr"),
-        (3, "d2_log_loss_score"),
-    ],
-)
-@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
-def test_the_literal_scores(classes, criterion, name):
-    X, y = table(classes)
-    weight = RNG.uniform(0.5, 2, len(y)) if name == "sigmoid" else None
-    found = LSSVCCV(**GRID, cv=FOLDS, criterion=criterion, calibration=name).fit(X, y, weight)
-    for cell, params in enumerate(found.cv_results_["params"]):
-        ours = [found.cv_results_[f"split{i}_test_score"][cell] for i in range(4)]
-        assert_allclose(ours, literal_scores(X, y, FOLDS, params, criterion, name, weight), rtol=1e-6)
-
-
-def test_rows_that_several_splits_test():
-    X, y = table(3)
-    cv = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    found = LSSVCCV(gammas=[0.1], alphas=[0.1], cv=cv, criterion="neg_log_loss").fit(X, y)
-    ours = [found.cv_results_[f"split{i}_test_score"][0] for i in range(6)]
-    params = {"gamma": 0.1, "alpha": 0.1}
-    assert_allclose(ours, literal_scores(X, y, cv, params, "neg_log_loss", "temperature"), rtol=1e-6)
-
-
 @pytest.mark.parametrize("cv", ["loo", ShuffleSplit(1, test_size=0.5, random_state=0)])
 def test_rows_in_one_split_are_calibrated_in_fifths(cv):
     X, y = table()
@@ -131,38 +93,6 @@ def test_single_rows_and_too_few_of_them():
         LSSVCCV(**GRID, cv=[(np.arange(119), [119])], criterion="neg_log_loss").fit(X, y)
 
 
-def test_scorers_of_decision_values_keep_their_numbers():
-    X, y = table()
-    found = LSSVCCV(**GRID, cv=FOLDS, criterion="roc_auc", calibration="isotonic").fit(X, y)
-    plain = LSSVCCV(**GRID, cv=FOLDS, criterion="roc_auc", calibration=None).fit(X, y)
-    assert_allclose(found.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"], rtol=0)
-    scores = [roc_auc_score(y[test], found.heldout_prediction_[test]) for _, test in FOLDS.split(X, y)]
-    assert found.best_score_ == pytest.approx(np.mean(scores))
-
-
-def test_without_a_calibration_a_temperature_serves():
-    X, y = table(3)
-    scores = [
-        LSSVCCV(**GRID, criterion="neg_log_loss", calibration=name).fit(X, y).best_score_
-        for name in (None, "temperature", "sigmoid")
-    ]
-    assert scores[0] == scores[1] != scores[2]
-
-
-def test_lists_of_criteria_and_functions_of_the_users():
-    X, y = table(3)
-    asked = ["error", "neg_log_loss", "roc_auc_ovr"]
-    found = LSSVCCV(**GRID, cv=FOLDS, criterion=asked).fit(X, y)
-    alone = LSSVCCV(**GRID, cv=FOLDS, criterion="neg_log_loss").fit(X, y)
-    assert_allclose(found.cv_results_["mean_test_neg_log_loss"], alone.cv_results_["mean_test_score"])
-
-    def own(estimator, rows, truth):
-        return -log_loss(truth, estimator.predict_proba(rows))
-
-    mine = LSSVCCV(**GRID, cv=FOLDS, criterion=own).fit(X, y)
-    assert_allclose(mine.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"])
-
-
 def test_a_blend_is_scored_by_its_probabilities():
     X, y = table(3)
     grid = {"kernel": "auto", "gammas": [0.3, 3.0], "alphas": [0.01, 1.0]}
@@ -173,41 +103,6 @@ def test_a_blend_is_scored_by_its_probabilities():
         other = fit_calibrator("temperature", found.heldout_prediction_[rest], y[rest])
         scores.append(-log_loss(y[test], other.probabilities(found.heldout_prediction_[test])))
     assert found.blend_score_ == pytest.approx(np.mean(scores), rel=1e-6)
-
-
-def test_metrics_halving_and_drivers():
-    X, y = table(2, n=300)
-    learned = LSSVCCV(metric="diagonal", max_rounds=1, criterion="neg_log_loss", **GRID).fit(X, y)
-    assert learned.best_score_ > -0.7
-    aside = LSSVCCV(metric="diagonal", max_rounds=1, criterion="neg_log_loss", metric_rows=150, **GRID)
-    assert aside.fit(X, y).best_score_ > -0.7
-    assert np.isnan(aside.heldout_proba_).all(axis=1).sum() > 0
-    grid = {"gammas": 2.0 ** np.arange(-9, 2, 2), "alphas": 4.0 ** np.arange(-4, 2)}
-    halved = LSSVCCV(search="halving", criterion="neg_log_loss", **grid).fit(X, y)
-    whole = LSSVCCV(criterion="neg_log_loss", **grid).fit(X, y)
-    assert halved.best_score_ >= whole.best_score_ - 0.02
-    objective = LSSVCCV(criterion="neg_log_loss").objective(X, y)
-    cell = LSSVCCV(criterion="neg_log_loss", gammas=[0.1], alphas=[0.3]).fit(X, y)
-    assert objective(gamma=0.1, alpha=0.3) == pytest.approx(cell.best_score_)
-
-
-def test_sparse_machines():
-    X, y = table()
-    found = SparseLSSVC(gammas=[0.1], alphas=[0.1], cv=FOLDS, criterion="neg_log_loss").fit(X, y)
-    assert -np.log(2) < found.best_score_ < 0
-
-
-def test_approximations():
-    X, y = table()
-    for approximation in ("nystroem", "exact"):
-        found = LSSVCCV(**GRID, approximation=approximation, criterion="neg_log_loss").fit(X, y)
-        assert -np.log(2) < found.best_score_ < 0
-
-
-def test_regressions_have_no_probabilities():
-    X, y = table()
-    with pytest.raises(ValueError, match="needs probabilities"):
-        LSSVRCV(criterion="neg_log_loss").fit(X, y)
 
 
 def test_the_journal_minds_the_calibration_only_where_scores_do(tmp_path):
@@ -226,3 +121,63 @@ def test_the_journal_minds_the_calibration_only_where_scores_do(tmp_path):
     assert calls("neg_log_loss", "temperature", "b") == 0
     with pytest.raises(ValueError, match="calibration"):
         calls("neg_log_loss", "sigmoid", "b")
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LSSVCCV(**GRID, approximation="nystroem"),
+        LSSVCCV(**GRID, metric="diagonal", max_rounds=1),
+        LSSVCCV(**GRID, metric="diagonal", max_rounds=1, metric_rows=60),
+        LSSVCCV(search="halving", gammas=4.0 ** np.arange(-4, 1), alphas=4.0 ** np.arange(-4, 2)),
+        SparseLSSVC(gammas=[0.1], alphas=[0.1]),
+    ],
+)
+def test_every_search_takes_them(machine):
+    found = machine.set_params(criterion="neg_log_loss").fit(*table())
+    assert -np.log(2) < found.best_score_ < 0
+    cell = LSSVCCV(criterion="neg_log_loss", gammas=[0.1], alphas=[0.3]).fit(*table())
+    objective = LSSVCCV(criterion="neg_log_loss").objective(*table())
+    assert objective(gamma=0.1, alpha=0.3) == pytest.approx(cell.best_score_)
+
+
+REPEATED = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+NAMES = ["neg_log_loss", "neg_brier_score", "d2_brier_score", "roc_auc_ovr", "d2_log_loss_score"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "criterion", "cv"),
+    [
+        *((2, name, FOLDS) for name in NAMES[:2]),
+        *((3, name, FOLDS) for name in NAMES),
+        (3, "neg_log_loss", REPEATED),  # rows that several splits test
+    ],
+)
+@pytest.mark.parametrize("name", ["temperature", "sigmoid", "isotonic"])
+def test_the_literal_scores(classes, criterion, cv, name):
+    X, y = table(classes)
+    weight = RNG.uniform(0.5, 2, len(y)) if name == "sigmoid" else None
+    found = LSSVCCV(**GRID, cv=cv, criterion=criterion, calibration=name).fit(X, y, weight).cv_results_
+    for cell, params in enumerate(found["params"]):
+        ours = [found[f"split{i}_test_score"][cell] for i in range(cv.get_n_splits())]
+        assert_allclose(ours, literal_scores(X, y, cv, params, criterion, name, weight), rtol=1e-6)
+
+
+def test_what_else_scores_may_come_from():
+    """Decision values, a list, a function of the user's, no calibration at all."""
+    X, y = table(3)
+
+    def scores(criterion, calibration="temperature", rows=X, labels=y):
+        model = LSSVCCV(**GRID, cv=FOLDS, criterion=criterion, calibration=calibration)
+        return model.fit(rows, labels).cv_results_
+
+    def own(estimator, rows, truth):
+        return -log_loss(truth, estimator.predict_proba(rows))
+
+    alone, key = scores("neg_log_loss")["mean_test_score"], "mean_test_score"
+    assert_allclose(scores(["error", "neg_log_loss", "roc_auc_ovr"])["mean_test_neg_log_loss"], alone)
+    assert_allclose(scores(own)[key], alone)
+    assert_allclose(scores("neg_log_loss", None)[key], alone, rtol=0)
+    assert not np.allclose(scores("neg_log_loss", "sigmoid")[key], alone)
+    two = [scores("roc_auc", name, *table())[key] for name in ("isotonic", None)]
+    assert_allclose(*two, rtol=0)

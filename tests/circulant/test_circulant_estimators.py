@@ -1,7 +1,5 @@
 """The circulant approximation behind the six estimators, against literal computations."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from pathlib import Path
@@ -13,7 +11,6 @@ from circulant_twin import dense_fit, dense_matrix, dense_row, refit_without
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
-import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Circulant, Problem, Workload
 from onefold.approximations.circulant import choose_shape
@@ -138,163 +135,6 @@ def test_classifiers(labels, validate) -> None:
         )
 
 
-def test_refit_exact_trains_with_the_kernel_matrix() -> None:
-    found = LSSVRCV(gammas=[0.5, 1.5], alphas=[0.3], approximation=GIVEN, cv=3).fit(X, NUMBERS)
-    exact = LSSVR(gamma=found.gamma_, alpha=0.3).fit(X, NUMBERS)
-    assert_allclose(found.predict(X), exact.predict(X), atol=1e-10)
-    assert found.approximation_["fitted_with"]["name"] == "exact"
-    assert found.approximation_["selected_with"]["name"] == "circulant"
-
-
-class TestSearch:
-    def test_the_table_has_the_kernel_and_the_ridge(self) -> None:
-        found = LSSVRCV(gammas=[1.0], alphas=[1.0], approximation=Circulant(), cv=3).fit(X, NUMBERS)
-        assert set(found.best_params_) == {"alpha", "gamma"}
-
-    def test_candidates_that_cannot_be_solved_have_no_score(self) -> None:
-        model = LSSVRCV(gammas=[1e-3, 2.0], alphas=[1e-4, 20.0], approximation=GIVEN, cv=3)
-        with pytest.warns(UserWarning, match="1 of 4 combinations"):
-            model.fit(X, NUMBERS)
-        scores = model.cv_results_["mean_test_score"].reshape(2, 2)
-        assert np.isnan(scores[0, 0])
-        assert np.isfinite(scores.ravel()[1:]).all()
-        assert sorted(entry["unsolved"] for entry in model.history_) == [0, 1]
-
-    def test_nothing_can_be_solved(self) -> None:
-        model = LSSVRCV(gammas=[1e-3], alphas=[1e-4], approximation=GIVEN, cv=3)
-        with pytest.raises(ValueError, match=r'negative="clip"'):
-            model.fit(X, NUMBERS)
-        with pytest.raises(ValueError, match=r'negative="clip"'):
-            LSSVR(gamma=1e-3, alpha=1e-4, approximation=GIVEN).fit(X, NUMBERS)
-
-    @pytest.mark.parametrize("validate", ["kernel", "matrix"])
-    def test_clipping_is_recorded(self, validate) -> None:
-        structure = Circulant(spacing=1.0, order="given", negative="clip", validate=validate)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            found = LSSVRCV(gammas=[1e-3], alphas=[1e-2], approximation=structure, cv=3).fit(X, NUMBERS)
-        report = found.approximation_["selected_with"]
-        assert report["negative_eigenvalues"] > 0
-        assert report["negative"] == "set to 0"
-
-    def test_ties_go_to_gamma_then_alpha(self) -> None:
-        from onefold.search.ledger import best_cell
-
-        scores = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 1.0, 1.0], [1.0, 0.0, 1.0]])
-        # two gammas, two kernels each: the larger gamma, then the largest alpha, then the first
-        assert best_cell(scores, [1.0, 1.0, 4.0, 4.0], [0.1, 1.0, 10.0]) == (2, 2)
-
-
-@pytest.mark.parametrize("criterion", ["press", "gcv", "evidence", "cost"])
-@pytest.mark.parametrize("approximation", ["exact", GIVEN], ids=["exact", "circulant"])
-@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
-def test_criteria_of_the_whole_smoother(estimator, approximation, criterion) -> None:
-    alphas = [0.3, 2.0]
-    if approximation is GIVEN and criterion == "press":
-        approximation = Circulant(spacing=(1.0, 1.4), order="given", validate="matrix")
-    found = estimator(gammas=[1.5], alphas=alphas, approximation=approximation, criterion=criterion)
-    found.fit(X, NUMBERS)
-    intercept = estimator is LSSVRCV
-    K = RBF(1.5)(X, X) if approximation == "exact" else twin(GIVEN, RBF(1.5))
-    y = NUMBERS
-    for score, alpha in zip(found.cv_results_["mean_test_score"], alphas):
-        R = alpha * dense_fit(K, np.eye(N), alpha, intercept)[0]
-        r = R @ y
-        if criterion == "press":
-            expected = -np.mean((r / np.diag(R)) ** 2)
-        elif criterion == "gcv":
-            expected = -np.mean(r**2) / (np.trace(R) / N) ** 2
-        elif criterion == "cost":
-            distances = ((X[:, None] - X[None]) ** 2).sum(-1) + np.diag(np.full(N, np.inf))
-            noise = np.mean((y - y[distances.argmin(1)]) ** 2) / 2
-            expected = -(y @ r + noise * np.trace(R)) / N
-        else:
-            G = K + alpha * np.eye(N)
-            logdet, m = np.linalg.slogdet(G)[1], N
-            if intercept:
-                logdet += np.log(np.ones(N) @ np.linalg.solve(G, np.ones(N)) / N)
-                m = N - 1
-            fit = y @ r / alpha
-            expected = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
-        assert score == pytest.approx(expected, rel=1e-8)
-
-
-@pytest.mark.parametrize("weights", [None, RNG.uniform(0.5, 2, N)], ids=["equal", "weighted"])
-@pytest.mark.parametrize("cv", [4, "loo"])
-def test_cov_and_mape(cv, weights) -> None:
-    Y = np.column_stack([NUMBERS, NUMBERS**2])
-    for criterion in ("cov", "mape"):
-        found = LSSVRCV(gammas=[1.0], alphas=[0.3], criterion=criterion, cv=cv).fit(X, Y, weights)
-        f = found.heldout_prediction_
-        parts = [np.arange(N)] if cv == "loo" else [test for _, test in KFold(4).split(X)]
-        expected = []
-        for rows in parts:
-            w = np.ones(len(rows)) if weights is None else weights[rows]
-            if criterion == "cov":
-                rmse = np.sqrt(np.average((Y[rows] - f[rows]) ** 2, axis=0, weights=w))
-                expected.append(-np.mean(rmse / np.average(Y[rows], axis=0, weights=w)))
-            else:
-                share = np.abs(Y[rows] - f[rows]) / np.abs(Y[rows])
-                expected.append(-np.average(share.mean(axis=1), weights=w))
-        assert found.best_score_ == pytest.approx(np.mean(expected), rel=1e-10)
-
-
-def test_cov_needs_a_mean() -> None:
-    y = np.tile([1.0, -1.0], N // 2)
-    with pytest.raises(ValueError, match="mean of y"):
-        LSSVRCV(gammas=[1.0], alphas=[0.3], criterion="cov", cv="loo").fit(X, y)
-
-
-def test_weights_are_refused_before_any_work() -> None:
-    for model in (LSSVR(approximation="circulant"), LSSVRCV(approximation="circulant")):
-        with pytest.raises(ValueError, match='"exact"'):
-            model.fit(X, NUMBERS, np.arange(N) + 1.0)
-    with pytest.raises(ValueError, match='"exact"'):
-        LSSVC(approximation="circulant", class_weight="balanced").fit(X, LABELS)
-
-
-@pytest.mark.parametrize("validate", ["kernel", "matrix"])
-def test_sparse_rows_and_single_precision(validate) -> None:
-    structure = Circulant(spacing="data", validate=validate)
-    wanted = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3).fit(X, NUMBERS)
-    sparse = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3)
-    sparse.fit(scipy.sparse.csr_matrix(X), NUMBERS)
-    assert_allclose(sparse.heldout_prediction_, wanted.heldout_prediction_, atol=1e-8)
-    single = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation=structure, cv=3)
-    single.fit(X.astype(np.float32), NUMBERS)
-    assert_allclose(single.heldout_prediction_, wanted.heldout_prediction_, atol=1e-4)
-
-
-@pytest.mark.parametrize("validate", ["kernel", "matrix"])
-@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-def test_other_array_libraries(library, validate) -> None:
-    xp = pytest.importorskip(library)
-    structure = Circulant(spacing="data", validate=validate)
-    wanted = LSSVRCV(gammas=[1.0], alphas=[0.5, 2.0], approximation=structure, cv=3, refit="same")
-    wanted.fit(X, NUMBERS)
-    found = LSSVRCV(gammas=[1.0], alphas=[0.5, 2.0], approximation=structure, cv=3, refit="same")
-    found.fit(xp.asarray(X), xp.asarray(NUMBERS))
-    assert_allclose(found.heldout_prediction_, wanted.heldout_prediction_, atol=1e-9)
-    assert_allclose(np.asarray(found.predict(xp.asarray(X))), wanted.predict(X), atol=1e-9)
-
-
-def test_duplicated_rows() -> None:
-    x = np.repeat(X[:12], 3, axis=0)
-    model = LSSVRCV(gammas=[1.0], alphas=[0.5], approximation="circulant", cv=3).fit(x, NUMBERS)
-    assert np.isfinite(model.heldout_prediction_).all()
-
-
-def test_a_fitted_model_is_saved_with_its_approximation(tmp_path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = LSSVCCV(approximation=Circulant(shape=(6, 6)), cv=3, refit="same").fit(X, LABELS)
-    model.save(tmp_path / "model.onefold")
-    again = onefold.load(tmp_path / "model.onefold")
-    assert again.approximation == Circulant(shape=(6, 6))
-    assert again.approximation_ == model.approximation_
-    assert_allclose(again.decision_function(X), model.decision_function(X))
-
-
 def test_ding2011_on_banana() -> None:
     """Selecting with the circulant matrix and training exactly: the paper has 11.3 % on this set."""
     folder = Path(os.environ.get("ONEFOLD_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -309,22 +149,6 @@ def test_ding2011_on_banana() -> None:
     assert 1 - model.score(x[test], y[test]) < 0.14
 
 
-def test_no_array_of_n_by_n() -> None:
-    """20 000 rows: K would take 3.2 GB; the whole search stays within some arrays of n."""
-    import tracemalloc
-
-    n = 20_000
-    x, y = RNG.standard_normal((n, 2)), RNG.standard_normal(n)
-    structure = Circulant(spacing=1.0, order="given", validate="matrix")
-    model = LSSVRCV(gammas=[4.0], alphas=[0.5], approximation=structure, cv="loo", refit="same")
-    model.fit(x[:100], y[:100])
-    tracemalloc.start()
-    model.fit(x, y)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 30 * 8 * n
-
-
 def test_leave_one_out_stays_within_eight_arrays() -> None:
     import tracemalloc
 
@@ -337,3 +161,104 @@ def test_leave_one_out_stays_within_eight_arrays() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 8 * n
+
+
+@pytest.mark.parametrize("cv", [4, "loo"])
+@pytest.mark.parametrize("weights", [None, RNG.uniform(0.5, 2, N)], ids=["equal", "weighted"])
+def test_cov_and_mape(cv, weights) -> None:
+    Y = np.column_stack([NUMBERS, NUMBERS**2])
+    for criterion in ("cov", "mape"):
+        found = LSSVRCV(gammas=[1.0], alphas=[0.3], criterion=criterion, cv=cv).fit(X, Y, weights)
+        f, expected = found.heldout_prediction_, []
+        for rows in [np.arange(N)] if cv == "loo" else [test for _, test in KFold(4).split(X)]:
+            w = np.ones(len(rows)) if weights is None else weights[rows]
+            if criterion == "cov":
+                rmse = np.sqrt(np.average((Y[rows] - f[rows]) ** 2, axis=0, weights=w))
+                expected.append(-np.mean(rmse / np.average(Y[rows], axis=0, weights=w)))
+            else:
+                share = np.abs(Y[rows] - f[rows]) / np.abs(Y[rows])
+                expected.append(-np.average(share.mean(axis=1), weights=w))
+        assert found.best_score_ == pytest.approx(np.mean(expected), rel=1e-10)
+    with pytest.raises(ValueError, match="mean of y"):
+        LSSVRCV(gammas=[1.0], criterion="cov", cv="loo").fit(X, np.tile([1.0, -1.0], N // 2))
+
+
+@pytest.mark.parametrize("criterion", ["press", "gcv", "evidence", "cost"])
+@pytest.mark.parametrize(("estimator", "intercept"), [(LSSVRCV, True), (KernelRidgeCV, False)])
+def test_criteria_of_the_whole_smoother_are_those_of_the_exact_one_on_its_matrix(
+    estimator, intercept, criterion
+) -> None:
+    """What they are on a kernel matrix is tested there; `cost` looks at the rows, so is written out."""
+    structure = Circulant(spacing=(1.0, 1.4), order="given", validate="matrix")
+    grid, U, key = (
+        {"alphas": [0.3, 2.0], "criterion": criterion},
+        twin(GIVEN, RBF(1.5)),
+        "mean_test_score",
+    )
+    found = estimator(gammas=[1.5], approximation=structure, **grid).fit(X, NUMBERS).cv_results_[key]
+    if criterion != "cost":
+        same = estimator("precomputed", **grid).fit(U, NUMBERS).cv_results_[key]
+        assert_allclose(found, same, rtol=1e-8)
+        return
+    for K, scores in ((U, found), (RBF(1.5)(X, X), None)):
+        if scores is None:
+            scores = estimator(gammas=[1.5], **grid).fit(X, NUMBERS).cv_results_[key]
+        distances = ((X[:, None] - X[None]) ** 2).sum(-1) + np.diag(np.full(N, np.inf))
+        noise = np.mean((NUMBERS - NUMBERS[distances.argmin(1)]) ** 2) / 2
+        for score, alpha in zip(scores, grid["alphas"]):
+            R = alpha * dense_fit(K, np.eye(N), alpha, intercept)[0]
+            expected = -(NUMBERS @ R @ NUMBERS + noise * np.trace(R)) / N
+            assert score == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("validate", ["kernel", "matrix"])
+@pytest.mark.parametrize("library", ["sparse", "single", "torch", "array_api_strict"])
+def test_rows_of_other_kinds(library, validate) -> None:
+    structure = Circulant(spacing="data", validate=validate)
+    grid = {"gammas": [1.0], "alphas": [0.5, 2.0], "approximation": structure, "cv": 3, "refit": "same"}
+    build = {"sparse": scipy.sparse.csr_matrix, "single": np.float32}.get(library)
+    build = build or pytest.importorskip(library).asarray
+    y = NUMBERS if library in ("sparse", "single") else build(NUMBERS)
+    wanted, found = LSSVRCV(**grid).fit(X, NUMBERS), LSSVRCV(**grid).fit(build(X), y)
+    tolerance = 1e-4 if library == "single" else 1e-8
+    assert_allclose(found.heldout_prediction_, wanted.heldout_prediction_, atol=tolerance)
+    assert_allclose(np.asarray(found.predict(build(X))), wanted.predict(X), atol=tolerance)
+
+
+def test_candidates_that_cannot_be_solved_have_no_score() -> None:
+    model = LSSVRCV(gammas=[1e-3, 2.0], alphas=[1e-4, 20.0], approximation=GIVEN, cv=3)
+    with pytest.warns(UserWarning, match="1 of 4 combinations"):
+        model.fit(X, NUMBERS)
+    assert set(model.best_params_) == {"alpha", "gamma"}
+    scores = model.cv_results_["mean_test_score"].reshape(2, 2)
+    assert np.isnan(scores[0, 0])
+    assert np.isfinite(scores.ravel()[1:]).all()
+    assert sorted(entry["unsolved"] for entry in model.history_) == [0, 1]
+    nothing = {"approximation": GIVEN}
+    for refused in (LSSVRCV(gammas=[1e-3], alphas=[1e-4], cv=3), LSSVR(gamma=1e-3, alpha=1e-4)):
+        with pytest.raises(ValueError, match=r'negative="clip"'):
+            refused.set_params(**nothing).fit(X, NUMBERS)
+
+
+@pytest.mark.parametrize("validate", ["kernel", "matrix"])
+def test_clipping_is_recorded(validate) -> None:
+    structure = Circulant(spacing=1.0, order="given", negative="clip", validate=validate)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = LSSVRCV(gammas=[1e-3], alphas=[1e-2], approximation=structure, cv=3).fit(X, NUMBERS)
+    report = found.approximation_["selected_with"]
+    assert report["negative_eigenvalues"] > 0
+    assert report["negative"] == "set to 0"
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "weight"),
+    [
+        (LSSVR(approximation="circulant"), NUMBERS, np.arange(N) + 1.0),
+        (LSSVRCV(approximation="circulant"), NUMBERS, np.arange(N) + 1.0),
+        (LSSVC(approximation="circulant", class_weight="balanced"), LABELS, None),
+    ],
+)
+def test_weights_are_refused_before_any_work(model, y, weight) -> None:
+    with pytest.raises(ValueError, match='"exact"'):
+        model.fit(X, y, weight)

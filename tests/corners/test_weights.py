@@ -1,7 +1,5 @@
 """Weights of any size, against two hundred digits and against the rows left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +7,6 @@ from precise_machine import fit_predict
 from sklearn.model_selection import KFold
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC
-from onefold.approximations import Nystroem
 
 RNG = np.random.default_rng(11)
 N = 18
@@ -76,40 +73,6 @@ def test_a_row_that_outweighs_all_others_can_be_held_out(heavy, cv) -> None:
     assert_allclose(found.heldout_prediction_[7], wanted[0], atol=1e-9)
 
 
-@pytest.mark.parametrize("approximation", ["exact", Nystroem(8, "uniform"), "grid"])
-@pytest.mark.parametrize("factor", [1e-18, 1e12])
-def test_only_alpha_over_the_weights_counts(approximation, factor) -> None:
-    weight = uneven(0) * RNG.integers(1, 4, N)
-    one = LSSVR(gamma=0.5, alpha=0.01, approximation=approximation).fit(X, Y, weight)
-    two = LSSVR(gamma=0.5, alpha=0.01 * factor, approximation=approximation).fit(X, Y, weight * factor)
-    assert_allclose(two.predict(X), one.predict(X), atol=1e-9)
-    single = LSSVR(gamma=0.5, alpha=1e-20, approximation=approximation).fit(X, Y, np.full(N, 1e-18))
-    plain = LSSVR(gamma=0.5, alpha=1e-2, approximation=approximation).fit(X, Y)
-    assert_allclose(single.predict(X), plain.predict(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-def test_rows_of_weight_zero_are_as_good_as_absent(kernel) -> None:
-    weight = np.ones(N)
-    weight[[0, 5, 11]] = 0.0
-    kept = weight > 0
-    spoiled = np.where(kept, Y, 1e12)
-    rows = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1)) if kernel == "precomputed" else X
-    inner = rows[kept][:, kept] if kernel == "precomputed" else X[kept]
-    after = rows[:, kept] if kernel == "precomputed" else X
-    one = LSSVR(kernel, alpha=0.01).fit(rows, spoiled, weight)
-    assert_allclose(one.predict(rows), LSSVR(kernel, alpha=0.01).fit(inner, Y[kept]).predict(after))
-    grid = {"alphas": [0.01, 1.0], "cv": KFold(3)}
-    two = LSSVRCV(kernel, **grid).fit(rows, spoiled, weight)
-    place = np.cumsum(kept) - 1
-    inside = [(place[t[kept[t]]], place[s[kept[s]]]) for t, s in KFold(3).split(X)]
-    three = LSSVRCV(kernel, **grid | {"cv": inside}).fit(inner, Y[kept])
-    assert two.best_params_ == three.best_params_
-    assert_allclose(two.cv_results_["mean_test_score"], three.cv_results_["mean_test_score"])
-    assert_allclose(two.heldout_prediction_[kept], three.heldout_prediction_)
-    assert np.isnan(two.heldout_prediction_[~kept]).all()
-
-
 def test_a_fold_of_weight_zero_has_no_score_and_says_so() -> None:
     weight = np.ones(N)
     weight[FOLDS[1][1]] = 0.0
@@ -127,26 +90,6 @@ def test_one_class_with_weight_is_refused(estimator) -> None:
     weight = None if estimator.class_weight else (LABELS == "b").astype(float)
     with pytest.raises(ValueError, match="only one class"):
         estimator.fit(X, LABELS, weight)
-
-
-def test_press_counts_rows_by_their_weight() -> None:
-    weight = uneven(1)
-    settings = {"gammas": [0.5, 2.0], "alphas": [0.01, 1.0], "cv": "loo"}
-    press = LSSVRCV(**settings, criterion="press").fit(X, Y, weight)
-    loo = LSSVRCV(**settings, criterion="mse").fit(X, Y, weight)
-    assert_allclose(press.cv_results_["mean_test_score"], loo.cv_results_["mean_test_score"])
-    equal = LSSVRCV(**settings, criterion="press").fit(X, Y, 7.0 * weight)
-    rescaled = LSSVRCV(**settings | {"alphas": [0.07, 7.0]}, criterion="press").fit(X, Y, 7.0 * weight)
-    assert_allclose(rescaled.cv_results_["mean_test_score"], press.cv_results_["mean_test_score"])
-    assert not np.allclose(equal.cv_results_["mean_test_score"], press.cv_results_["mean_test_score"])
-
-
-@pytest.mark.parametrize("criterion", ["gcv", "cost", "evidence", "press", "span", "radius_margin"])
-def test_closed_criteria_do_not_depend_on_the_unit_of_the_weights(criterion) -> None:
-    weight = uneven(1)
-    one = LSSVRCV(gammas=[0.5], alphas=[0.01, 1.0], criterion=criterion).fit(X, Y, weight)
-    two = LSSVRCV(gammas=[0.5], alphas=[1e4, 1e6], criterion=criterion).fit(X, Y, 1e6 * weight)
-    assert_allclose(two.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"], rtol=1e-9)
 
 
 def test_weights_beyond_float64_are_refused() -> None:

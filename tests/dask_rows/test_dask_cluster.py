@@ -109,13 +109,6 @@ def test_rows_that_cannot_be_made_again(table, client, summed):
         model(client=client, callback=kill).fit(lazy, table.y)
 
 
-def test_an_error_of_one_partition_is_its_own(table, client):
-    X = table.X.copy()
-    X[200, 2] = np.nan
-    with pytest.raises(ValueError, match="column 2 of partition 2"):
-        model(client=client).fit(da.from_array(X, chunks=CHUNKS), table.y)
-
-
 @pytest.mark.parametrize("given", [False, True], ids=["current client", "given client"])
 def test_a_fit_inside_a_task_leaves_room_for_its_own(table, given):
     def fit(X, y):

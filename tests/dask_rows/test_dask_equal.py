@@ -1,7 +1,5 @@
 """A fit of Dask's rows is the fit of the same rows in memory, whatever the partitions."""
 
-from __future__ import annotations
-
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -24,6 +22,15 @@ def lazy(X, chunks):
     return da.from_array(X, chunks=(chunks, X.shape[1]))
 
 
+def both(kind, table, chunks, y, weight=None, groups=None, *, rtol=1e-8, X=None, **options):
+    """Fitted here and there, and compared; the second may differ in what it is given."""
+    X = table.X if X is None else X
+    here = kind(**options).fit(X, y, weight, groups)
+    there = kind(**options).fit(lazy(X, chunks), y, weight, groups)
+    assert_same_search(here, there, X, rtol)
+    return here, there
+
+
 @pytest.mark.parametrize(
     ("kind", "chunks"), list(zip([LSSVRCV, KernelRidgeCV] * 2, CHUNKS)), ids=lambda one: str(one)[:20]
 )
@@ -41,10 +48,7 @@ def test_regression(table, landmarks, training, chunks, kind):
 def test_classification(table, landmarks, training, held, monkeypatch):
     monkeypatch.setattr(sums, "HELD_PREDICTIONS", held)
     options = {"approximation": landmarks, "class_weight": "balanced", **GRID}
-    here = LSSVCCV(**options).fit(table.X, table.labels, table.weight)
-    there = LSSVCCV(**options)
-    there.fit(lazy(table.X, CHUNKS[2]), table.labels, da.from_array(table.weight))
-    assert_same_search(here, there, table.X)
+    _, there = both(LSSVCCV, table, CHUNKS[2], table.labels, da.from_array(table.weight), **options)
     assert there.classes_.tolist() == ["low", "mid", "top"]
 
 
@@ -62,9 +66,7 @@ SPLITTERS = [
 def test_any_splitter(table, landmarks, summed, cv, criterion, monkeypatch):
     monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
     options = {"approximation": landmarks, "cv": cv, "criterion": criterion, **GRID}
-    here = LSSVRCV(**options).fit(table.X, table.y + 5)
-    there = LSSVRCV(**options).fit(lazy(table.X, CHUNKS[2]), table.y + 5)
-    assert_same_search(here, there, table.X)
+    both(LSSVRCV, table, CHUNKS[2], table.y + 5, **options)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -77,13 +79,11 @@ def test_groups(table, landmarks, weighted):
     assert_same_search(here, there, table.X)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 700), max_size=9), seed=st.integers(0, 3))
 def test_any_partitions(table, summed, cuts, seed):
     chunks = tuple(np.diff([0, *sorted(cuts), 700]).tolist())
-    options = {"approximation": Nystroem(25, random_state=seed), **GRID}
-    here = LSSVRCV(**options).fit(table.X, table.y)
-    assert_same_search(here, LSSVRCV(**options).fit(lazy(table.X, chunks), table.y), table.X)
+    both(LSSVRCV, table, chunks, table.y, approximation=Nystroem(25, random_state=seed), **GRID)
 
 
 @pytest.mark.parametrize("method", ["kmeans", "uniform", "rpcholesky"])
@@ -111,20 +111,6 @@ def test_auto_takes_landmarks_and_says_why(table):
     assert found.approximation_["fitted_with"]["name"] == "nystroem"
 
 
-def test_float32_stays_float32(table, landmarks, training):
-    single = table.X.astype(np.float32)
-    here = LSSVRCV(approximation=landmarks, **GRID).fit(single, table.y)
-    there = LSSVRCV(approximation=landmarks, **GRID).fit(lazy(single, CHUNKS[2]), table.y)
-    assert there.expansion_.centres.dtype == np.float32
-    assert_same_search(here, there, single, rtol=1e-8 if training != "sums" else 1e-5)
-
-
-def test_many_folds_take_other_routes(table, landmarks, training):
-    options = {"approximation": landmarks, "cv": 70, "gammas": [0.3], "alphas": [0.1, 1.0]}
-    here = LSSVRCV(**options).fit(table.X, table.y)
-    assert_same_search(here, LSSVRCV(**options).fit(lazy(table.X, (350, 350)), table.y), table.X)
-
-
 @pytest.mark.parametrize("rows", [None, 200], ids=["own metrics", "folds aside"])
 def test_learned_metric_and_blend(table, landmarks, rows):
     options = {"kernel": ["rbf", "laplacian"], "metric": "diagonal", "blend": True, "max_rounds": 1}
@@ -141,19 +127,28 @@ def test_learned_metric_and_blend(table, landmarks, rows):
     np.testing.assert_allclose(*weights, atol=1e-7)
 
 
-def test_families_of_a_classifier(table, landmarks, summed, monkeypatch):
-    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
-    options = {"kernel": "auto", "approximation": landmarks, "blend": True}
-    options |= {"gammas": [1.0, 3.0], "alphas": [0.1, 1.0]}
-    here = LSSVCCV(**options).fit(table.X, table.labels)
-    there = LSSVCCV(**options).fit(lazy(table.X, CHUNKS[2]), table.labels)
-    assert_same_search(here, there, table.X)
-    assert here.kernel_ == there.kernel_
-
-
 def test_trust_check_runs(table, landmarks):
     found = LSSVRCV(approximation=landmarks, check=True, **GRID).fit(lazy(table.X, (350, 350)), table.y)
     assert found.approximation_["trust"]["verdict"]
+
+
+def test_float32_stays_float32(table, landmarks, training):
+    rtol = 1e-8 if training != "sums" else 1e-5
+    given = {"X": table.X.astype(np.float32), "approximation": landmarks, "rtol": rtol}
+    _, there = both(LSSVRCV, table, CHUNKS[2], table.y, **given, **GRID)
+    assert there.expansion_.centres.dtype == np.float32
+
+
+def test_many_folds_take_other_routes(table, landmarks, training):
+    options = {"approximation": landmarks, "cv": 70, "gammas": [0.3], "alphas": [0.1, 1.0]}
+    both(LSSVRCV, table, (350, 350), table.y, **options)
+
+
+def test_families_of_a_classifier(table, landmarks, summed, monkeypatch):
+    monkeypatch.setattr(sums, "HELD_PREDICTIONS", 0)
+    options = {"gammas": [1.0, 3.0], "alphas": [0.1, 1.0], "blend": True, "approximation": landmarks}
+    here, there = both(LSSVCCV, table, CHUNKS[2], table.labels, kernel="auto", **options)
+    assert here.kernel_ == there.kernel_
 
 
 def test_a_device_is_used_by_the_worker(table, landmarks, training):

@@ -1,7 +1,5 @@
 """What Dask collections may look like, and what is refused in one sentence."""
 
-from __future__ import annotations
-
 import pickle
 
 import dask
@@ -16,7 +14,7 @@ from sklearn.base import clone
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVC, SparseLSSVR, open_parquet
-from onefold.approximations import Auto, Circulant, Exact, Grid, Nystroem, Toeplitz
+from onefold.approximations import Nystroem
 from onefold.rows import opened
 
 
@@ -92,53 +90,6 @@ def test_lazy_predictions_of_arrays(table):
         many.predict(bad).compute()
 
 
-def test_any_fitted_model_predicts_lazily(table, frame):
-    fitted = LSSVR(gamma="scale").fit(table.X[:100], table.y[:100])
-    lazy = da.from_array(table.X, chunks=(99, 3))
-    np.testing.assert_allclose(fitted.predict(lazy).compute(), fitted.predict(table.X))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_no_numbers_are_named_by_partition_and_column(table, frame, bad):
-    X = table.X.copy()
-    X[650, 1] = bad
-    with pytest.raises(ValueError, match=r"column 1 of partition 2; impute"):
-        model().fit(da.from_array(X, chunks=(300, 2)), table.y)
-    frame.loc[650, "b"] = bad
-    with pytest.raises(ValueError, match=r"column 'b' of partition 1; impute"):
-        model().fit(dd.from_pandas(frame, npartitions=2), table.y)
-
-
-def test_text_columns_other_chunks_and_shapes_are_refused(table, frame):
-    frame["word"] = "x"
-    with pytest.raises(ValueError, match=r"column 'word' of partition 0 holds text.*OneHotEncoder"):
-        model().fit(dd.from_pandas(frame, npartitions=2), table.y)
-    text = da.from_array(np.full((700, 3), "x"), chunks=350)
-    with pytest.raises(ValueError, match="partition 0 of X holds <U1"):
-        model().fit(text, table.y)
-    sparse = from_parts([table.X[:350], scipy.sparse.csr_matrix(table.X[350:])])
-    with pytest.raises(ValueError, match="partition 1 of X is a csr_matrix"):
-        model().fit(sparse, table.y)
-    with pytest.raises(ValueError, match=r"partition 1 of X has the shape \(350, 2\)"):
-        model().fit(from_parts([table.X[:350], table.X[350:, :2]]), table.y)
-    with pytest.raises(ValueError, match="two dimensions"):
-        model().fit(da.from_array(table.y, chunks=99), table.y)
-    with pytest.raises(ValueError, match=r"a dask.array of two dimensions"):
-        model().fit(dask.delayed(table.X), table.y)
-    with pytest.raises(ValueError, match="X has 700 rows but y has 699"):
-        model().fit(da.from_array(table.X), table.y[1:])
-    with pytest.raises(ValueError, match=r"the shape \(0, 3\)"):
-        model().fit(da.from_array(table.X[:0], chunks=(0, 3)), table.y[:0])
-
-
-def test_large_values(table):
-    X = (table.X * 1e16).astype(np.float32)
-    found = model(gammas=[1e-32]).fit(da.from_array(X, chunks=350), table.y)
-    assert found.expansion_.centres.dtype == np.float64
-    with pytest.raises(ValueError, match="squares overflow"):
-        model().fit(da.from_array(table.X * 1e160, chunks=350), table.y)
-
-
 @pytest.mark.parametrize(
     "approximation",
     ["exact", "circulant", "toeplitz", "grid", "cg", Nystroem(9, predict="rows")],
@@ -156,29 +107,6 @@ def test_other_approximations_are_refused_before_any_work(table, approximation, 
     with pytest.raises(ValueError, match=r'needs all rows in one place.*approximation="nystroem"'):
         kind(approximation=approximation).fit(X, table.y)
     assert not read
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"criterion": "r2"}, '"mse", "error"'),
-        ({"criterion": "press"}, '"mse", "error"'),
-        ({"criterion": "gcv"}, '"mse", "error"'),
-        ({"cv": "loo"}, "cv=5"),
-        ({"refit": "exact"}, 'refit="auto"'),
-        ({"kernel": "precomputed", "gammas": None}, "precomputed"),
-        ({"client": 3}, "dask.distributed.Client"),
-    ],
-)
-def test_searches_that_need_all_rows_are_refused(table, options, words):
-    with pytest.raises(ValueError, match=words):
-        model(**options).fit(da.from_array(table.X, chunks=350), table.y)
-
-
-@pytest.mark.parametrize("kind", [SparseLSSVR, SparseLSSVC])
-def test_pruned_machines_are_refused(table, kind):
-    with pytest.raises(ValueError, match=r"X\.compute\(\)"):
-        kind().fit(da.from_array(table.X, chunks=350), table.labels)
 
 
 def test_a_partition_is_not_copied(table):
@@ -262,41 +190,93 @@ def test_functions_as_kernels_are_called_one_at_a_time(table):
     np.testing.assert_allclose(here.predict(table.X), there.predict(table.X), atol=1e-8)
 
 
-def test_names_of_approximations_that_stream():
-    assert Nystroem().streams
-    assert Auto().streams
-    assert not any(one.streams for one in (Exact(), Circulant(), Toeplitz(), Grid()))
-
-
-def test_masked_values_are_refused(table):
-    masked = da.ma.masked_greater(da.from_array(table.X, chunks=350), 2)
-    with pytest.raises(ValueError, match="partition 0 of X has masked values"):
-        model().fit(masked, table.y)
-    none = da.ma.masked_greater(da.from_array(table.X, chunks=350), 1e9)
-    assert_same_search(model().fit(table.X, table.y), model().fit(none, table.y), table.X)
-
-
-def test_predictions_of_sparse_chunks(table):
+def test_single_precision_masks_without_effect_and_sparse_chunks(table):
+    X = (table.X * 1e16).astype(np.float32)
+    found = model(gammas=[1e-32]).fit(da.from_array(X, chunks=350), table.y)
+    assert found.expansion_.centres.dtype == np.float64
     fitted = model().fit(table.X, table.y)
+    none = da.ma.masked_greater(da.from_array(table.X, chunks=350), 1e9)
+    assert_same_search(fitted, model().fit(none, table.y), table.X)
     sparse = from_parts([scipy.sparse.csr_matrix(table.X[:350]), scipy.sparse.csr_matrix(table.X[350:])])
     np.testing.assert_allclose(fitted.predict(sparse).compute(), fitted.predict(table.X), rtol=1e-10)
 
 
+def chunked(X):
+    return da.from_array(X, chunks=350)
+
+
+def spoiled(table, bad):
+    X = table.X.copy()
+    X[650, 1] = bad
+    return X
+
+
+def partitions(X, **columns):
+    return dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(**columns), npartitions=2)
+
+
+UNKNOWN = (np.nan, np.nan)
+REFUSED = [  # rows of a table, words
+    (lambda t: da.from_array(spoiled(t, np.nan), chunks=(300, 2)), r"column 1 of partition 2; impute"),
+    (lambda t: da.from_array(spoiled(t, np.inf), chunks=(300, 2)), r"column 1 of partition 2; impute"),
+    (lambda t: partitions(spoiled(t, np.nan)), r"column 'b' of partition 1; impute"),
+    (lambda t: partitions(spoiled(t, np.inf)), r"column 'b' of partition 1; impute"),
+    (lambda t: partitions(t.X, word="x"), r"column 'word' of partition 0 holds text.*OneHotEncoder"),
+    (lambda t: chunked(np.full((700, 3), "x")), "partition 0 of X holds <U1"),
+    (
+        lambda t: from_parts([t.X[:350], scipy.sparse.csr_matrix(t.X[350:])]),
+        "partition 1 of X is a csr_matrix",
+    ),
+    (lambda t: from_parts([t.X[:350], t.X[350:, :2]]), r"partition 1 of X has the shape \(350, 2\)"),
+    (lambda t: da.from_array(t.y, chunks=99), "two dimensions"),
+    (lambda t: dask.delayed(t.X), r"a dask.array of two dimensions"),
+    (lambda t: da.from_array(t.X[1:]), "X has 699 rows but y has 700"),
+    (lambda t: da.from_array(t.X[:0], chunks=(0, 3)), r"the shape \(0, 3\)"),
+    (lambda t: chunked(t.X * 1e160), "squares overflow"),
+    (lambda t: da.ma.masked_greater(chunked(t.X), 2), "partition 0 of X has masked values"),
+    (
+        lambda t: da.from_delayed(dask.delayed(t.X), UNKNOWN, dtype=float),
+        "number of columns of X is not",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "words"), REFUSED)
+def test_rows_that_are_refused(table, rows, words):
+    y = table.y[:0] if "(0, 3" in words else table.y
+    with pytest.raises(ValueError, match=words):
+        model().fit(rows(table), y)
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (model(criterion="r2"), '"mse", "error"'),
+        (model(criterion="press"), '"mse", "error"'),
+        (model(criterion="gcv"), '"mse", "error"'),
+        (model(cv="loo"), "cv=5"),
+        (model(refit="exact"), 'refit="auto"'),
+        (model(kernel="precomputed", gammas=None), "precomputed"),
+        (model(client=3), "dask.distributed.Client"),
+        (SparseLSSVR(), r"X\.compute\(\)"),
+        (SparseLSSVC(), r"X\.compute\(\)"),
+    ],
+)
+def test_machines_that_need_all_rows_are_refused(table, machine, words):
+    with pytest.raises(ValueError, match=words):
+        machine.fit(chunked(table.X), table.labels if isinstance(machine, SparseLSSVC) else table.y)
+
+
 def test_wrong_columns_are_told_before_anything_is_computed(table, frame):
-    fitted = model().fit(frame, table.y)
-    lazy = dd.from_pandas(frame, npartitions=2)
-    with pytest.raises(ValueError, match="now missing"):
-        fitted.predict(lazy[["a", "b"]])
-    with pytest.raises(ValueError, match="same order"):
-        fitted.predict(lazy[["c", "b", "a"]])
-    with pytest.raises(ValueError, match="2 features"):
-        model().fit(table.X, table.y).predict(da.from_array(table.X[:, :2]))
-
-
-def test_columns_of_unknown_number(table):
-    X = da.from_delayed(dask.delayed(table.X), (np.nan, np.nan), dtype=float)
-    with pytest.raises(ValueError, match="number of columns of X is not known"):
-        model().fit(X, table.y)
+    fitted, plain = model().fit(frame, table.y), model().fit(table.X, table.y)
+    rows = dd.from_pandas(frame, npartitions=2)
+    for machine, wrong, words in [
+        (fitted, rows[["a", "b"]], "now missing"),
+        (fitted, rows[["c", "b", "a"]], "same order"),
+        (plain, da.from_array(table.X[:, :2]), "2 features"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            machine.predict(wrong)
 
 
 OTHER_VALUES = "has other values, or another order of rows, than when it was"

@@ -1,7 +1,6 @@
-"""What the tag `array_api_support` promises: everything follows X."""
+"""NumPy, array-api-strict and torch give the same numbers: everything follows X, or its device."""
 
-from __future__ import annotations
-
+import builtins
 import os
 import subprocess
 import sys
@@ -11,14 +10,27 @@ from typing import Any
 import array_api_strict
 import numpy as np
 import pytest
+import scipy.sparse
 import sklearn
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.fixes import parse_version
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, SparseLSSVR, trust
-from onefold.approximations import ConjugateGradients, Nystroem
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+    trust,
+)
+from onefold.approximations import Circulant, ConjugateGradients, Nystroem
+from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 from onefold.linalg import is_foreign, to_numpy
 
 RNG = np.random.default_rng(3)
@@ -26,6 +38,8 @@ X = RNG.standard_normal((60, 3))
 NUMBERS = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
 LABELS = (NUMBERS > 0).astype(int)
 FEW = {"gammas": [0.3, 1.0], "alphas": [0.01, 1.0], "cv": 3}
+
+THREE = np.digitize(NUMBERS, [-0.4, 0.4])
 
 
 def strict(values: Any) -> Any:
@@ -95,7 +109,10 @@ def test_the_trust_check_takes_rows_of_any_library(library) -> None:
 
 
 @LIBRARIES
-def test_a_saved_model_is_numpy_s(library, tmp_path) -> None:
+def test_drivers_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
+    objective = LSSVRCV(**FEW).objective(library(X), library(NUMBERS))
+    objective(gamma=0.3, alpha=0.1)
+    assert is_foreign(objective.fit().heldout_prediction_)
     model = LSSVRCV(metric="diagonal", **FEW).fit(library(X), library(NUMBERS))
     model.save(tmp_path / "model.onefold")
     loaded = onefold.load(tmp_path / "model.onefold")
@@ -103,21 +120,173 @@ def test_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     assert_allclose(loaded.predict(X), to_numpy(model.predict(library(X))), rtol=1e-12, atol=1e-12)
 
 
+KERNELS = [RBF(0.4), RBF((0.1, 0.4, 0.2)), Matern(0.3), Laplacian(0.2), Polynomial(0.2, 2), Linear()]
+
+
 @LIBRARIES
-def test_drivers_follow_too(library) -> None:
-    objective = LSSVRCV(**FEW).objective(library(X), library(NUMBERS))
-    objective(gamma=0.3, alpha=0.1)
-    assert is_foreign(objective.fit().heldout_prediction_)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_every_kernel(library, kernel) -> None:
+    ours = LSSVR(kernel, alpha=0.1).fit(library(X), library(NUMBERS))
+    predicted = ours.predict(library(X[:7]))
+    assert is_foreign(predicted)
+    assert is_foreign(ours.expansion_.coef)
+    expected = LSSVR(kernel, alpha=0.1).fit(X, NUMBERS).predict(X[:7])
+    assert_allclose(to_numpy(predicted), expected, rtol=1e-9)
 
 
-def test_rows_of_numpy_stay_there_whatever_the_device() -> None:
-    pytest.importorskip("torch")
-    assert isinstance(LSSVRCV(device="cpu", **FEW).fit(X, NUMBERS).heldout_prediction_, np.ndarray)
+@LIBRARIES
+@pytest.mark.parametrize("cv", [4, "loo"])
+@pytest.mark.parametrize(
+    ("estimator", "y"),
+    [(LSSVCCV, LABELS), (LSSVCCV, THREE), (LSSVRCV, NUMBERS), (KernelRidgeCV, NUMBERS)],
+    ids=["LSSVC", "LSSVC 3", "LSSVR", "KernelRidge"],
+)
+@pytest.mark.parametrize("ridges", [2, 12], ids=["cholesky", "eigen"])
+def test_search_and_weights(library, estimator, y, cv, ridges) -> None:
+    grid = {"gammas": [0.02, 0.4, 50.0], "alphas": list(np.geomspace(0.01, 5, ridges)), "cv": cv}
+    weights = RNG.uniform(0.5, 2.0, 60)
+    ours = estimator(**grid).fit(library(X), library(y), sample_weight=library(weights))
+    theirs = estimator(**grid).fit(X, y, sample_weight=weights)
+    assert ours.best_params_ == theirs.best_params_
+    for key in ("mean_test_score", "std_test_score"):
+        assert_allclose(ours.cv_results_[key], theirs.cv_results_[key], rtol=1e-8, atol=1e-10)
+    assert_allclose(to_numpy(ours.predict(library(X))), theirs.predict(X), rtol=1e-8)
 
 
-def test_what_comes_of_dask_s_rows_is_numpy_s() -> None:
-    array = pytest.importorskip("dask.array")
-    settings = {"approximation": "nystroem", "metric": "diagonal", "max_rounds": 1, **FEW}
-    model = LSSVRCV(**settings).fit(array.from_array(X, chunks=30), NUMBERS)
-    for name in ("heldout_prediction_", "feature_importances_"):
-        assert isinstance(getattr(model, name), np.ndarray), name
+@LIBRARIES
+def test_labels_come_back_in_the_library_if_they_are_numbers(library) -> None:
+    model = LSSVC(gamma=0.4).fit(library(X), library(LABELS))
+    assert is_foreign(model.predict(library(X)))
+    assert model.score(library(X), library(LABELS)) > 0.8
+    words = LSSVC(gamma=0.4).fit(library(X), np.where(LABELS, "yes", "no"))
+    assert set(words.predict(library(X))) == {"yes", "no"}
+
+
+@LIBRARIES
+def test_rows_of_another_library_than_the_model_s(library) -> None:
+    model = KernelRidge(gamma=0.4).fit(X, NUMBERS)
+    assert_allclose(to_numpy(model.predict(library(X))), model.predict(X), rtol=1e-10)
+    other = KernelRidge(gamma=0.4).fit(library(X), library(NUMBERS))
+    assert_allclose(other.predict(X), model.predict(X), rtol=1e-10)
+
+
+@LIBRARIES
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.full((4, 2), np.nan), "NaN or infinity"),
+        (np.zeros(4), "two dimensions"),
+        (np.zeros((0, 2)), "none empty"),
+    ],
+)
+def test_bad_rows_are_named(library, values, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        LSSVR().fit(library(values), np.zeros(4))
+
+
+@LIBRARIES
+def test_whole_numbers_become_floats(library) -> None:
+    whole = np.arange(12).reshape(6, 2)
+    ours = LSSVR(gamma=0.01).fit(library(whole), np.arange(6.0)).predict(library(whole))
+    assert_allclose(to_numpy(ours), LSSVR(gamma=0.01).fit(whole, np.arange(6.0)).predict(whole))
+
+
+@LIBRARIES
+def test_an_indefinite_kernel_is_refused(library) -> None:
+    K = X @ X.T - 5 * np.eye(60)
+    for ridges in ([0.1], list(np.geomspace(0.01, 5, 12))):
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            LSSVRCV("precomputed", alphas=ridges).fit(library(K), library(NUMBERS))
+    barely = np.diag(np.append(np.ones(59), -0.5e-6))  # passes for rounding, not for this ridge
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        KernelRidge("precomputed", alpha=1e-8).fit(library(barely), library(NUMBERS))
+
+
+# -- device: rows of NumPy are moved, what comes back is NumPy again ---------------------------------
+GRID = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "cv": 3}
+UNIFORM = Nystroem(20, method="uniform")
+MACHINES = [
+    LSSVC(gamma=0.5),
+    LSSVR(gamma=0.5, alpha=[0.1, 1.0]),
+    KernelRidge(gamma=0.5, approximation=UNIFORM),
+    LSSVCCV(**GRID),
+    LSSVRCV(**GRID, approximation=UNIFORM),
+    LSSVRCV(**GRID, approximation=Circulant(negative="clip")),
+    KernelRidgeCV(**GRID, refit="exact", approximation=UNIFORM),
+    SparseLSSVC(**GRID, n_centres=8),
+    SparseLSSVR(**GRID, n_centres=8),
+]
+
+
+def table(estimator: Any) -> tuple[Any, Any]:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((90, 3))
+    Y = np.column_stack([np.sin(X[:, 0]) + X[:, 1], X[:, 2] ** 2])
+    Y += 0.1 * generator.standard_normal(Y.shape)
+    return X, (Y[:, 0] > 0).astype(int) if "SVC" in type(estimator).__name__ else Y
+
+
+@pytest.mark.parametrize("estimator", MACHINES, ids=lambda e: f"{type(e).__name__}-{e.kernel}")
+def test_the_numbers_are_those_of_the_plain_fit(estimator, tmp_path):
+    X, y = table(estimator)
+    plain = clone(estimator).fit(X, y)
+    moved = clone(estimator).set_params(device="cpu").fit(X, y)
+    assert moved.get_params()["device"] == "cpu"
+    assert is_foreign(moved.expansion_.coef)
+    values = "decision_function" if hasattr(plain, "classes_") else "predict"
+    expected, found = (getattr(model, values)(X) for model in (plain, moved))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+    assert isinstance(moved.predict(X), np.ndarray)
+    moved.save(tmp_path / "model.onefold")
+    loaded = onefold.load(tmp_path / "model.onefold")
+    assert loaded.device == "cpu"
+    np.testing.assert_allclose(getattr(loaded, values)(X), expected, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("settings", [{}, {"cv": "loo"}, {"check": True}, {"criterion": "press"}])
+def test_rows_of_weight_0_and_checks_go_the_same_way(settings):
+    X, y = table(LSSVRCV())
+    weight = np.random.default_rng(1).uniform(0.1, 1, 90)
+    weight[:12] = 0
+    plain, moved = (
+        LSSVRCV(**GRID | settings, device=device).fit(X, y[:, 0], sample_weight=weight)
+        for device in (None, "cpu")
+    )
+    assert moved.best_params_ == plain.best_params_
+    np.testing.assert_allclose(moved.predict(X), plain.predict(X), rtol=0, atol=1e-8)
+    if plain.heldout_prediction_ is not None:
+        found, expected = moved.heldout_prediction_, plain.heldout_prediction_
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+def test_scorers_see_the_rows_where_they_were():
+    X, y = table(LSSVRCV())
+    kinds = set()
+
+    def scorer(estimator, rows, y):
+        kinds.add(type(rows))
+        return -float(np.mean((estimator.predict(rows) - y) ** 2))
+
+    weight = np.ones(90)
+    weight[:12] = 0
+    for given in (None, weight):
+        LSSVRCV(**GRID, criterion=scorer, device="cpu").fit(X, y[:, 0], sample_weight=given)
+    assert kinds == {np.ndarray}
+
+
+def test_what_cannot_be_moved_is_refused(monkeypatch):
+    X, y = table(LSSVR())
+    with pytest.raises(ValueError, match="dense rows"):
+        LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), y)
+    imported = builtins.__import__
+
+    def without_torch(name: str, *arguments: Any, **settings: Any) -> Any:
+        if name.split(".")[0] == "torch":
+            raise ImportError("no torch here")
+        return imported(name, *arguments, **settings)
+
+    monkeypatch.setattr(builtins, "__import__", without_torch)
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(ImportError, match="onefold\\[torch\\]"):
+        LSSVR(device="cuda").fit(X, y)

@@ -1,37 +1,34 @@
-"""Every kind of wrong input gets one sentence with the cause, before any long work."""
+"""Every kind of wrong input gets one sentence with the cause, before long work; awkward input fits."""
 
-from __future__ import annotations
+import warnings
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC, SparseLSSVR
 from onefold.approximations import exact
 from onefold.machine import memory
 
 RNG = np.random.default_rng(17)
 X = RNG.standard_normal((20, 3))
-NUMBERS = RNG.standard_normal(20)
-LABELS = np.arange(20) % 2
-REGRESSORS = [LSSVR, KernelRidge, LSSVRCV, KernelRidgeCV]
-CLASSIFIERS = [LSSVC, LSSVCCV]
-CHOSEN = [LSSVCCV, LSSVRCV, KernelRidgeCV]
+NUMBERS, LABELS = RNG.standard_normal(20), np.arange(20) % 2
+ONE_NAN = np.where(np.arange(20) == 4, np.nan, 1.0)
+GRID = {"gammas": [0.1, 2.0], "alphas": [0.01, 1.0]}
+FIXED, REGRESSORS = [LSSVC, LSSVR, KernelRidge], [LSSVR, KernelRidge, LSSVRCV, KernelRidgeCV]
+SEARCHES = [LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR]
+CLASSIFIERS = [LSSVC, LSSVCCV, SparseLSSVC]
+ALL = [*FIXED, *SEARCHES]
+EVERY = pytest.mark.parametrize("kind", ALL)
 
 
-@pytest.fixture(autouse=True)
-def no_long_work(monkeypatch) -> None:
-    """The kernel matrix is the first long step: no bad input may reach it."""
-
-    def refuse(*args, **kwargs):
-        raise AssertionError("long work began before the input was checked")
-
-    monkeypatch.setattr(exact, "gram", refuse)
-
-
-def target(kind):
-    return LABELS if kind in CLASSIFIERS else NUMBERS
+def targets(kind: type, n: int = 20, rng: Any = RNG, classes: int = 2) -> Any:
+    return rng.permutation(np.arange(n) % classes) if kind in CLASSIFIERS else rng.normal(size=n)
 
 
 def spoiled(value):
@@ -40,201 +37,266 @@ def spoiled(value):
     return rows
 
 
-@pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
-@pytest.mark.parametrize(
-    ("rows", "error", "words"),
-    [
-        (spoiled(np.nan), ValueError, "NaN"),
-        (spoiled(np.inf), ValueError, "infinity"),
-        (np.full((20, 2), "text"), ValueError, "X holds text .*OneHotEncoder"),
-        (np.array([["a", 1.0]] * 20, dtype=object), ValueError, "X holds text .*OneHotEncoder"),
-        (X[:, 0], ValueError, "2D array"),
-        (X[None], ValueError, "dim 3"),
-        (np.empty((0, 3)), ValueError, "0 sample"),
-        (np.empty((20, 0)), ValueError, "0 feature"),
-        (X[:19], ValueError, "19"),
-    ],
-    ids=["nan", "inf", "text", "object", "vector", "cube", "no rows", "no columns", "length"],
-)
-def test_rows(kind, rows, error, words) -> None:
-    with pytest.raises(error, match=words):
-        kind().fit(rows, target(kind))
+BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or parameters; words
+    (ALL, {"X": spoiled(np.nan)}, "NaN"),
+    (ALL, {"X": spoiled(np.inf)}, "infinity"),
+    (ALL, {"X": np.full((20, 2), "text")}, "X holds text .*OneHotEncoder"),
+    (ALL, {"X": np.array([["a", 1.0]] * 20, dtype=object)}, "X holds text .*OneHotEncoder"),
+    (ALL, {"X": X[:, 0]}, "2D array"),
+    (ALL, {"X": X[None]}, "dim 3"),
+    (ALL, {"X": np.empty((0, 3))}, "0 sample"),
+    (ALL, {"X": np.empty((20, 0))}, "0 feature"),
+    (ALL, {"X": X[:19]}, "19"),
+    (REGRESSORS, {"y": ONE_NAN}, "NaN"),
+    (REGRESSORS, {"y": np.array(["a"] * 20)}, "could not convert|dtype"),
+    (REGRESSORS, {"y": np.zeros((20, 2, 2))}, "dim|shape"),
+    (REGRESSORS, {"y": None}, "y cannot be None|requires y"),
+    (CLASSIFIERS, {"y": np.ones(20)}, "one class only"),
+    (CLASSIFIERS, {"y": NUMBERS}, "continuous"),
+    (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
+    (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
+    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: -1.0}}, "class_weight must hold finite numbers, none"),
+    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.nan}}, "class_weight must hold finite numbers, none"),
+    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.inf}}, "class_weight must hold finite numbers, none"),
+    (ALL, {"sample_weight": np.full(20, -1.0)}, "negative"),
+    (ALL, {"sample_weight": np.zeros(20)}, "at least one non-zero"),
+    (ALL, {"sample_weight": np.ones(19)}, "shape"),
+    (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
+    (FIXED, {"alpha": 0.0}, "alpha must be greater than 0"),
+    (FIXED, {"alpha": -1.0}, "alpha must be greater than 0"),
+    (FIXED, {"alpha": np.nan}, "alpha must be greater than 0"),
+    (FIXED, {"alpha": "small"}, "alpha must be positive"),
+    (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
+    (FIXED, {"gamma": "auto"}, "gamma must be a number"),
+    (FIXED, {"gamma": [1.0, 2.0]}, "2 widths but X has 3"),
+    (FIXED, {"kernel": "gauss"}, "unknown kernel"),
+    (FIXED, {"kernel": "precomputed"}, "must be square"),
+    (FIXED, {"approximation": "magic"}, "unknown approximation 'magic'"),
+    (FIXED, {"n_jobs": 0}, "n_jobs=0"),
+    (FIXED, {"random_state": "now"}, "cannot be used to seed"),
+    (SEARCHES[:3], {"alphas": []}, "alphas must be a non-empty list"),
+    (SEARCHES[:3], {"alphas": [0.1, 0.0]}, "alphas must be greater than 0"),
+    (SEARCHES[:3], {"gammas": [-1.0]}, "gammas must be greater than 0"),
+    (SEARCHES[:3], {"gammas": ["wide"]}, "gamma must be a number"),
+    (SEARCHES[:3], {"gammas": [1.0], "kernel": "linear"}, "no width to search"),
+    (SEARCHES[:3], {"gammas": [1.0], "kernel": lambda A, B: A @ B.T}, "no width to search"),
+    (SEARCHES[:3], {"cv": 21}, "at most the number of rows"),
+    (SEARCHES[:3], {"cv": 1}, "at least 2"),
+    (SEARCHES[:3], {"cv": "ten"}, '"loo" or a splitter'),
+    (SEARCHES[:3], {"cv": KFold}, "cv must be a number of folds"),
+    (SEARCHES[:3], {"refit": "never"}, "refit must be"),
+    (SEARCHES[:3], {"criterion": "best"}, "unknown criterion 'best'"),
+    (SEARCHES[:3], {"criterion": 3}, "unknown criterion 3"),
+    (SEARCHES[:3], {"criterion": {"r2": "r2"}}, "unknown criterion"),
+    ([LSSVCCV], {"criterion": "mse"}, "for regression"),
+    ([LSSVRCV], {"criterion": "error"}, 'use "mse"'),
+    ([LSSVRCV], {"criterion": "neg_log_loss"}, "needs probabilities"),
+    ([LSSVRCV], {"criterion": "neg_brier_score"}, "needs probabilities"),
+    ([LSSVRCV], {"criterion": "d2_log_loss_score"}, "needs probabilities"),
+    ([LSSVRCV], {"criterion": "roc_auc"}, "needs decision_function or predict_proba"),
+]
 
 
-@pytest.mark.parametrize("kind", REGRESSORS)
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (np.where(np.arange(20) == 4, np.nan, 1.0), "NaN"),
-        (np.array(["a"] * 20), "could not convert|dtype"),
-        (np.zeros((20, 2, 2)), "dim|shape"),
-        (None, "y cannot be None|requires y"),
-    ],
-    ids=["nan", "text", "cube", "none"],
-)
-def test_targets(kind, y, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        kind().fit(X, y)
+@pytest.mark.parametrize(("kinds", "given", "words"), BAD)
+def test_is_refused_before_any_work(kinds, given, words, monkeypatch) -> None:
+    """The kernel matrix is the first long step: no bad input may reach it."""
+    monkeypatch.setattr(exact, "gram", pytest.fail)
+    for kind in kinds:
+        data = {"X": X, "y": targets(kind)} | {k: v for k, v in given.items() if k in ("X", "y")}
+        fit = {k: v for k, v in given.items() if k == "sample_weight"}
+        settings = {k: v for k, v in given.items() if k not in (*data, *fit)}
+        with pytest.raises(ValueError, match=words):
+            kind(**settings).fit(data["X"], data["y"], **fit)
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
-@pytest.mark.parametrize(
-    ("y", "words"),
-    [
-        (np.ones(20), "one class only"),
-        (NUMBERS, "continuous"),
-        (np.zeros((20, 2)), "1d array|one-dimensional|shape"),
-        (np.where(np.arange(20) == 4, np.nan, 1.0), "NaN"),
-    ],
-    ids=["one class", "continuous", "two columns", "nan"],
-)
-def test_labels(kind, y, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        kind().fit(X, y)
-
-
-@pytest.mark.parametrize("kind", [LSSVR, KernelRidge, LSSVC])
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"alpha": 0.0}, "alpha must be greater than 0"),
-        ({"alpha": -1.0}, "alpha must be greater than 0"),
-        ({"alpha": np.nan}, "alpha must be greater than 0"),
-        ({"alpha": "small"}, "alpha must be positive"),
-        ({"gamma": 0.0}, "gamma must be greater than 0"),
-        ({"gamma": -2.0}, "gamma must be greater than 0"),
-        ({"gamma": "auto"}, "gamma must be a number"),
-        ({"gamma": [1.0, 2.0]}, "2 widths but X has 3"),
-        ({"kernel": "gauss"}, "unknown kernel"),
-        ({"kernel": "precomputed"}, "must be square"),
-        ({"approximation": "magic"}, "unknown approximation 'magic'"),
-        ({"n_jobs": 0}, "n_jobs=0"),
-    ],
-    ids=str,
-)
-def test_parameters(kind, parameters, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        kind(**parameters).fit(X, target(kind))
-
-
-@pytest.mark.parametrize("kind", CHOSEN)
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"alphas": []}, "alphas must be a non-empty list"),
-        ({"alphas": [0.1, 0.0]}, "alphas must be greater than 0"),
-        ({"gammas": [-1.0]}, "gammas must be greater than 0"),
-        ({"gammas": ["wide"]}, "gamma must be a number"),
-        ({"gammas": [1.0], "kernel": "linear"}, "no width to search"),
-        ({"cv": 21}, "at most the number of rows"),
-        ({"cv": 1}, "at least 2"),
-        ({"cv": "ten"}, '"loo" or a splitter'),
-        ({"criterion": "best"}, "unknown criterion 'best'"),
-        ({"refit": "never"}, "refit must be"),
-    ],
-    ids=str,
-)
-def test_search_parameters(kind, parameters, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        kind(**parameters).fit(X, target(kind))
-
-
-@pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        (np.full(20, -1.0), "negative"),
-        (np.zeros(20), "at least one non-zero"),
-        (np.ones(19), "shape"),
-        (np.full(20, np.nan), "NaN"),
-    ],
-    ids=["negative", "zero", "length", "nan"],
-)
-def test_weights(kind, weights, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        kind().fit(X, target(kind), weights)
-
-
-@pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
-def test_more_rows_than_memory(kind, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", ALL[:6])
+def test_without_memory_and_without_a_fit(kind, monkeypatch, tmp_path) -> None:
+    for act in (lambda: kind().predict(X), lambda: kind().save(tmp_path / "model.onefold")):
+        with pytest.raises(NotFittedError):
+            act()
     monkeypatch.setattr(memory, "available_memory", lambda: 5000)
-    with pytest.raises(
-        MemoryError, match=r"on 20 rows needs 0\.0 GiB but .* use fewer (rows|landmarks)"
-    ):
-        kind().fit(X, target(kind))
+    words = r"on 20 rows needs 0\.0 GiB but .* use fewer (rows|landmarks)"
+    with pytest.raises(MemoryError, match=words):
+        kind().fit(X, targets(kind))
 
 
-@pytest.mark.parametrize("kind", REGRESSORS + CLASSIFIERS)
-def test_unfitted(kind, tmp_path) -> None:
-    with pytest.raises(NotFittedError):
-        kind().predict(X)
-    with pytest.raises(NotFittedError):
-        kind().save(tmp_path / "model.onefold")
+def test_what_only_a_matrix_or_a_prediction_shows() -> None:
+    model = LSSVR().fit(X, NUMBERS)
+    cases = [
+        (lambda: model.predict(X[:, :2]), "2 features, but LSSVR is expecting 3"),
+        (lambda: model.predict(spoiled(np.nan)), "NaN"),
+        (lambda: model.predict(np.empty((0, 3))), "0 sample"),
+        (lambda: LSSVR(lambda a, b: -a @ b.T).fit(X, NUMBERS), "not positive semi-definite"),
+        (lambda: LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS), "NaN or infinite"),
+        (lambda: LSSVR("precomputed").fit(np.eye(20) + np.eye(20, k=1), NUMBERS), "not symmetric"),
+        (lambda: LSSVRCV().fit(X[:1], [2.0]), "n_samples=1"),
+        (lambda: KernelRidgeCV().fit(X[:1], [2.0]), "n_samples=1"),
+    ]
+    K = X @ X.T - 5 * np.eye(20)
+    for kind in ALL[:6]:
+        cases.append((lambda k=kind: k("precomputed").fit(K, targets(k)), "not positive semi-definite"))
+    for act, words in cases:
+        with pytest.raises(ValueError, match=words):
+            act()
+    assert LSSVR().fit(X[:1], [2.0]).predict(X[:1]) == pytest.approx([2.0])
+    for kind in (LSSVR, LSSVRCV):
+        one, all_equal = (kind().fit(X, NUMBERS, sample_weight=w) for w in (2.0, np.full(20, 2.0)))
+        np.testing.assert_array_equal(one.predict(X), all_equal.predict(X))
 
 
-class TestAfterTheMatrix:
-    """What can only be seen once there is a matrix, and prediction."""
+@pytest.mark.parametrize("criterion", ["mape", "cov", "mse"])
+def test_small_integers_as_targets(criterion) -> None:
+    y = np.where(np.arange(20) % 3 == 0, -128, 100)
+    small, large = (
+        LSSVRCV(criterion=criterion).fit(X, y.astype(kind)).cv_results_["mean_test_score"]
+        for kind in (np.int8, np.int64)
+    )
+    np.testing.assert_array_equal(small, large)
 
-    @pytest.fixture(autouse=True)
-    def no_long_work(self) -> None:
-        """Let the matrix be built here."""
 
-    def test_another_number_of_features(self) -> None:
-        with pytest.raises(ValueError, match="2 features, but LSSVR is expecting 3"):
-            LSSVR().fit(X, NUMBERS).predict(X[:, :2])
+# -- awkward data: finite numbers, or one clear sentence ---------------------------------------------
+KERNELS = ["rbf", "laplacian", "matern", "polynomial", "linear"]
+FEW = settings(max_examples=25)
 
-    def test_nan_at_prediction(self) -> None:
-        with pytest.raises(ValueError, match="NaN"):
-            LSSVR().fit(X, NUMBERS).predict(spoiled(np.nan))
 
-    def test_an_indefinite_kernel(self) -> None:
-        K = X @ X.T - 5 * np.eye(20)
-        for kind in REGRESSORS + CLASSIFIERS:
-            with pytest.raises(ValueError, match="not positive semi-definite"):
-                kind(kernel="precomputed").fit(K, target(kind))
-        with pytest.raises(ValueError, match="not positive semi-definite"):
-            LSSVR(lambda a, b: -a @ b.T).fit(X, NUMBERS)
+def make(kind: type, kernel: str = "rbf", **more: Any) -> Any:
+    if kind not in SEARCHES:
+        return kind(kernel, gamma=0.5, alpha=0.1, **more)
+    grid = {"alphas": GRID["alphas"]} if kernel == "linear" else GRID
+    return kind(kernel, **(grid | {"cv": 2} | more))
 
-    def test_a_matrix_that_is_no_kernel(self) -> None:
-        with pytest.raises(ValueError, match="not symmetric"):
-            LSSVR(kernel="precomputed").fit(np.eye(20) + np.eye(20, k=1) / 9, NUMBERS)
-        with pytest.raises(ValueError, match="NaN or infinite"):
-            LSSVR(lambda a, b: (a @ b.T) * np.inf).fit(X, NUMBERS)
 
-    def test_one_row(self) -> None:
-        model = LSSVR().fit(X[:1], [2.0])
-        assert model.predict(X[:1]) == pytest.approx([2.0])
-        for kind in (LSSVRCV, KernelRidgeCV):
-            with pytest.raises(ValueError, match="n_samples=1"):
-                kind().fit(X[:1], [2.0])
+def fit_or_refuse(model: Any, X: Any, y: Any, weight: Any = None) -> bool:
+    """Fit; finite predictions, or a ValueError of one sentence. Tells which it was."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        refusal = None
+        try:
+            model.fit(X, y, weight)
+        except ValueError as error:
+            refusal = str(error)
+    if refusal is not None:
+        assert len(refusal) > 20
+        assert "\n" not in refusal.strip()
+        return False
+    values = model.decision_function(X) if hasattr(model, "decision_function") else model.predict(X)
+    assert np.isfinite(values).all()
+    assert values.shape[0] == np.shape(X)[0]
+    return True
 
-    def test_constant_and_duplicated_columns_and_rows(self) -> None:
-        rows = np.column_stack([X, X[:, 0], np.ones(20)])[np.arange(20) // 2]
-        for kind in REGRESSORS + CLASSIFIERS:
-            model = kind().fit(rows, target(kind))
-            assert np.isfinite(model.expansion_.coef).all()
 
-    @pytest.mark.parametrize("kind", CLASSIFIERS)
-    @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
-    def test_weights_of_classes_that_are_none(self, kind, wrong) -> None:
-        labels = np.arange(20) % 3
-        with pytest.raises(ValueError, match="class_weight must hold finite numbers, none negative"):
-            kind(class_weight={0: 1.0, 1: 1.0, 2: wrong}).fit(X, labels)
+@EVERY
+@given(
+    n=st.integers(1, 12),
+    d=st.integers(1, 4),
+    kernel=st.sampled_from(KERNELS),
+    classes=st.integers(2, 4),
+    seed=st.integers(0, 99),
+)
+@FEW
+def test_few_rows(kind, n, d, kernel, classes, seed) -> None:
+    rng = np.random.default_rng(seed)
+    fitted = fit_or_refuse(make(kind, kernel), rng.normal(size=(n, d)), targets(kind, n, rng, classes))
+    if n >= 2 * classes:
+        assert fitted
 
-    def test_one_weight_for_all(self) -> None:
-        for kind in (LSSVR, LSSVRCV):
-            one, all_equal = (kind().fit(X, NUMBERS, sample_weight=w) for w in (2.0, np.full(20, 2.0)))
-            np.testing.assert_array_equal(one.predict(X), all_equal.predict(X))
 
-    def test_a_splitter_that_was_not_made(self) -> None:
-        with pytest.raises(ValueError, match="cv must be a number of folds"):
-            LSSVRCV(cv=KFold).fit(X, NUMBERS)
+@EVERY
+@given(
+    distinct=st.integers(1, 6),
+    kernel=st.sampled_from(KERNELS),
+    constant=st.booleans(),
+    seed=st.integers(0, 99),
+)
+@FEW
+def test_rows_that_come_again_and_columns_that_never_change(
+    kind, distinct, kernel, constant, seed
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(distinct, 3))[rng.integers(0, distinct, 16)]
+    if constant:
+        X[:, 1:] = 7.0
+    assert fit_or_refuse(make(kind, kernel), X, targets(kind, 16, rng))
 
-    @pytest.mark.parametrize("criterion", ["mape", "cov", "mse"])
-    def test_small_integers_as_targets(self, criterion) -> None:
-        y = np.where(np.arange(20) % 3 == 0, -128, 100)
-        small, large = (
-            LSSVRCV(criterion=criterion).fit(X, y.astype(kind)).cv_results_["mean_test_score"]
-            for kind in (np.int8, np.int64)
-        )
-        np.testing.assert_array_equal(small, large)
+
+@EVERY
+@given(dtype=st.sampled_from([np.int8, np.uint16, np.int64, np.float16, np.float32, bool, object]))
+@FEW
+def test_types_of_numbers(kind, dtype) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 2, size=(20, 3)) + (0 if dtype is bool else rng.integers(0, 3, size=(20, 3)))
+    y = targets(kind, 20, rng)
+    plain, typed = make(kind).fit(X.astype(float), y), make(kind).fit(X.astype(dtype), y)
+    values = [
+        m.decision_function(X.astype(float)) if kind in CLASSIFIERS else m.predict(X.astype(float))
+        for m in (plain, typed)
+    ]
+    assert_allclose(values[1], values[0], rtol=0, atol=1e-4)
+
+
+@EVERY
+@given(exponent=st.integers(-300, 300), kernel=st.sampled_from(KERNELS))
+@FEW
+def test_rows_of_any_size(kind, exponent, kernel) -> None:
+    """What overflows is refused; what does not is finite."""
+    rng = np.random.default_rng(4)
+    fit_or_refuse(make(kind, kernel), 10.0**exponent * rng.normal(size=(18, 2)), targets(kind, 18, rng))
+
+
+@pytest.mark.parametrize("kind", [k for k in ALL if k not in CLASSIFIERS])
+@given(exponent=st.integers(-300, 150))
+@FEW
+def test_targets_of_any_size(kind, exponent) -> None:
+    """Squared errors of targets near the ends of the range vanish or overflow: refused, or as ever."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(18, 2)), rng.normal(size=18)
+    plain, grown = make(kind), make(kind)
+    assert fit_or_refuse(plain, X, y)
+    if fit_or_refuse(grown, X, 10.0**exponent * y):
+        bound = 1e-8 * np.abs(y).max()
+        assert_allclose(grown.predict(X) / 10.0**exponent, plain.predict(X), rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("kind", [LSSVCCV, SparseLSSVC])
+@given(rare=st.integers(1, 4), folds=st.integers(2, 4), seed=st.integers(0, 20))
+@FEW
+def test_folds_that_miss_a_class(kind, rare, folds, seed) -> None:
+    """A training part without one of three classes serves; one with a single class is refused."""
+    rng = np.random.default_rng(seed)
+    y = np.sort(np.r_[np.zeros(8, int), np.ones(8, int), np.full(rare, 2)])
+    fold = rng.integers(0, folds, y.size)
+    fold[y == 2] = 0
+    cv = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    if all(train.size and test.size and np.unique(y[train]).size > 1 for train, test in cv):
+        assert fit_or_refuse(make(kind, cv=cv), rng.normal(size=(y.size, 2)), y)
+    only = [(np.flatnonzero(y == 0), np.flatnonzero(y != 0))]
+    with pytest.raises(ValueError, match="one class only"):
+        make(kind, cv=only).fit(rng.normal(size=(y.size, 2)), y)
+
+
+@EVERY
+def test_weights_that_leave_one_class_or_one_row(kind) -> None:
+    """Weight 0 is absence: what is left must be a problem."""
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(16, 2)), targets(kind, 16, rng)
+    weight = np.zeros(16)
+    weight[y == y[0]] = 1.0
+    if kind in CLASSIFIERS:
+        with pytest.raises(ValueError, match="class"):
+            make(kind).fit(X, y, weight)
+    else:
+        fit_or_refuse(make(kind), X, y, weight)
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+@given(gone=st.sets(st.integers(0, 15), max_size=12))
+@FEW
+def test_test_folds_without_weight(kind, gone) -> None:
+    """A fold whose test rows all weigh 0 has no score: others decide, or a sentence says so."""
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(16, 2)), np.arange(16) % 2 if kind in CLASSIFIERS else rng.normal(size=16)
+    weight = np.ones(16)
+    weight[list(gone)] = 0.0
+    cv = [(np.delete(np.arange(16), part), part) for part in np.array_split(np.arange(16), 4)]
+    fit_or_refuse(make(kind, cv=cv), X, y, weight)

@@ -1,8 +1,8 @@
-"""The estimators among other people's tools: pipelines, frames, routing, searches."""
-
-from __future__ import annotations
+"""The estimators among other people's tools: pipelines, names, routing, seeds, progress."""
 
 import tracemalloc
+import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,108 +10,169 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    StratifiedGroupKFold,
     cross_val_predict,
     cross_val_score,
-    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.kernels import RBF, Laplacian, Linear, Matern
-from onefold.search import SearchStoppedWarning
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+    TableClassifier,
+    TableRegressor,
+    load,
+)
+from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem
+from onefold.estimators.validation import seed_of
+from onefold.heldout import GapKFold
+from onefold.kernels import RBF, Linear, Matern
+from onefold.machine.speed import duration_words
 
-RNG = np.random.default_rng(13)
-X = RNG.standard_normal((50, 3))
-NUMBERS = np.sin(X[:, 0]) + X[:, 1]
-LABELS = np.where(NUMBERS > 0, "up", "down")
-SMALL = {"gammas": [0.05, 0.5], "alphas": [0.01, 1.0], "cv": 3}
-ALL = [
-    (LSSVC(), LABELS),
-    (LSSVR(), NUMBERS),
-    (KernelRidge(), NUMBERS),
-    (LSSVCCV(**SMALL), LABELS),
-    (LSSVRCV(**SMALL), NUMBERS),
-    (KernelRidgeCV(**SMALL), NUMBERS),
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((60, 3))
+NUMBERS = np.sin(X[:, 0]) + 0.2 * RNG.standard_normal(60)
+LABELS = (NUMBERS > 0).astype(int)
+WEIGHTS = RNG.uniform(0.1, 3.0, 60)
+GROUPS = RNG.integers(0, 6, 60)
+NAMES = ["a", "b", "c"]
+FRAME = pd.DataFrame(X, columns=NAMES)
+GRID = {"gammas": [0.05, 0.5], "alphas": [0.01, 1.0]}
+SMALL = GRID | {"cv": 3}
+CHOOSERS = [
+    (LSSVCCV, LABELS),
+    (LSSVRCV, NUMBERS),
+    (KernelRidgeCV, NUMBERS),
+    (SparseLSSVC, LABELS),
+    (SparseLSSVR, NUMBERS),
 ]
+ALL = [(LSSVC(), LABELS), (LSSVR(), NUMBERS), (KernelRidge(), NUMBERS)]
+ALL += [(kind(**SMALL), y) for kind, y in CHOOSERS]
 EVERY = pytest.mark.parametrize(("estimator", "y"), ALL, ids=lambda v: type(v).__name__)
+EACH = pytest.mark.parametrize(("kind", "y"), CHOOSERS, ids=lambda v: getattr(v, "__name__", ""))
+
+# -- scikit-learn's own estimator checks, all of them ------------------------------------------------
+
+
+_ROWS_AS_KERNEL = "hands over rows, or random numbers, as the kernel matrix: indefinite, so refused"
+_ANY_LIBRARY = "wants an error for rows of another library than in fit: they are predicted, in their own"
+_LEFT_OUT_ALONE = "is calibrated on rows left out one by one: a copy of the row stays, a weight does not"
+_TIED_CENTRES = "rows far apart make centres of equal strength: the folds drop those that come first"
+
+
+def explained(estimator: Any) -> dict[str, str]:
+    """The checks that cannot hold, and why."""
+    libraries = {"check_array_api_same_namespace": _ANY_LIBRARY}
+    if estimator.kernel == "precomputed":
+        return libraries | {
+            "check_positive_only_tag_during_fit": _ROWS_AS_KERNEL,
+            "check_estimators_dtypes": _ROWS_AS_KERNEL,
+        }
+    if isinstance(estimator, LSSVC):
+        return libraries | {
+            "check_sample_weight_equivalence_on_dense_data": _LEFT_OUT_ALONE,
+            "check_sample_weight_equivalence_on_sparse_data": _LEFT_OUT_ALONE,
+        }
+    if isinstance(estimator, SparseLSSVC):
+        return libraries | {
+            "check_sample_weight_equivalence_on_dense_data": _TIED_CENTRES,
+            "check_sample_weight_equivalence_on_sparse_data": _TIED_CENTRES,
+        }
+    return libraries
+
+
+CHECKED = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}  # a small grid keeps the checks fast
+
+
+@parametrize_with_checks(
+    [
+        LSSVC(),
+        LSSVR(),
+        KernelRidge(),
+        LSSVCCV(**CHECKED),
+        LSSVRCV(**CHECKED),
+        KernelRidgeCV(**CHECKED),
+        LSSVC(kernel="linear"),
+        LSSVR(kernel="laplacian"),
+        KernelRidge(kernel="precomputed"),
+        SparseLSSVC(),
+        SparseLSSVR(),
+    ],
+    expected_failed_checks=explained,
+)
+def test_scikit_learn_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# -- pipelines, frames, kernels ----------------------------------------------------------------------
 
 
 @EVERY
-def test_pipeline_clone_and_cross_validation(estimator, y) -> None:
+def test_pipelines_cross_validation_and_text(estimator, y) -> None:
     pipeline = make_pipeline(StandardScaler(), clone(estimator))
     assert pipeline.fit(X, y).score(X, y) > 0.5
-    assert cross_val_predict(pipeline, X, y, cv=3).shape == (50,)
+    assert cross_val_predict(pipeline, X, y, cv=3).shape == (60,)
     assert len(cross_val_score(clone(estimator), X, y, cv=3)) == 3
-
-
-def test_inside_a_grid_search() -> None:
-    search = GridSearchCV(LSSVC(), {"kernel": [RBF(0.1), Laplacian(0.1), "linear"], "alpha": [0.1, 1]})
-    assert search.fit(X, LABELS).best_score_ > 0.7
-
-
-@EVERY
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_frames_keep_their_column_names(estimator, y, frame) -> None:
-    table = frame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]})
-    column = pd.Series(y) if frame is pd.DataFrame else pl.Series(y)
-    model = clone(estimator).fit(table, column)
-    assert list(model.feature_names_in_) == ["a", "b", "c"]
-    plain = clone(estimator).fit(X, y)
-    if y is LABELS:
-        assert (model.predict(table) == plain.predict(X)).all()
-    else:
-        assert_allclose(model.predict(table), plain.predict(X), rtol=1e-9, atol=1e-10)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(table[["c", "b", "a"]])
-
-
-def test_set_output_in_a_pipeline() -> None:
-    pipeline = make_pipeline(StandardScaler(), FunctionTransformer(), LSSVRCV(**SMALL))
-    pipeline.set_output(transform="pandas")
-    pipeline.fit(pd.DataFrame(X, columns=list("abc")), NUMBERS)
-    assert list(pipeline[-1].feature_names_in_) == ["a", "b", "c"]
-
-
-def test_metadata_is_routed() -> None:
-    weights, groups = RNG.uniform(0.5, 2, 50), np.arange(50) % 5
-    with sklearn.config_context(enable_metadata_routing=True):
-        inner = LSSVRCV(gammas=[0.1], alphas=[0.1, 1.0], cv=GroupKFold(3))
-        inner.set_fit_request(sample_weight=True, groups=True)
-        scaler = StandardScaler().set_fit_request(sample_weight=False)
-        pipeline = make_pipeline(scaler, inner)
-        pipeline.fit(X, NUMBERS, sample_weight=weights, groups=groups)
-        direct = clone(inner).fit(StandardScaler().fit_transform(X), NUMBERS, weights, groups)
-        assert pipeline[-1].best_score_ == direct.best_score_
-        single = LSSVR().set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-        scores = cross_validate(single, X, NUMBERS, params={"sample_weight": weights}, cv=3)
-        assert np.isfinite(scores["test_score"]).all()
-
-
-@EVERY
-def test_html_and_text_representation(estimator, y) -> None:
     assert type(estimator).__name__ in estimator._repr_html_()
-    assert "expansion_" not in repr(estimator.fit(X, y))
+    assert "expansion_" not in repr(pipeline[-1])
 
 
 @EVERY
-def test_sparse_rows(estimator, y) -> None:
-    thin = np.where(np.abs(X) < 0.3, 0.0, X)
-    dense = clone(estimator).fit(thin, y)
-    sparse = clone(estimator).fit(sp.csr_matrix(thin), y)
-    assert sp.issparse(sparse.expansion_.centres)
-    values = [m.decision_function if hasattr(m, "classes_") else m.predict for m in (dense, sparse)]
-    assert_allclose(values[1](sp.csr_matrix(thin)), values[0](thin), rtol=1e-8, atol=1e-10)
-    with pytest.raises(TypeError, match=r"[Ss]parse"):
-        clone(estimator).set_params(kernel="laplacian").fit(sp.csr_matrix(thin), y)
+def test_names_are_kept_and_missed(estimator, y) -> None:
+    torch, polars = pytest.importorskip("torch"), pl.DataFrame(FRAME.to_dict("list"))
+    model = clone(estimator).fit(polars, pl.Series(y)).fit(FRAME, pd.Series(y))
+    assert list(model.feature_names_in_) == NAMES
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.predict(FRAME)
+        model.predict(polars)
+    for rows in (X, torch.asarray(X)):
+        with pytest.warns(UserWarning, match="X does not have valid feature names, but"):
+            model.predict(rows)
+    for rows, words in [
+        (FRAME[["c", "b", "a"]], "Feature names must be in the same order"),
+        (FRAME.rename(columns={"a": "z"}), "Feature names seen at fit time, yet now missing"),
+        (torch.asarray(X[:, :2]), r"X has 2 features, but .* is expecting 3 features"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model.predict(rows)
+    assert not hasattr(model, "get_feature_names_out")  # they predict, and transform nothing
+    for plain in (X, torch.asarray(X)):
+        model.fit(FRAME, y).fit(plain, y)
+        assert not hasattr(model, "feature_names_in_")
+        assert model.n_features_in_ == 3
+        with pytest.warns(UserWarning, match="X has feature names, but"):
+            model.predict(FRAME)
+
+
+@EVERY
+def test_an_unknown_parameter_names_the_class_that_was_called(estimator, y) -> None:
+    kind = type(estimator)
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}\.__init__.*'widht'"):
+        kind(widht=1.0)
+
+
+def test_names_of_the_steps_before_reach_the_last() -> None:
+    pipeline = make_pipeline(PolynomialFeatures(2, include_bias=False), LSSVR())
+    pipeline.set_output(transform="pandas").fit(FRAME, NUMBERS)
+    assert list(pipeline[-1].feature_names_in_) == list(pipeline[:-1].get_feature_names_out())
 
 
 def test_kernel_objects_and_functions() -> None:
@@ -145,46 +206,6 @@ def test_the_default_grid_is_that_of_the_papers() -> None:
     assert model.approximation_["selected_with"]["name"] == "exact"
 
 
-def test_progress_is_told_after_every_width() -> None:
-    events = []
-    LSSVRCV(gammas=[0.1, 1.0, 10.0], alphas=[0.1], callback=events.append).fit(X, NUMBERS)
-    assert [e["done"] for e in events] == [1, 2, 3]
-    assert {e["total"] for e in events} == {3}
-    best = [e["best_score"] for e in events]
-    assert best == sorted(best)
-
-
-def test_verbose_writes_a_line_per_width(capsys) -> None:
-    LSSVRCV(gammas=[0.1, 1.0], alphas=[0.1], verbose=1).fit(X, NUMBERS)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert lines[-1].startswith("[LSSVRCV] 2/2 kernels, best score -")
-
-
-def test_an_interrupt_in_the_callback_stops_the_search() -> None:
-    def stop(event):
-        if event["done"] == 3:
-            raise KeyboardInterrupt
-
-    with pytest.warns(
-        SearchStoppedWarning, match="interrupted; the best so far is used, and 1[01] cand"
-    ):
-        model = LSSVRCV(callback=stop, n_jobs=1).fit(X, NUMBERS)
-    assert model.search_["stopped"] == "interrupted"
-    assert len(model.search_["untried"]) == 10
-    assert len(model.history_) == 3
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2, -1, None])
-def test_threads_do_not_change_the_result(n_jobs) -> None:
-    model = LSSVCCV(n_jobs=n_jobs).fit(X, LABELS)
-    reference = LSSVCCV(n_jobs=1).fit(X, LABELS)
-    assert model.best_params_ == reference.best_params_
-    assert_allclose(
-        model.cv_results_["mean_test_score"], reference.cv_results_["mean_test_score"], atol=1e-12
-    )
-
-
 def test_prediction_memory_is_bounded() -> None:
     model = LSSVR().fit(RNG.standard_normal((400, 4)), RNG.standard_normal(400))
 
@@ -200,51 +221,225 @@ def test_prediction_memory_is_bounded() -> None:
     assert peak(30_000) < 5 * 2**20
 
 
-def test_predict_nothing() -> None:
-    model = LSSVR().fit(X, NUMBERS)
-    with pytest.raises(ValueError, match="0 sample"):
-        model.predict(np.empty((0, 3)))
+@EVERY
+def test_sparse_rows_stay_sparse_and_laplacians_refuse_them(estimator, y) -> None:
+    rows = sp.csr_matrix(np.where(np.abs(X) < 0.3, 0.0, X))
+    if not isinstance(estimator, SparseLSSVC | SparseLSSVR):
+        assert sp.issparse(clone(estimator).fit(rows, y).expansion_.centres)
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        clone(estimator).set_params(kernel="laplacian").fit(rows, y)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    n=st.integers(2, 9),
-    d=st.integers(1, 3),
-    dtype=st.sampled_from([np.float32, np.float64, np.int64, np.bool_]),
-    constant=st.booleans(),
-    repeat=st.booleans(),
-    targets=st.sampled_from([0, 1, 3]),
-    weighted=st.booleans(),
-    cv=st.sampled_from([2, "loo"]),
-    seed=st.integers(0, 5),
+# -- progress ----------------------------------------------------------------------------------------
+FOUR = {"gammas": [0.03, 0.1, 0.3, 1.0], "alphas": [0.01, 0.1, 1.0]}
+
+
+def test_verbose_names_the_part_and_the_time_left(capsys):
+    LSSVRCV(**FOUR, verbose=1, n_jobs=1).fit(X, NUMBERS)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [f"[LSSVRCV] {i}/4 kernels" for i in (1, 2, 3, 4)]
+    assert all(line.endswith(" s left") for line in lines[:3])
+    assert "left" not in lines[3]
+    LSSVRCV(metric="diagonal", metric_rows=40, verbose=1).fit(X, NUMBERS)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("[LSSVRCV] learning the metric: 1/6 kernels, best score ")
+    assert lines[-1].startswith("[LSSVRCV] all rows: ")
+
+
+def test_the_time_left_is_that_of_the_part_at_its_own_pace(tmp_path, monkeypatch):
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("onefold.search.loop.time.monotonic", lambda: float(next(clock)))
+    events = []
+    settings = {"n_jobs": 1, "checkpoint": tmp_path / "search", "callback": events.append}
+    LSSVRCV(**FOUR | {"gammas": [0.03, 0.1]}, **settings).fit(X, NUMBERS)
+    assert [event["done"] for event in events] == [1, 2]
+    assert events[1]["left"] == 0.0
+    events.clear()
+    LSSVRCV(**FOUR, **settings).fit(X, NUMBERS)
+    assert [event["done"] for event in events] == [3, 4]  # two came from a journal, at no cost
+    assert events[0]["left"] >= 10.0
+    assert events[1]["left"] == 0.0
+    events.clear()
+    LSSVRCV(**FOUR, n_jobs=1, callback=events.append).fit(X, NUMBERS)
+    began = events[0]["seconds"] - events[0]["left"] / 3
+    for event in events:
+        pace = (event["seconds"] - began) / event["done"]
+        assert event["left"] == pytest.approx(pace * (4 - event["done"]))
+
+
+def test_durations_in_words():
+    seconds = [0.2, 8.4, 59.9, 60, 61, 3569, 3600, 4800, 90000]
+    assert [duration_words(one) for one in seconds] == [
+        "1 s", "8 s", "60 s", "1 min", "1 min", "59 min", "1 h", "1 h 20 min", "25 h",
+    ]  # fmt: skip
+
+
+# -- random_state reaches everything that is random, and nothing else changes ------------------------
+PAIR = RNG.standard_normal((150, 2))
+SUM = np.sin(PAIR).sum(axis=1) + 0.1 * RNG.standard_normal(150)
+FEW = Nystroem(8, method="uniform")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LSSVR(gamma=0.5, approximation=FEW),
+        KernelRidge(gamma=0.5, approximation=FEW),
+        LSSVRCV(gammas=[0.5], alphas=[0.1], approximation=FEW),
+        KernelRidgeCV(gammas=[0.5], alphas=[0.1], approximation=FEW),
+        SparseLSSVR(gammas=[0.5], alphas=[0.1], max_centres=20, n_centres=10),
+    ],
+    ids=lambda e: type(e).__name__,
 )
-def test_any_small_regression(n, d, dtype, constant, repeat, targets, weighted, cv, seed) -> None:
-    rng = np.random.default_rng(seed)
-    rows = (3 * rng.standard_normal((n, d))).astype(dtype)
-    if constant:
-        rows[:, 0] = 1
-    if repeat:
-        rows[-1] = rows[0]
-    y = rng.standard_normal((n, targets) if targets else n)
-    weights = rng.uniform(0.1, 2.0, n) if weighted else None
-    model = LSSVRCV(gammas=[1e-3, 1.0, 1e4], alphas=[1e-4, 1.0], cv=cv).fit(rows, y, weights)
-    assert model.predict(rows).shape == y.shape
-    assert model.heldout_prediction_.shape == y.shape
-    assert np.isfinite(model.cv_results_["mean_test_score"]).all()
-    fixed = LSSVR(gamma=model.gamma_, alpha=model.alpha_).fit(rows, y, weights)
-    assert_allclose(fixed.predict(rows), model.predict(rows), rtol=1e-6, atol=1e-6)
+def test_seeds_choose_the_landmarks(estimator):
+    def fitted(state):
+        return clone(estimator).set_params(random_state=state).fit(PAIR, SUM).predict(PAIR)
+
+    np.testing.assert_array_equal(fitted(None), estimator.fit(PAIR, SUM).predict(PAIR))
+    np.testing.assert_array_equal(fitted(0), fitted(None))  # the approximation's own default
+    for one, other in ((3, 3), (np.random.RandomState(3), np.random.RandomState(3))):
+        np.testing.assert_array_equal(fitted(one), fitted(other))
+    assert np.abs(fitted(3) - fitted(4)).max() > 1e-6
+    first, second = (fitted(np.random.default_rng(seed)) for seed in (1, 2))
+    assert np.abs(first - second).max() > 1e-6
 
 
-@pytest.mark.parametrize("kernel", ["linear", lambda A, B: A @ B.T])
-def test_a_kernel_without_a_width_is_tried_once(kernel) -> None:
-    found = LSSVRCV(kernel, alphas=[0.1, 1.0]).fit(X, NUMBERS)
-    assert [list(params) for params in found.cv_results_["params"]] == [["alpha"], ["alpha"]]
-    assert found.gamma_ is None
-    with pytest.raises(ValueError, match="no width to search"):
-        LSSVRCV(kernel, gammas=[1.0]).fit(X, NUMBERS)
+def test_the_settings_of_the_approximation_stand_where_nothing_is_given():
+    fixed = LSSVR(gamma=0.5, approximation=Nystroem(8, method="uniform", random_state=5)).fit(PAIR, SUM)
+    seeded = LSSVR(gamma=0.5, approximation=FEW, random_state=5).fit(PAIR, SUM)
+    np.testing.assert_array_equal(fixed.predict(PAIR), seeded.predict(PAIR))
 
 
-@pytest.mark.parametrize("name", [*(type(one).__name__ for one, _ in ALL), "SparseLSSVC", "SparseLSSVR"])
-def test_an_unknown_parameter_names_the_class_that_was_called(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"^{name}\.__init__.*'widht'"):
-        getattr(onefold, name)(widht=1.0)
+@pytest.mark.parametrize(
+    ("approximation", "setting"),
+    [
+        (Auto(), "random_state"),
+        (Nystroem(3), "random_state"),
+        (ConjugateGradients(), "random_state"),
+        (Circulant(), "seed"),
+    ],
+)
+def test_every_random_choice_has_a_seed(approximation, setting):
+    assert getattr(approximation.seeded(9), setting) == 9
+    assert approximation.seeded(getattr(approximation, setting)) == approximation
+
+
+def test_the_check_looks_at_the_rows_that_the_seed_chooses():
+    settings = {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0], "approximation": FEW, "check": True}
+    many = np.random.default_rng(1).standard_normal((400, 2))
+    y = np.sin(many[:, 0]) + 0.3 * many[:, 1]
+    one, same, other = (
+        LSSVRCV(**settings, random_state=state).fit(many, y).approximation_["trust"]
+        for state in (1, 1, 2)
+    )
+    assert one == same
+    assert one != other
+
+
+def test_states_are_ints_generators_or_nothing(tmp_path):
+    assert seed_of(None) is None
+    assert seed_of(np.int64(4)) == 4
+    np.random.seed(0)  # noqa: NPY002 (scikit-learn takes the module for its generator)
+    assert seed_of(np.random) == np.random.RandomState(0).randint(2**31)
+    with pytest.raises(ValueError, match="cannot be used to seed"):
+        LSSVC(random_state="now").fit(PAIR, SUM > 0)
+    model = LSSVR(gamma=0.5, approximation=FEW, random_state=7).fit(PAIR, SUM)
+    model.save(tmp_path / "seeded.onefold")
+    assert load(tmp_path / "seeded.onefold").random_state == 7
+    model.set_params(random_state=np.random.RandomState(0)).save(tmp_path / "state.onefold")
+    loaded = load(tmp_path / "state.onefold")
+    assert loaded.random_state is None
+    assert "random_state" in loaded.dropped_params_
+
+
+# -- metadata routing --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@EACH
+@pytest.mark.parametrize(
+    ("splitters", "asked"),
+    [
+        ([GroupKFold(3), LeaveOneGroupOut(), GroupShuffleSplit(2), StratifiedGroupKFold(2)], True),
+        ([5, "loo", KFold(3), GapKFold(3), [([0, 1], [2])]], None),
+    ],
+)
+def test_a_grouped_splitter_is_a_request_for_groups(kind, y, splitters, asked, routing) -> None:
+    for cv in splitters:
+        requests = kind(cv=cv).get_metadata_routing().fit.requests
+        assert requests == {"groups": asked, "sample_weight": None}
+
+
+def test_what_the_user_says_comes_first(routing) -> None:
+    own = LSSVRCV(cv=GroupKFold(3)).set_fit_request(groups=False, sample_weight=True)
+    for model in (own, clone(own)):
+        assert model.get_metadata_routing().fit.requests == {"groups": False, "sample_weight": True}
+    named = LSSVRCV(cv=GroupKFold(3).set_split_request(groups="patient"))
+    assert named.get_metadata_routing().fit.requests["groups"] == "patient"
+    refused = LSSVRCV(cv=GroupKFold(3).set_split_request(groups=False))
+    assert refused.get_metadata_routing().fit.requests["groups"] is None
+
+
+@EACH
+def test_groups_and_weights_through_a_pipeline(kind, y, routing) -> None:
+    inner = kind(**GRID, cv=GroupKFold(3)).set_fit_request(sample_weight=True)
+    scaler = StandardScaler().set_fit_request(sample_weight=False)
+    routed = make_pipeline(scaler, inner).fit(X, y, sample_weight=WEIGHTS, groups=GROUPS)
+    rows = StandardScaler().fit_transform(X)
+    direct = kind(**GRID, cv=GroupKFold(3)).fit(rows, y, sample_weight=WEIGHTS, groups=GROUPS)
+    assert routed[-1].best_score_ == direct.best_score_
+    assert_array_equal(routed.predict(X), direct.predict(rows))
+
+
+def test_what_nobody_asked_for_is_refused_as_scikit_learn_does(routing) -> None:
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+        make_pipeline(LSSVRCV(**GRID)).fit(X, NUMBERS, sample_weight=WEIGHTS)
+    with pytest.raises(UnsetMetadataPassedError, match="groups"):
+        make_pipeline(LSSVRCV(**GRID)).fit(X, NUMBERS, groups=GROUPS)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_scorer_decides_whether_weights_count(n_jobs, routing) -> None:
+    scorer = make_scorer(mean_absolute_error, greater_is_better=False)
+    grid = {"gammas": [0.1], "alphas": [0.1, 1.0], "cv": KFold(3), "n_jobs": n_jobs}
+    folds = list(KFold(3).split(X))
+    for request, weighted in ((True, True), (False, False), (None, True)):
+        asking = scorer if request is None else clone_scorer(scorer, request)
+        found = LSSVRCV(**grid, criterion=asking).fit(X, NUMBERS, WEIGHTS).cv_results_["mean_test_score"]
+        for alpha, score in zip(grid["alphas"], found):
+            literal = []
+            for a, b in folds:
+                fitted = LSSVR(gamma=0.1, alpha=alpha).fit(X[a], NUMBERS[a], WEIGHTS[a])
+                weight = WEIGHTS[b] if weighted else None
+                literal.append(
+                    -mean_absolute_error(NUMBERS[b], fitted.predict(X[b]), sample_weight=weight)
+                )
+            assert_allclose(score, np.mean(literal), rtol=1e-9)
+
+
+def clone_scorer(scorer, request):
+    return make_scorer(scorer._score_func, greater_is_better=False).set_score_request(
+        sample_weight=request
+    )
+
+
+def test_a_scorer_with_another_name_for_weights_is_refused(routing) -> None:
+    scorer = get_scorer("r2").set_score_request(sample_weight="importance")
+    with pytest.raises(ValueError, match="under the name 'importance'"):
+        LSSVRCV(**GRID, criterion=scorer).fit(X, NUMBERS, WEIGHTS)
+
+
+@pytest.mark.parametrize(("kind", "y"), [(TableClassifier, LABELS), (TableRegressor, NUMBERS)])
+def test_estimators_of_tables_ask_for_their_splitter_too(kind, y, routing) -> None:
+    model = kind(simple=True, cv=GroupKFold(3))
+    assert model.get_metadata_routing().fit.requests["groups"] is True
+    assert kind().get_metadata_routing().fit.requests["groups"] is None
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = make_pipeline(model).fit(X, y, groups=GROUPS)[-1].estimator_
+    direct = clone(model).fit(X, y, groups=GROUPS).estimator_
+    assert_array_equal(found.cv_results_["mean_test_score"], direct.cv_results_["mean_test_score"])

@@ -1,7 +1,5 @@
 """The same numbers as scikit-learn: KernelRidge, and GridSearchCV over the fixed classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -69,26 +67,16 @@ def test_lssvr_solves_the_bordered_system() -> None:
     assert model.expansion_.intercept[0] == pytest.approx(solved[-1], rel=1e-9)
 
 
+def scaled(load, n=150):
+    X, y = load(return_X_y=True)
+    return StandardScaler().fit_transform(X[:n]), y[:n]
+
+
 GAMMAS, ALPHAS = [2.0**-15, 2.0**-7, 2.0**-3, 1.0], [2.0**-15, 2.0**-5, 1.0, 32.0]
-CANCER = load_breast_cancer(return_X_y=True)
-IRIS = load_iris(return_X_y=True)
-DIABETES = load_diabetes(return_X_y=True)
-
-
-def compare(chosen, fixed, X, y, scoring, cv, weights=None, groups=None) -> None:
-    parameters = {"alpha": ALPHAS, "gamma": GAMMAS}
-    fit = {} if groups is None else {"groups": groups}
-    fit |= {} if weights is None else {"sample_weight": weights}
-    reference = GridSearchCV(fixed, parameters, scoring=scoring, cv=cv).fit(X, y, **fit)
-    found = chosen.set_params(gammas=GAMMAS, alphas=ALPHAS, criterion=scoring, cv=cv).fit(X, y, **fit)
-    assert set(found.cv_results_) == set(reference.cv_results_)
-    assert found.cv_results_["params"] == reference.cv_results_["params"]
-    for key, values in reference.cv_results_.items():
-        if key.endswith("_test_score") and not key.startswith("rank"):
-            assert_allclose(found.cv_results_[key], values, rtol=1e-8, atol=1e-8, err_msg=key)
-    assert found.best_score_ == pytest.approx(reference.best_score_, rel=1e-8)
-    best = found.cv_results_["rank_test_score"][found.best_index_]
-    assert best == 1 or scoring not in ("accuracy",)
+CANCER, IRIS, DIABETES = scaled(load_breast_cancer), scaled(load_iris), scaled(load_diabetes)
+HIGH, NAMES = DIABETES[1] > 100, np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
+BOTH = {"sample_weight": RNG.uniform(0.1, 2.0, 150), "groups": np.arange(150) % 7}
+CLASSES, FOLDS = {0: 3.0, 1: 0.5}, KFold(4, shuffle=True, random_state=1)
 
 
 def pessimistic(estimator, X, y) -> float:
@@ -97,71 +85,52 @@ def pessimistic(estimator, X, y) -> float:
     return float(np.minimum(margin, 1).mean() + 1e-3 * X[:, 0].mean())
 
 
+MACHINES = {"C": (LSSVCCV, LSSVC), "R": (LSSVRCV, LSSVR), "K": (KernelRidgeCV, KernelRidge)}
+SCORES = [  # machine, data, criterion, cv, settings of both, what else fit takes
+    *(("C", CANCER, name, 5, {}, {}) for name in ("accuracy", "balanced_accuracy", "roc_auc", "f1")),
+    ("C", CANCER, make_scorer(fbeta_score, beta=2), 5, {}, {}),
+    ("C", CANCER, pessimistic, 5, {}, {}),
+    ("C", CANCER, "accuracy", 4, {"class_weight": CLASSES}, {}),
+    *(("C", (IRIS[0], NAMES), name, StratifiedKFold(3), {}, {}) for name in ("accuracy", "f1_macro")),
+    ("R", DIABETES, "r2", GroupKFold(3), {}, BOTH),
+    *(("C", (DIABETES[0], HIGH), name, GroupKFold(3), {}, BOTH) for name in ("accuracy", "roc_auc")),
+    *((kind, DIABETES, "neg_mean_squared_error", FOLDS, {}, {}) for kind in "RK"),
+    *((kind, DIABETES, "neg_mean_absolute_error", FOLDS, {}, {}) for kind in "RK"),
+    *((kind, DIABETES, "neg_median_absolute_error", FOLDS, {}, {}) for kind in "RK"),
+    *((kind, DIABETES, "r2", FOLDS, {}, {}) for kind in "RK"),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "scoring", "cv", "settings", "fit"), SCORES)
+def test_scores_are_those_of_grid_search(kind, data, scoring, cv, settings, fit) -> None:
+    chosen, fixed = MACHINES[kind]
+    grid = {"alpha": ALPHAS, "gamma": GAMMAS}
+    reference = GridSearchCV(fixed(**settings), grid, scoring=scoring, cv=cv).fit(*data, **fit)
+    found = chosen(gammas=GAMMAS, alphas=ALPHAS, criterion=scoring, cv=cv, **settings).fit(*data, **fit)
+    assert set(found.cv_results_) == set(reference.cv_results_)
+    assert found.cv_results_["params"] == reference.cv_results_["params"]
+    for key, values in reference.cv_results_.items():
+        if key.endswith("_test_score") and not key.startswith("rank"):
+            assert_allclose(found.cv_results_[key], values, rtol=1e-8, atol=1e-8, err_msg=key)
+    assert found.best_score_ == pytest.approx(reference.best_score_, rel=1e-8)
+    best = found.cv_results_["rank_test_score"][found.best_index_]
+    assert best == 1 or scoring != "accuracy"
+
+
 @pytest.mark.parametrize(
-    "scoring",
+    ("kind", "data", "own", "theirs", "shift"),
     [
-        "accuracy",
-        "balanced_accuracy",
-        "roc_auc",
-        "f1",
-        make_scorer(fbeta_score, beta=2),
-        pessimistic,
+        (LSSVCCV, CANCER, "error", "accuracy", 1.0),
+        (LSSVRCV, DIABETES, "mse", "neg_mean_squared_error", 0.0),
     ],
-    ids=["accuracy", "balanced_accuracy", "roc_auc", "f1", "fbeta", "own function"],
 )
-def test_classification_scores_are_those_of_grid_search(scoring) -> None:
-    X, y = StandardScaler().fit_transform(CANCER[0][:150]), CANCER[1][:150]
-    compare(LSSVCCV(), LSSVC(), X, y, scoring, cv=5)
-
-
-def test_several_classes() -> None:
-    X = StandardScaler().fit_transform(IRIS[0])
-    names = np.array(["setosa", "versicolor", "virginica"])[IRIS[1]]
-    for scoring in ("accuracy", "f1_macro"):
-        compare(LSSVCCV(), LSSVC(), X, names, scoring, cv=StratifiedKFold(3))
-
-
-@pytest.mark.parametrize(
-    "scoring",
-    ["neg_mean_squared_error", "r2", "neg_mean_absolute_error", "neg_median_absolute_error"],
-)
-@pytest.mark.parametrize(("chosen", "fixed"), [(LSSVRCV, LSSVR), (KernelRidgeCV, KernelRidge)])
-def test_regression_scores_are_those_of_grid_search(chosen, fixed, scoring) -> None:
-    X, y = StandardScaler().fit_transform(DIABETES[0][:150]), DIABETES[1][:150]
-    compare(chosen(), fixed(), X, y, scoring, cv=KFold(4, shuffle=True, random_state=1))
-
-
-def test_weights_and_groups() -> None:
-    X, y = StandardScaler().fit_transform(DIABETES[0][:90]), DIABETES[1][:90]
-    groups, weights = np.arange(90) % 7, RNG.uniform(0.1, 2.0, 90)
-    compare(LSSVRCV(), LSSVR(), X, y, "r2", GroupKFold(3), weights, groups)
-    labels = y > 100
-    compare(LSSVCCV(), LSSVC(), X, labels, "accuracy", GroupKFold(3), weights, groups)
-    compare(LSSVCCV(), LSSVC(), X, labels, "roc_auc", GroupKFold(3), weights, groups)
-
-
-def test_fixed_class_weights() -> None:
-    X, y = StandardScaler().fit_transform(CANCER[0][:120]), CANCER[1][:120]
-    weight = {0: 3.0, 1: 0.5}
-    compare(LSSVCCV(class_weight=weight), LSSVC(class_weight=weight), X, y, "accuracy", cv=4)
-
-
-def test_own_names_of_criteria_are_negated_losses() -> None:
-    X, y = StandardScaler().fit_transform(CANCER[0][:150]), CANCER[1][:150]
-    grid = {"gammas": GAMMAS, "alphas": ALPHAS}
-    error = LSSVCCV(**grid).fit(X, y).cv_results_["mean_test_score"]
-    accuracy = LSSVCCV(**grid, criterion="accuracy").fit(X, y).cv_results_["mean_test_score"]
-    assert_allclose(error, accuracy - 1, atol=1e-14)
-    mse = LSSVRCV(**grid).fit(X, y).cv_results_["mean_test_score"]
-    negative = LSSVRCV(**grid, criterion="neg_mean_squared_error").fit(X, y)
-    assert_allclose(mse, negative.cv_results_["mean_test_score"])
-
-
-def test_the_chosen_model_is_the_fixed_one() -> None:
-    X, y = StandardScaler().fit_transform(CANCER[0][:150]), CANCER[1][:150]
-    found = LSSVCCV(gammas=GAMMAS, alphas=ALPHAS).fit(X, y)
-    same = LSSVC(gamma=found.gamma_, alpha=found.alpha_).fit(X, y)
-    assert_allclose(found.decision_function(X), same.decision_function(X), rtol=1e-9, atol=1e-10)
+def test_own_names_of_criteria_are_negated_losses(kind, data, own, theirs, shift) -> None:
+    default, named, other = (
+        kind(gammas=GAMMAS, alphas=ALPHAS, criterion=criterion).fit(*data).cv_results_["mean_test_score"]
+        for criterion in (None, own, theirs)
+    )
+    assert_allclose(default, other - shift, atol=1e-14)
+    assert_allclose(named, default)
 
 
 def test_ties_go_to_the_largest_gamma_then_the_largest_alpha_in_any_order() -> None:
@@ -170,7 +139,7 @@ def test_ties_go_to_the_largest_gamma_then_the_largest_alpha_in_any_order() -> N
     assert best_cell(scores, [3.0, 2.0, 1.0], [3.0, 2.0, 1.0]) == (0, 0)
     with pytest.raises(ValueError, match="undefined"):
         best_cell(np.full((2, 2), np.nan), [1, 2], [1, 2])
-    X, y = StandardScaler().fit_transform(IRIS[0][:100]), IRIS[1][:100]
+    X, y = IRIS[0][:100], IRIS[1][:100]
     one = LSSVCCV(gammas=[0.01, 0.1, 0.3], alphas=[0.1, 1.0]).fit(X, y)
     two = LSSVCCV(gammas=[0.3, 0.01, 0.1], alphas=[1.0, 0.1]).fit(X, y)
     assert one.best_params_ == two.best_params_ == {"alpha": 1.0, "gamma": 0.3}

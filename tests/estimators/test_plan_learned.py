@@ -1,7 +1,5 @@
 """The plan of a search with learned metrics, and that this is what starts."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -26,31 +24,6 @@ def learned(shape, seconds=300.0, **options):
     return plan(LSSVRCV(approximation=Auto(seconds=seconds), **(LEARNED | options)), shape)
 
 
-def test_more_rows_take_longer():
-    times = [learned((n, 10), seconds=1e9).seconds for n in (1200, 1900, 8000, 20_000)]
-    assert times == sorted(times)
-    assert times[0] > 0
-
-
-def test_landmarks_take_the_place_of_the_true_kernel_where_time_is_short():
-    found = learned((20_000, 10))
-    assert isinstance(found.approximation, Nystroem)
-    rich = learned((20_000, 10), seconds=10**5)
-    assert rich.approximation == Exact()
-    assert rich.seconds > found.seconds
-
-
-def test_the_rounds_before_are_within_the_budget_too():
-    """The fits of all rows alone would be within it."""
-    whole = learned((8000, 10))
-    assert whole.approximation == Exact()
-    last = Exact().duration(8000, 10, 1, Workload(3, 1, 5), Speed(4e10, 1e9))
-    assert last < whole.seconds
-    assert learned((8000, 10), seconds=1.05 * whole.seconds).approximation == Exact()
-    tight = learned((8000, 10), seconds=(last + whole.seconds) / 2)
-    assert isinstance(tight.approximation, Nystroem)
-
-
 @pytest.mark.parametrize("n", [1200, 3000, 4000, 6000])
 @pytest.mark.parametrize("seconds", [5, 60, 1000])
 def test_a_fit_starts_what_the_plan_says(n, seconds):
@@ -60,21 +33,6 @@ def test_a_fit_starts_what_the_plan_says(n, seconds):
     assert run.approximation == plan(chooser, (n, 5)).approximation
     if n > 4000:
         assert (run.load.kernels, run.load.alphas) == (3, 1)
-
-
-def test_without_a_metric_it_is_the_plain_search():
-    plain, one, three, linear = (
-        plan(LSSVRCV(kernel), (3000, 10)).seconds for kernel in ("rbf", ["rbf"], "auto", "linear")
-    )
-    assert three == pytest.approx(3 * one)
-    assert plan(LSSVRCV("auto", blend=True), (3000, 10)).seconds > three
-    assert linear < plain / 5
-
-
-def test_a_way_without_an_estimate_says_so():
-    found = plan(LSSVRCV(approximation="cg", **LEARNED), (8000, 10))
-    assert found.seconds is None
-    assert "unknown" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -109,3 +67,40 @@ def test_the_command_describes_what_tune_runs(tmp_path, capsys):
     assert "leave-one-out" in facts("--cv", "loo")["search"]["note"]
     assert main(base) == 0
     assert "search  the kernels of auto, metric auto, a blend" in capsys.readouterr().out
+
+
+def test_rows_time_and_kernels_decide():
+    times = [learned((n, 10), seconds=1e9).seconds for n in (1200, 1900, 8000, 20_000)]
+    assert times[0] > 0
+    assert times == sorted(times)
+    found, rich = learned((20_000, 10)), learned((20_000, 10), seconds=10**5)
+    assert isinstance(found.approximation, Nystroem)
+    assert rich.approximation == Exact()
+    assert rich.seconds > found.seconds
+    plain, one, three, linear, blend = (
+        plan(LSSVRCV(kernel, blend=blend), (3000, 10)).seconds
+        for kernel, blend in (
+            ("rbf", False),
+            (["rbf"], False),
+            ("auto", False),
+            ("linear", False),
+            ("auto", True),
+        )
+    )
+    assert three == pytest.approx(3 * one)
+    assert blend > three
+    assert linear < plain / 5
+    unknown = plan(LSSVRCV(approximation="cg", **LEARNED), (8000, 10))
+    assert unknown.seconds is None
+    assert "unknown" in str(unknown)
+
+
+def test_the_rounds_before_are_within_the_budget_too():
+    """The fits of all rows alone would be within it."""
+    whole = learned((8000, 10))
+    assert whole.approximation == Exact()
+    last = Exact().duration(8000, 10, 1, Workload(3, 1, 5), Speed(4e10, 1e9))
+    assert last < whole.seconds
+    assert learned((8000, 10), seconds=1.05 * whole.seconds).approximation == Exact()
+    tight = learned((8000, 10), seconds=(last + whole.seconds) / 2)
+    assert isinstance(tight.approximation, Nystroem)

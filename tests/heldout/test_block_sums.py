@@ -163,17 +163,6 @@ def test_only_tested_rows_need_finite_predictions(name: str, splitter: Any, bad:
     assert_array_equal(scored.scores()[0], clean[:2])
 
 
-def test_one_model_may_answer_on_the_host_and_another_on_the_device() -> None:
-    problem, task, splits, values = case("mse", 2, KFold(4), True, 3)
-    there = Problem(task.X, array_api_strict.asarray(problem.Y), None, True, problem.offset)
-    scoring = resolve_criterion("mse", classifier=False).start(there, task, splits)
-    one, two = (
-        scoring.scored(GivenPredictions(values, 1, library), np.ones(RIDGES)).scores()[0]
-        for library in (np.asarray, array_api_strict.asarray)
-    )
-    assert_allclose(one, two, rtol=1e-14)
-
-
 def test_predictions_of_a_kept_model_are_held_only_while_they_are_few(monkeypatch) -> None:
     problem, task, splits, values = case("mse", 1, KFold(4), False, 3)
     scoring = resolve_criterion("mse", classifier=False).start(problem, task, splits)
@@ -192,16 +181,6 @@ def test_rows_in_pieces_are_rows_at_once(monkeypatch) -> None:
     monkeypatch.setattr("onefold.criteria.heldout._PIECE", 3)
     pieces = scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(RIDGES)).scores()[0]
     assert_allclose(pieces, whole, rtol=1e-13)
-
-
-def test_a_mean_of_zero_has_no_coefficient_of_variation() -> None:
-    y = np.tile([-1.0, 1.0], 6)
-    problem = Problem(np.zeros((12, 1)), y[:, None], None, True)
-    splits = make_splits(KFold(3), problem.X, y, n=12)
-    scoring = resolve_criterion("cov", classifier=False).start(problem, Task(None, y, None), splits)
-    values = [np.ones((1, 4, 1))] * 3
-    with pytest.raises(ValueError, match="divides by the mean of y"):
-        scoring.scored(GivenPredictions(values, 1, np.asarray), np.ones(1))
 
 
 def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:

@@ -14,7 +14,6 @@ from sklearn.model_selection import (
     KFold,
     LeaveOneGroupOut,
     LeaveOneOut,
-    LeavePOut,
     PredefinedSplit,
     RepeatedKFold,
     RepeatedStratifiedKFold,
@@ -94,34 +93,6 @@ def test_loo_by_name_is_leave_one_out_scored_together() -> None:
     r2 = LSSVRCV(gammas=[0.4], alphas=[0.02], cv="loo", criterion="r2").fit(X, NUMBERS)
     error = ((NUMBERS - pooled.heldout_prediction_) ** 2).sum()
     assert r2.best_score_ == pytest.approx(1 - error / ((NUMBERS - NUMBERS.mean()) ** 2).sum())
-
-
-def test_pairs_left_out() -> None:
-    """Overlapping test parts: every pair of ten rows."""
-    found = LSSVRCV(gammas=[0.4], alphas=[0.1], cv=LeavePOut(2)).fit(X[:10], NUMBERS[:10])
-    rows = np.arange(10)
-    fits = [
-        LSSVR(gamma=0.4, alpha=0.1).fit(
-            X[[i for i in rows if i not in (0, j)]], NUMBERS[[i for i in rows if i not in (0, j)]]
-        )
-        for j in range(1, 10)
-    ]
-    expected = np.mean([fit.predict(X[:1])[0] for fit in fits])
-    assert found.heldout_prediction_[0] == pytest.approx(expected, rel=1e-10)
-
-
-def test_several_targets_and_classes_share_the_factorisation() -> None:
-    Y = np.column_stack([NUMBERS, X[:, 1] ** 2])
-    found = LSSVRCV(gammas=[0.4], alphas=[0.02], cv=KFold(4)).fit(X, Y)
-    for t in range(2):
-        one = LSSVRCV(gammas=[0.4], alphas=[0.02], cv=KFold(4)).fit(X, Y[:, t])
-        assert_allclose(found.heldout_prediction_[:, t], one.heldout_prediction_)
-    three = np.digitize(X[:, 0], [-0.5, 0.5])
-    cv = StratifiedKFold(4)
-    many = LSSVCCV(gammas=[0.4], alphas=[0.02], cv=cv).fit(X, three)
-    for train, test in cv.split(X, three):
-        expected = LSSVC(gamma=0.4, alpha=0.02).fit(X[train], three[train]).decision_function(X[test])
-        assert_allclose(many.heldout_prediction_[test], expected, atol=1e-9)
 
 
 class TestGapKFold:

@@ -164,14 +164,6 @@ def test_tiles_of_torch_on_cuda(dtype) -> None:
 
 
 @DTYPES
-def test_tiles_of_cupy(dtype) -> None:
-    cupy = pytest.importorskip("cupy")
-    if not cupy.cuda.is_available():
-        pytest.skip("no CUDA device")
-    check_on_cuda(cupy.asarray, dtype)
-
-
-@DTYPES
 def test_triton_kernel_by_its_interpreter(dtype) -> None:
     """In a process of its own: Triton reads the variable when it is imported."""
     if importlib.util.find_spec("triton") is None:

@@ -1,6 +1,4 @@
-"""The blend: its weights, its honest held-out predictions and its score, computed again by hand."""
-
-from __future__ import annotations
+"""The blend: its weights, its honest held-out predictions and its score by hand; when it is used."""
 
 from dataclasses import replace
 from functools import cache
@@ -9,17 +7,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
-from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import (
+    KFold,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+)
 
-import onefold
 from onefold import LSSVCCV, LSSVRCV, KernelRidgeCV
 from onefold.estimators.final import finish
 from onefold.expansions import Blend
-from onefold.search.choice import blend_leaders
+from onefold.search import choice
+from onefold.search.choice import Leader, blend_leaders
 from onefold.search.loop import Search
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
-
 RNG = np.random.default_rng(3)
 N = 70
 X = RNG.standard_normal((N, 3))
@@ -28,7 +31,6 @@ SIGNAL = np.sin(2 * X[:, 0]) + 0.5 * np.abs(X[:, 1]) + 0.3 * RNG.standard_normal
 WEIGHTS = RNG.uniform(0.2, 3.0, N)
 GRID = {"gammas": [0.3, 1.0, 3.0], "alphas": [0.05, 0.5], "max_rounds": 2}
 CLASSES = np.digitize(SIGNAL, [0.0, 0.7])
-
 CASES = {
     "numbers": (LSSVRCV, SIGNAL, None, KFold(4)),
     "no intercept": (KernelRidgeCV, SIGNAL + 1.0, None, KFold(4)),
@@ -169,13 +171,11 @@ def errs_more(blended, single, Y, v, y):
 @pytest.mark.parametrize("case", CASES)
 def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
     model, setup, search = searched(case)
-    final = finish(search, blend=True)
-    blend = model.expansion_
+    final, blend = finish(search, blend=True), model.expansion_
     assert isinstance(blend, Blend)
-    members = [finish(replaced(search, one), blend=False).expansion for one in final.leaders]
-    total = (
-        sum(w * one.predict(NEW) for w, one in zip(final.blend.weights, members)) + final.blend.intercept
-    )
+    members = [finish(replace(search, leader=one), blend=False).expansion for one in final.leaders]
+    total = sum(w * one.predict(NEW) for w, one in zip(final.blend.weights, members))
+    total = total + final.blend.intercept
     assert_allclose(blend.predict(NEW), total, rtol=1e-8, atol=1e-8)
     values = model.decision_function(NEW) if isinstance(model, LSSVCCV) else model.predict(NEW)
     assert_allclose(values.reshape(len(NEW), -1), total, rtol=1e-8, atol=1e-8)
@@ -184,37 +184,15 @@ def test_prediction_gradient_and_importances_are_the_members_sums(case) -> None:
         step = h * np.eye(3)[j]
         slope = (blend.predict(NEW + step) - blend.predict(NEW - step)) / (2 * h)
         assert_allclose(gradient[:, j], slope, rtol=1e-5, atol=1e-6)
-    if model.metric is None:
-        assert model.feature_importances_ is None
-        return
     problem = setup.problem
     v = np.ones(problem.n) if problem.root_weight is None else problem.root_weight**2
     slopes = np.average(np.sum(blend.gradient(problem.X) ** 2, axis=2), axis=0, weights=v)
     about = problem.X - np.average(problem.X, axis=0, weights=v)
     moved = slopes * np.average(about**2, axis=0, weights=v)
     assert_allclose(model.feature_importances_, moved / moved.sum(), rtol=1e-8)
-
-
-def replaced(search, leader):
-    """The same search with another leader chosen."""
-    return replace(search, leader=leader)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_saved_blend_is_the_blend(case, tmp_path) -> None:
-    model, *_ = searched(case)
-    model.save(tmp_path / "model.onefold")
-    again = onefold.load(tmp_path / "model.onefold")
-    assert_array_equal(again.predict(NEW), model.predict(NEW))
-    assert_array_equal(again.expansion_.gradient(NEW), model.expansion_.gradient(NEW))
-    assert_array_equal(again.heldout_prediction_, model.heldout_prediction_)
-    assert again.blend_ == model.blend_
-    assert again.blend_score_ == model.blend_score_
-    assert again.metric_history_ == model.metric_history_
-    assert again.best_params_ == model.best_params_
-    for name in ("metric_", "feature_importances_"):
-        assert_array_equal(getattr(again, name), getattr(model, name))
-    assert again.cv_results_["params"] == model.cv_results_["params"]
+    weights = [one["weight"] for one in model.blend_]
+    assert weights == sorted(weights, reverse=True)
+    assert set(model.blend_[0]) == {"kernel", "metric", "round", "gamma", "alpha", "weight"}
 
 
 @pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])
@@ -250,15 +228,99 @@ def test_where_no_weights_help_the_chosen_one_stays() -> None:
     assert_allclose(model.heldout_prediction_, alone.heldout_prediction_)
 
 
-def test_a_blend_of_one_kernel_is_that_kernel() -> None:
-    one = LSSVRCV("rbf", blend=True, gammas=[0.3], alphas=[0.1], cv=4).fit(X, SIGNAL)
-    assert len(one.blend_) == 1
-    assert isinstance(one.expansion_, Blend)
+# -- rows that several splits test: scores are those of each split's model ---------------------------
+REPEATED = {
+    "folds": (LSSVRCV, SIGNAL, RepeatedKFold(n_splits=2, n_repeats=4, random_state=1)),
+    "shuffled": (LSSVRCV, SIGNAL, ShuffleSplit(4, test_size=0.5, random_state=1)),
+    "classes": (LSSVCCV, CLASSES, RepeatedStratifiedKFold(n_splits=2, n_repeats=4, random_state=1)),
+}
 
 
-def test_members_are_told_heaviest_first() -> None:
-    model, *_ = searched("numbers")
-    weights = [one["weight"] for one in model.blend_]
-    assert weights == sorted(weights, reverse=True)
-    for one in model.blend_:
-        assert set(one) == {"kernel", "metric", "round", "gamma", "alpha", "weight"}
+@pytest.mark.parametrize("case", REPEATED)
+def test_predictions_of_splits_give_the_scores_of_the_search(case) -> None:
+    kind, y, cv = REPEATED[case]
+    model = kind("auto", metric="auto", blend=True, cv=cv, **GRID).fit(X, y)
+    setup = model.set_up(X, y)
+    search = setup.strategy.run(Search(setup))
+    tests, table = search.scoring.splits.tests, model.cv_results_
+    for leader in search.leaders:
+        literal = scores(leader.of_splits, encoded(y), np.ones(N), tests, y)
+        place = search.ledger.index_of(leader.index, leader.ridge)
+        assert_allclose(literal.mean(), table["mean_test_score"][place], rtol=1e-9)
+        total, count = np.zeros(leader.heldout.shape), np.zeros((N, 1))
+        for values, rows in zip(leader.of_splits, tests):
+            total[rows] += values
+            count[rows] += 1
+        with np.errstate(invalid="ignore"):
+            assert_allclose(total / count, leader.heldout, rtol=1e-9, atol=1e-12)
+    alone = kind("rbf", blend=True, cv=cv, **GRID).fit(X, y)  # a member alone has the search's score
+    assert [one["weight"] for one in alone.blend_] == [1.0]
+    assert_allclose(alone.blend_score_, alone.best_score_, rtol=1e-12)
+
+
+def test_no_weights_from_the_rows_they_are_judged_by() -> None:
+    """Both splits test the same rows: no blend of them could have an honest score."""
+    test, rest = np.arange(50, N), np.arange(50)
+    pairs = [(rest[:30], test), (rest[20:], test)]
+    model = LSSVRCV("auto", blend=True, metric="auto", cv=pairs, **GRID).fit(X, SIGNAL)
+    assert [one["weight"] for one in model.blend_] == [1.0]
+    assert_allclose(model.blend_score_, model.best_score_, rtol=1e-12)
+
+
+# -- a lower loss is not enough where the criterion falls by more than noise -------------------------
+ROWS = np.arange(200)
+EVEN, RARE = ROWS % 2, (ROWS % 20 == 0).astype(int)
+FEW, OTHERS, MANY = ROWS[::25], ROWS[3::25], ROWS[1::9]
+COMMON, HALF = ROWS[1::20], ROWS[RARE == 1][::2]
+BALANCED, TENTH = {"class_weight": "balanced"}, {"sample_weight": np.where(ROWS % 10 == 0, 0.1, 1.0)}
+
+
+def scoring_of(y, criterion=None, class_weight=None, sample_weight=None):
+    model = LSSVCCV(cv=StratifiedKFold(4), class_weight=class_weight, criterion=criterion)
+    return model.set_up(ROWS[:, None] * 1.0, y, sample_weight).scoring
+
+
+def deciding(y, wrong, size=1.0):
+    """Decision values with the wrong sign in some rows."""
+    return (np.where(np.isin(ROWS, wrong), -1.0, 1.0) * size * (2 * y - 1))[:, None]
+
+
+REFUSED = [  # labels, rows where the blend is wrong, rows where the single one is, settings, refused?
+    *(
+        (EVEN, blended, single, {"criterion": criterion}, blended is MANY)
+        for criterion in (None, "accuracy", "balanced_accuracy")
+        for blended, single in ((MANY, FEW), (FEW, MANY), (FEW, FEW), (FEW, OTHERS), (OTHERS, FEW))
+    ),
+    # Falls of 0.4, 0, 0 and −0.02: 0.095 ± 0.088, and ± 0.102 with one degree of freedom less.
+    (EVEN, ROWS[:20], ROWS[150:151], {"criterion": "balanced_accuracy"}, False),
+    (EVEN, [*ROWS[:20], 50, 100, 150], [], {"criterion": "balanced_accuracy"}, True),
+    # Half of the rare class right, at the price of some of the common one, is what weights ask for.
+    (RARE, COMMON, HALF, {}, True),
+    (RARE, COMMON, HALF, BALANCED, False),
+    (RARE, HALF, COMMON, BALANCED, True),
+    (RARE, HALF, COMMON, {}, False),
+    (EVEN, ROWS[::10], ROWS[1::25], {}, True),
+    (EVEN, ROWS[::10], ROWS[1::25], TENTH, False),
+]
+
+
+@pytest.mark.parametrize(("y", "blended", "single", "options", "refused"), REFUSED)
+def test_errors_beyond_the_noise_of_the_comparison(y, blended, single, options, refused) -> None:
+    one, other = ((deciding(y, wrong), None) for wrong in (blended, single))
+    assert choice._scores_worse(one, other, scoring_of(y, **options)) == refused
+
+
+def test_a_lower_loss_with_more_errors_is_no_blend(monkeypatch) -> None:
+    """Decision values near 0 on the right side against ones that are sure, and wrong in some rows."""
+    scoring, wrong = scoring_of(EVEN), ROWS[::5]
+    right = deciding(EVEN, [], np.where(ROWS % 3 == 0, 0.02, 1.8))
+    sure = deciding(EVEN, wrong, np.where(ROWS % 5 == 0, 0.3, 1.0))
+    leaders = [Leader(None, number, 0, 1.0, values) for number, values in enumerate([right, sure])]
+    kept = choice.blend_leaders(leaders, leaders[0], scoring)
+    assert [one.index for one in kept.members] == [0]
+    assert kept.weights.tolist() == [1.0]
+    assert kept.score == 0.0
+    monkeypatch.setattr(choice, "_scores_worse", lambda *given: False)
+    blended = choice.blend_leaders(leaders, leaders[0], scoring)
+    assert 1 in [one.index for one in blended.members]
+    assert blended.score < -0.02

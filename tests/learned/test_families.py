@@ -1,7 +1,5 @@
 """Several kernels in one search: the scores of GridSearchCV, one table, the simplest of equals."""
 
-from __future__ import annotations
-
 import warnings
 from types import SimpleNamespace
 
@@ -22,7 +20,6 @@ from onefold.search.ledger import edges
 from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
-
 RNG = np.random.default_rng(12)
 N = 60
 X = RNG.standard_normal((N, 3))
@@ -52,16 +49,10 @@ def absolute(name, width, weights=None):
     return Matern((width / lengths) ** 2 / (4 * nu), nu=nu)
 
 
+TWO, MSE = np.column_stack([Y, Y**2]), "neg_mean_squared_error"
 CASES = [
-    (LSSVRCV, LSSVR, Y, None, KFold(4), "neg_mean_squared_error"),
-    (
-        KernelRidgeCV,
-        KernelRidge,
-        np.column_stack([Y, Y**2]),
-        WEIGHTS,
-        KFold(3),
-        "neg_mean_squared_error",
-    ),
+    (LSSVRCV, LSSVR, Y, None, KFold(4), MSE),
+    (KernelRidgeCV, KernelRidge, TWO, WEIGHTS, KFold(3), MSE),
     (LSSVCCV, LSSVC, LABELS, None, StratifiedKFold(4, shuffle=True, random_state=0), "accuracy"),
     (LSSVCCV, LSSVC, LABELS == 1, WEIGHTS, ShuffleSplit(3, random_state=0), "accuracy"),
 ]
@@ -95,13 +86,6 @@ def test_scores_are_those_of_a_grid_search(tuned, fixed, y, weights, cv, scoring
     assert_allclose(getattr(model, predict)(rows), getattr(again, predict)(rows), rtol=1e-8, atol=1e-8)
 
 
-def test_families_without_a_metric_tie_by_score_alone() -> None:
-    """All are equally simple: the best score wins."""
-    model = LSSVRCV("auto", gammas=WIDTHS, alphas=ALPHAS).fit(X, Y)
-    assert model.best_score_ == model.cv_results_["mean_test_score"].max()
-    assert model.cv_results_["rank_test_score"][model.best_index_] == 1
-
-
 def test_kernels_of_any_kind_side_by_side() -> None:
     kernels = ["linear", RBF([0.5, 0.1, 0.2]), Laplacian() + Linear(), Polynomial(degree=2), RBF()]
     model = LSSVRCV(kernels, gammas=WIDTHS, alphas=ALPHAS, cv=3).fit(X, Y)
@@ -117,7 +101,7 @@ def test_kernels_of_any_kind_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "match"),
+    ("kernel", "words"),
     [
         ([], "empty list"),
         (["rbf", "precomputed"], "cannot be one of several"),
@@ -125,73 +109,76 @@ def test_kernels_of_any_kind_side_by_side() -> None:
         (["rbf", 3], "kernel"),
     ],
 )
-def test_lists_that_make_no_sense(kernel, match) -> None:
-    with pytest.raises((ValueError, TypeError), match=match):
+def test_lists_that_make_no_sense(kernel, words) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
         LSSVRCV(kernel).fit(X, Y)
 
 
-# The rule of choice, by hand: four rows or eight, predictions that are written down.
+# -- the rule of choice, by hand: rows few enough for losses that are written down -------------------
 
 
-def scene(losses, groups, *, weight=None):
-    """Leaders whose squared errors are `losses` (leaders, rows), their scoring and their ledger."""
-    losses = np.asarray(losses, dtype=float)
-    n = losses.shape[1]
-    problem = Problem(np.zeros((n, 1)), np.zeros((n, 1)), None, True)
-    rows = [np.arange(n)]
-    task = Task(problem.X, np.zeros(n), None, weight)
-    scoring = SquaredError().start(problem, task, Splits(n, rows, rows))
+def leaders_of(predictions, groups, scoring, scores):
+    """Leaders with these predictions and the ledger of their scores."""
     params = [{"kernel": k, "metric": m, "round": r, "gamma": 1.0} for k, m, r in groups]
-    ledger = empty_ledger(params, [0.1, 1.0], 1)
-    v = np.ones(n) if weight is None else weight
-    found = -(losses @ v) / v.sum()
-    leaders = []
+    ledger, leaders = empty_ledger(params, [0.1, 1.0], 1), []
     for i, names in enumerate(params):
-        ledger.append(Evaluation(i, np.array([1]), found[i].reshape(1, 1), 0.0, None, {}))
+        ledger.append(Evaluation(i, np.array([1]), np.array([[scores[i]]]), 0.0, None, {}))
         candidate = Candidate(SimpleNamespace(), RBF(1.0), names)
-        leaders.append(Leader(candidate, i, 1, 1.0, np.sqrt(losses[i])[:, None]))
+        leaders.append(Leader(candidate, i, 1, 1.0, np.asarray(predictions[i])[:, None]))
     return leaders, scoring, ledger
 
 
+def picked(losses, groups, weight=None):
+    """The place of the choice among leaders whose squared errors are `losses` (leaders, rows)."""
+    losses = np.asarray(losses, dtype=float)
+    n, v = losses.shape[1], 1.0 if weight is None else weight
+    problem, rows = Problem(np.zeros((n, 1)), np.zeros((n, 1)), None, True), [np.arange(n)]
+    task = Task(problem.X, np.zeros(n), None, weight)
+    scoring = SquaredError().start(problem, task, Splits(n, rows, rows))
+    scores = -(losses * v).sum(axis=1) / np.sum(v * np.ones(n))
+    found = leaders_of(np.sqrt(losses), groups, scoring, scores)
+    return found[0].index(choose(*found))
+
+
 PLAIN, FIRST, THIRD = ("rbf", "none", 0), ("rbf", "full", 1), ("rbf", "full", 3)
+MATERN, LAPLACIAN, DIAGONAL = ("matern12", "none", 0), ("laplacian", "none", 0), ("rbf", "diagonal", 1)
+BEST, NEAR, NEARER = [1, 2, 1, 1], [5, 0, 2, 2], [4, 0, 2, 1.5]
+HARDLY = np.array([1.0, 1e-3, 3.0, 3.0])  # the row that speaks for the simple one hardly counts
 
 
-def picked(*args, **options):
-    leaders, scoring, ledger = scene(*args, **options)
-    return leaders.index(choose(leaders, scoring, ledger))
+@pytest.mark.parametrize(
+    ("losses", "groups", "weight", "chosen"),
+    [
+        # d = (3, -1, 1, 1): mean 1, standard error √(4+4+0+0)/4 = 0.707 < 1: the later round wins.
+        ([[4, 1, 2, 2], BEST], [PLAIN, FIRST], None, 1),
+        # d = (4, -2, 1, 1): the same mean, standard error √(9+9)/4 = 1.06 > 1: noise.
+        ([NEAR, BEST], [PLAIN, FIRST], None, 0),
+        ([NEAR, BEST], [PLAIN, FIRST], HARDLY, 1),
+        # Of several within the noise the simplest, then the best.
+        ([NEAR, NEARER, BEST], [PLAIN, FIRST, THIRD], None, 0),
+        ([NEAR, NEARER, BEST], [PLAIN, MATERN, THIRD], None, 1),
+        ([NEARER, NEAR, BEST], [FIRST, ("matern12", "diagonal", 1), THIRD], None, 1),
+        ([[9] * 4, [8] * 4, BEST], [PLAIN, FIRST, THIRD], None, 2),
+        # The best is never left for an equally simple or a later one.
+        ([NEAR, BEST], [LAPLACIAN, PLAIN], None, 1),
+        ([NEAR, BEST], [THIRD, PLAIN], None, 1),
+        # Equal scores go to the simplest.
+        ([BEST] * 3, [THIRD, PLAIN, FIRST], None, 1),
+        ([BEST] * 3, [FIRST, DIAGONAL, THIRD], None, 1),
+    ],
+)
+def test_the_simplest_within_the_noise_of_the_best(losses, groups, weight, chosen) -> None:
+    assert picked(losses, groups, weight) == chosen
 
 
-def test_a_simpler_group_within_the_noise_is_chosen() -> None:
-    # d = (3, -1, 1, 1): mean 1, standard error √(4+4+0+0)/4 = 0.707 < 1: the later round wins by more.
-    assert picked([[4, 1, 2, 2], [1, 2, 1, 1]], [PLAIN, FIRST]) == 1
-    # d = (4, -2, 1, 1): the same mean, standard error √(9+9)/4 = 1.06 > 1: noise.
-    assert picked([[5, 0, 2, 2], [1, 2, 1, 1]], [PLAIN, FIRST]) == 0
-
-
-def test_of_several_within_the_noise_the_simplest_then_the_best() -> None:
-    best = [1, 2, 1, 1]
-    near, nearer = [5, 0, 2, 2], [4, 0, 2, 1.5]
-    assert picked([near, nearer, best], [PLAIN, FIRST, THIRD]) == 0
-    assert picked([near, nearer, best], [PLAIN, ("matern12", "none", 0), THIRD]) == 1
-    assert picked([nearer, near, best], [FIRST, ("matern12", "diagonal", 1), THIRD]) == 1
-    # None within the noise but the best itself.
-    assert picked([[9, 9, 9, 9], [8, 8, 8, 8], best], [PLAIN, FIRST, THIRD]) == 2
-
-
-def test_the_best_is_never_left_for_an_equally_simple_or_later_one() -> None:
-    best, near = [1, 2, 1, 1], [5, 0, 2, 2]
-    assert picked([near, best], [("laplacian", "none", 0), PLAIN]) == 1
-    assert picked([near, best], [THIRD, PLAIN]) == 1
-
-
-def test_weights_count_in_the_comparison() -> None:
-    losses = [[5, 0, 2, 2], [1, 2, 1, 1]]
-    weight = np.array([1.0, 1e-3, 3.0, 3.0])  # the row that speaks for the simple one hardly counts
-    assert picked(losses, [PLAIN, FIRST], weight=weight) == 1
-    mean, error = paired_difference(np.array(losses[0]), np.array(losses[1]), weight)
-    d = np.array([4.0, -2.0, 1.0, 1.0])
-    assert_allclose(mean, weight @ d / weight.sum())
-    assert_allclose(error, np.sqrt(np.sum(weight**2 * (d - mean) ** 2)) / weight.sum())
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_paired_differences(size) -> None:
+    one, two, d = size * np.array(NEAR), size * np.array(BEST), np.array([4.0, -2.0, 1.0, 1.0])
+    for weight, v in ((None, np.ones(4)), (HARDLY, HARDLY)):
+        mean, error = paired_difference(one, two, weight)
+        assert_allclose(mean, size * (v @ d / v.sum()))
+        literal = np.sqrt(np.sum(v**2 * (d - v @ d / v.sum()) ** 2)) / v.sum()
+        assert_allclose(error, size * literal, rtol=1e-12)
 
 
 def test_rows_that_were_not_tested_do_not_count() -> None:
@@ -200,38 +187,17 @@ def test_rows_that_were_not_tested_do_not_count() -> None:
     assert paired_difference(one * np.nan, two, None) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150, 1e300])
-def test_the_comparison_is_that_of_the_losses_times_a_constant(size) -> None:
-    losses = np.array([[5.0, 0, 2, 2], [1, 2, 1, 1]])
-    mean, error = paired_difference(*losses, None)
-    assert_allclose(paired_difference(*(size * losses), None), (size * mean, size * error), rtol=1e-12)
-
-
-def test_equal_scores_go_to_the_simplest() -> None:
-    same = [[1, 2, 1, 1]] * 3
-    assert picked(same, [THIRD, PLAIN, FIRST]) == 1
-    assert picked(same, [("rbf", "full", 1), ("rbf", "diagonal", 1), THIRD]) == 1
-
-
 def test_a_classifier_counts_errors() -> None:
     """Squared errors would say the opposite."""
-    truth = np.array([1.0, 1.0, -1.0, -1.0])[:, None]
-    problem = Problem(np.zeros((4, 1)), truth, None, True)
-    rows = [np.arange(4)]
-    task = Task(problem.X, truth[:, 0] > 0, np.array([False, True]))
+    truth = np.array([1.0, 1.0, -1.0, -1.0])
+    problem, rows = Problem(np.zeros((4, 1)), truth[:, None], None, True), [np.arange(4)]
+    task = Task(problem.X, truth > 0, np.array([False, True]))
     scoring = ErrorRate().start(problem, task, Splits(4, rows, rows))
-    params = [{"kernel": "rbf", "metric": m, "round": r, "gamma": 1.0} for _, m, r in (PLAIN, FIRST)]
-    ledger = empty_ledger(params, [0.1], 1)
-    values = [np.array([9.0, 9.0, -9.0, -9.0]), np.array([1.0, 1.0, -1.0, -1.0])]
-    leaders = []
-    for i, value in enumerate(values):
-        ledger.append(Evaluation(i, np.array([0]), np.zeros((1, 1)), 0.0, None, {}))
-        candidate = Candidate(SimpleNamespace(), RBF(1.0), params[i])
-        leaders.append(Leader(candidate, i, 0, 1.0, value[:, None]))
-    assert choose(leaders, scoring, ledger) is leaders[0]
+    found = leaders_of([9 * truth, truth], [PLAIN, FIRST], scoring, [0.0, 0.0])
+    assert choose(*found) is found[0][0]
 
 
-# The end of a grid
+# -- the end of a grid -------------------------------------------------------------------------------
 
 
 def table(cells):
@@ -243,25 +209,31 @@ def table(cells):
     return columns | {"mean_test_score": np.array([one[5] for one in cells])}
 
 
-def test_the_end_of_a_grid_is_looked_for_within_a_family() -> None:
-    rbf = [("rbf", "none", 0, g, 1.0, -abs(g - 0.1)) for g in (0.1, 1.0, 10.0)]
-    other = [("laplacian", "none", 0, g, 1.0, 0.0) for g in (0.1, 1.0, 10.0)]
-    assert edges(table(rbf + other), 0) == ["smallest gamma"]
-    flat = [("rbf", "none", 0, g, 1.0, s) for g, s in ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))]
-    falling = [("laplacian", "none", 0, g, 1.0, -g) for g in (0.1, 1.0, 10.0)]
-    assert edges(table(flat + falling), 0) == []
+END = [
+    *(("rbf", "none", 0, g, 1.0, -abs(g - 0.1)) for g in (0.1, 1.0, 10.0)),
+    *(("laplacian", "none", 0, g, 1.0, 0.0) for g in (0.1, 1.0, 10.0)),
+]
+FLAT = [
+    *(("rbf", "none", 0, g, 1.0, s) for g, s in ((0.1, 1.0), (1.0, 1.0), (10.0, 0.0))),
+    *(("laplacian", "none", 0, g, 1.0, -g) for g in (0.1, 1.0, 10.0)),
+]
+LATER = [  # widths of later rounds have no end, but ridges do
+    *(("rbf", "none", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)),
+    *(("rbf", "full", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)),
+    ("rbf", "full", 1, 0.5, 0.1, -0.9),
+]
+ALONE = [(k, "full", 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))]
 
 
-def test_widths_of_later_rounds_have_no_end_but_ridges_do() -> None:
-    first = [("rbf", "none", 0, 1.0, a, -1.0) for a in (0.01, 0.1, 1.0)]
-    later = [("rbf", "full", 1, g, 0.01, -g) for g in (0.5, 1.0, 2.0)]
-    ridge = [("rbf", "full", 1, 0.5, 0.1, -0.9)]
-    assert edges(table(first + later + ridge), 3) == ["smallest alpha"]
+@pytest.mark.parametrize(
+    ("cells", "best", "ends"),
+    [(END, 0, ["smallest gamma"]), (FLAT, 0, []), (LATER, 3, ["smallest alpha"]), (ALONE, 0, [])],
+)
+def test_the_end_of_a_grid_is_looked_for_within_a_family(cells, best, ends) -> None:
+    assert edges(table(cells), best) == ends
 
 
-def test_one_cell_of_each_track_has_no_neighbours_to_tell() -> None:
-    cells = [(k, "full", 1, g, g, -g) for k, g in (("rbf", 0.1), ("matern12", 0.3), ("laplacian", 1.0))]
-    assert edges(table(cells), 0) == []
+def test_one_cell_of_each_track_has_no_end_to_warn_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", GridEdgeWarning)
         LSSVRCV("auto", metric="auto", gammas=WIDTHS, alphas=ALPHAS, metric_rows=30).fit(X, Y)

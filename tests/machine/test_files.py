@@ -1,12 +1,14 @@
-"""Files are written whole or not at all, whoever else writes them."""
+"""Files are written whole or not at all, whoever else writes them; warnings name the user's line."""
 
-from __future__ import annotations
-
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from onefold import LSSVRCV
+from onefold.approximations import Grid
 from onefold.machine.files import replacing
 from onefold.machine.speed import Speed, machine_speed
 
@@ -63,3 +65,15 @@ def test_a_user_without_a_home_has_no_cache_and_no_error(monkeypatch) -> None:
     machine_speed.cache_clear()
     assert machine_speed() == Speed(1.0, 2.0)
     machine_speed.cache_clear()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_warning_names_the_line_of_the_fit(n_jobs) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    y = np.sin(4 * X[:, 0])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        LSSVRCV(approximation=Grid(points=8), gammas=[30.0, 40.0], n_jobs=n_jobs).fit(X, y)
+    these = [warning for warning in found if "the grid is too coarse" in str(warning.message)]
+    assert these
+    assert {warning.filename for warning in these} == {__file__}

@@ -1,7 +1,5 @@
 """Free memory: what the machine, its containers and the shell leave to this process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -29,46 +27,41 @@ def _tree(tmp_path, cgroup, mountinfo, files):
 V2 = "41 31 0:38 / TREE/unified rw,relatime - cgroup2 cgroup2 rw\n"
 V1 = "35 31 0:32 / TREE/memory rw,relatime - cgroup cgroup rw,memory\n"
 
-
-def test_the_narrowest_of_nested_groups_counts(tmp_path):
-    files = {
-        "unified/outer/memory.max": 5 * GB,
-        "unified/outer/memory.current": 3 * GB,
-        "unified/outer/memory.stat": f"anon 1\ninactive_file {GB // 2}\nactive_file 7",
-        "unified/outer/inner/memory.max": "max",
-        "unified/outer/inner/memory.high": 4 * GB,
-        "unified/outer/inner/memory.current": GB,
-    }
-    proc = _tree(tmp_path, "0::/outer/inner\n", V2, files)
-    # The outer group has 5 − (3 − ½) left: files that nobody uses are given back when asked for.
-    assert sorted(memory._groups(proc)) == [5 * GB - 3 * GB + GB // 2, 3 * GB]
-
-
-def test_groups_of_the_first_version_and_both_at_once(tmp_path):
-    files = {
-        "memory/job/memory.limit_in_bytes": 2 * GB,
-        "memory/job/memory.usage_in_bytes": GB,
-        "memory/job/memory.stat": f"total_inactive_file {GB // 4}",
-        "memory/memory.limit_in_bytes": 2**63 - 4096,  # no limit
-        "unified/memory.current": GB,
-    }
-    proc = _tree(tmp_path, "4:memory:/job\n1:cpu:/other\n0::/\n", V1 + V2, files)
-    assert min(memory._groups(proc)) == 2 * GB - GB + GB // 4
+MOUNTED = V1.replace(" / TREE", " /docker/abc TREE")
+NESTED = {
+    "unified/outer/memory.max": 5 * GB,
+    "unified/outer/memory.current": 3 * GB,
+    "unified/outer/memory.stat": f"anon 1\ninactive_file {GB // 2}\nactive_file 7",
+    "unified/outer/inner/memory.max": "max",
+    "unified/outer/inner/memory.high": 4 * GB,
+    "unified/outer/inner/memory.current": GB,
+}
+FIRST = {
+    "memory/job/memory.limit_in_bytes": 2 * GB,
+    "memory/job/memory.usage_in_bytes": GB,
+    "memory/job/memory.stat": f"total_inactive_file {GB // 4}",
+    "memory/memory.limit_in_bytes": 2**63 - 4096,  # no limit
+    "unified/memory.current": GB,
+}
+OWN = {"memory/memory.limit_in_bytes": GB, "memory/memory.usage_in_bytes": 0}
+ABOVE = {"unified/memory.max": GB, "unified/memory.current": 2 * GB}
 
 
-def test_a_container_that_sees_its_own_part_of_the_tree(tmp_path):
-    mounted = V1.replace(" / TREE", " /docker/abc TREE")
-    files = {"memory/memory.limit_in_bytes": GB, "memory/memory.usage_in_bytes": 0}
-    proc = _tree(tmp_path, "4:memory:/docker/abc\n", mounted, files)
-    assert list(memory._groups(proc)) == [GB]
-    (proc / "self" / "cgroup").write_text("4:memory:/../../elsewhere\n")
-    assert list(memory._groups(proc)) == [GB]
+@pytest.mark.parametrize(
+    ("group", "mounts", "files", "least"),
+    [
+        # The outer group has 5 − (3 − ½) left: files that nobody uses are given back when asked for.
+        ("0::/outer/inner\n", V2, NESTED, 5 * GB - 3 * GB + GB // 2),
+        ("4:memory:/job\n1:cpu:/other\n0::/\n", V1 + V2, FIRST, 2 * GB - GB + GB // 4),
+        ("4:memory:/docker/abc\n", MOUNTED, OWN, GB),  # sees its own part of the tree
+        ("4:memory:/../../elsewhere\n", MOUNTED, OWN, GB),
+        ("0::/\n", V2, ABOVE, 0),
+    ],
+    ids=["nested", "both versions", "container", "elsewhere", "above the limit"],
+)
+def test_groups(tmp_path, group, mounts, files, least):
+    assert min(memory._groups(_tree(tmp_path, group, mounts, files))) == least
     assert list(memory._groups(tmp_path / "nowhere")) == []
-
-
-def test_usage_above_a_limit_leaves_nothing(tmp_path):
-    files = {"unified/memory.max": GB, "unified/memory.current": 2 * GB}
-    assert list(memory._groups(_tree(tmp_path, "0::/\n", V2, files))) == [0]
 
 
 def test_the_least_of_all_counts_and_nothing_known_is_none(monkeypatch):

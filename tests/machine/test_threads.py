@@ -1,7 +1,5 @@
 """Threads: how many there may be, that nobody gets more than they were given, and that they stop."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -14,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.model_selection import GridSearchCV
 
 import onefold.machine.threads as threads
 from onefold import LSSVRCV
@@ -32,7 +29,6 @@ from onefold.machine.threads import (
     thread_budget,
     use_threads,
 )
-from onefold.smoothers.dense import SpectralSmoother
 
 
 def _now() -> int:
@@ -50,9 +46,6 @@ def four_blas_threads():
     yield
     for library, number in before:
         set_process_wide(library, number)
-
-
-# -- how many ------------------------------------------------------------------------------------------
 
 
 def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
@@ -74,23 +67,6 @@ def test_a_worker_of_joblib_starts_no_more_threads_than_its_share(monkeypatch):
 def test_a_number_of_jobs_that_is_none_is_refused(nonsense):
     with pytest.raises(ValueError, match="n_jobs"):
         count_workers(nonsense)
-
-
-# -- BLAS ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("four_blas_threads")
-def test_blas_is_never_given_more_threads_than_it_has():
-    with limit_blas(2):
-        assert _now() == 2
-        with limit_blas(1):
-            assert _now() == 1
-            with limit_blas(64):
-                assert _now() == 1
-            with limit_blas(None):
-                assert _now() == 1
-        assert _now() == 2
-    assert _now() == 4
 
 
 @pytest.mark.usefixtures("four_blas_threads")
@@ -142,26 +118,6 @@ def test_concurrent_fits_share_blas_and_give_it_back():
     assert max(seen) <= 3
 
 
-@pytest.mark.usefixtures("four_blas_threads")
-def test_a_limit_holds_whichever_thread_asks_and_whichever_lifts_it():
-    entered, leave = threading.Event(), threading.Event()
-
-    def other():
-        with limit_blas(1):
-            entered.set()
-            leave.wait()
-
-    thread = threading.Thread(target=other)
-    with limit_blas(2):
-        thread.start()
-        entered.wait()
-        assert _now() == 1
-    assert _now() == 1
-    leave.set()
-    thread.join()
-    assert _now() == 4
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_holds_no_limits_of_threads_it_does_not_have():
     program = """
@@ -192,37 +148,12 @@ print(os.waitstatus_to_exitcode(status), now())
     assert done.stdout.split() == ["2", "2"]
 
 
-def test_a_search_of_scikit_learn_over_processes():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 2))
-    settings = {"gammas": [0.1, 1.0], "alphas": [0.1]}
-    candidates = {"approximation": ["exact", Nystroem(10)]}
-    found = GridSearchCV(LSSVRCV(**settings), candidates, n_jobs=2, cv=2).fit(X, X[:, 0])
-    alone = GridSearchCV(LSSVRCV(**settings), candidates, cv=2).fit(X, X[:, 0])
-    np.testing.assert_allclose(*(g.cv_results_["mean_test_score"] for g in (found, alone)))
-
-
-# -- stopping ------------------------------------------------------------------------------------------
-
-
 def test_the_budget_is_one_inside_a_thread_and_whole_in_the_calling_one():
     with use_threads(3):
         assert list(map_threads(lambda _: thread_budget(), range(4))) == [1] * 4
         assert list(map_threads(lambda _: thread_budget(), range(4), 1)) == [3] * 4
         assert thread_budget() == 3
     assert thread_budget() == 2
-
-
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_every_item_once_and_in_order_where_that_is_asked_for(workers):
-    def slow_at_first(i):
-        time.sleep(0.02 if i == 0 else 0.0)
-        return i * i
-
-    with use_threads(workers):
-        assert sorted(map_threads(slow_at_first, range(20))) == [i * i for i in range(20)]
-        assert list(map_in_order(slow_at_first, range(20))) == [i * i for i in range(20)]
-        assert list(map_in_order(slow_at_first, [])) == []
 
 
 def test_results_in_order_wait_for_the_first_in_bounded_number():
@@ -333,37 +264,6 @@ def test_a_consumer_that_leaves_early_ends_the_rest():
     assert sorted(steps.started) == sorted(steps.ended) == [1, 2]
 
 
-@pytest.mark.usefixtures("four_blas_threads")
-def test_a_search_that_is_interrupted_leaves_nothing_behind(interrupted, monkeypatch):
-    """Between the eigendecomposition of a kernel and its folds: no further kernel, no further ridge."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((80, 2))
-    y = np.sin(X[:, 0])
-    decomposed, served, both = [], [], threading.Barrier(3)
-
-    class Slow(SpectralSmoother):
-        def __init__(self, *arguments, **settings):
-            super().__init__(*arguments, **settings)
-            decomposed.append(self)
-            both.wait()
-            threads._CALLS.get()[-1].wait()
-
-        def heldout_duals(self, Y, parts, alphas):
-            served.extend(self.operators(alphas))
-
-        heldout = heldout_duals
-
-    monkeypatch.setattr("onefold.smoothers.dense.SpectralSmoother", Slow)
-    interrupted(both.wait)
-    with pytest.raises(KeyboardInterrupt):
-        LSSVRCV(approximation="exact", n_jobs=2).fit(X, y)
-    assert len(decomposed) == 2
-    assert served == []
-    assert _now() == 4
-    monkeypatch.undo()
-    assert LSSVRCV(approximation="exact", n_jobs=2).fit(X, y).score(X, y) > 0.9
-
-
 @pytest.mark.parametrize(
     ("approximation", "gamma", "n_alphas"),
     [
@@ -401,3 +301,15 @@ def test_every_route_asks_whether_to_stop(approximation, gamma, n_alphas):
             model().heldout(parts, alphas)
     finally:
         threads._CALLS.reset(earlier)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_every_item_once_and_in_order_where_that_is_asked_for(workers):
+    def slow_at_first(i):
+        time.sleep(0.02 if i == 0 else 0.0)
+        return i * i
+
+    with use_threads(workers):
+        assert sorted(map_threads(slow_at_first, range(20))) == [i * i for i in range(20)]
+        assert list(map_in_order(slow_at_first, range(20))) == [i * i for i in range(20)]
+        assert list(map_in_order(slow_at_first, [])) == []

@@ -1,7 +1,5 @@
 """Pruned machines against refits from scratch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from onefold import LSSVR, SparseLSSVC, SparseLSSVR, load
+from onefold import LSSVR, SparseLSSVC, SparseLSSVR
 from onefold.approximations import Nystroem
 from onefold.basis import Design, collect
 from onefold.basis.pruning import prune, prune_sizes
@@ -111,13 +109,6 @@ def test_path_scores_prune_each_training_part_on_its_own(data):
     assert fitted.predict(X).shape == (120,)
 
 
-def test_unpruned_is_the_full_machine(data):
-    X, y = data
-    sparse = SparseLSSVR(gammas=[2.0], alphas=[0.3], n_centres=120, cv=3).fit(X, y)
-    full = LSSVR(gamma=2.0, alpha=0.3).fit(X, y)
-    np.testing.assert_allclose(sparse.predict(X), full.predict(X), atol=1e-6)
-
-
 def test_few_centres_do_as_well_where_a_sparse_basis_exists():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (150, 1))
@@ -164,60 +155,6 @@ def test_classifier(classes):
     assert fitted.decision_function(X).shape == ((150,) if classes == 2 else (150, 3))
 
 
-def test_more_rows_than_first_centres(data):
-    X, y = data
-    fitted = SparseLSSVR(gammas=[0.5], max_centres=40, cv=3).fit(X, y)
-    assert fitted.path_["n_centres"][0] <= 40
-    assert fitted.score(X, y) > 0.9
-
-
-def test_knee_and_tolerance():
-    scores = np.array([-1.0, -1.0, -1.01, -1.02, -3.0, -6.0])
-    assert best_size(scores[None], 0.015) == 2
-    assert best_size(scores[None], 0.0) == 1
-    assert best_size(np.vstack([scores - 0.03, scores + 0.03]), None) == 3
-    assert best_size(np.vstack([scores, scores]), None) == 1
-    dip = np.array([-0.1, -0.1, -0.5, -0.1, -0.9])  # what lies beyond a dip is no plateau
-    assert best_size(np.vstack([dip - 0.01, dip + 0.01]), None) == 1
-
-
-def test_saved_cloned_and_drawn(data, tmp_path):
-    pytest.importorskip("matplotlib").use("Agg")
-    X, y = data
-    fitted = SparseLSSVR(gammas=[0.5], alphas=[0.3], cv=3).fit(X, y)
-    fitted.save(tmp_path / "sparse.onefold")
-    np.testing.assert_array_equal(load(tmp_path / "sparse.onefold").predict(X), fitted.predict(X))
-    assert clone(fitted).get_params()["gammas"] == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"weights": "heavy"}, "weights"),
-        ({"n_centres": 3, "tolerance": 0.1}, "not both"),
-        ({"n_centres": 0}, "n_centres"),
-        ({"tolerance": -1.0}, "tolerance"),
-        ({"drop": 1.5}, "drop"),
-        ({"cv": "loo"}, "folds"),
-        ({"criterion": "gcv"}, "held-out"),
-        ({"kernel": "precomputed"}, "precomputed"),
-    ],
-)
-def test_settings_are_checked(data, settings, words):
-    X, y = data
-    if settings.get("kernel") == "precomputed":
-        X = X @ X.T
-    with pytest.raises(ValueError, match=words):
-        SparseLSSVR(**settings).fit(X, y)
-
-
-def test_landmark_model_of_all_centres_is_the_first_of_the_path(data):
-    X, y = data
-    sparse = SparseLSSVR(gammas=[1.0], alphas=[0.3], n_centres=30, max_centres=30, cv=3).fit(X, y)
-    basis = LSSVR(gamma=1.0, alpha=0.3, approximation=Nystroem(30, "rpcholesky")).fit(X, y)
-    np.testing.assert_allclose(sparse.predict(X), basis.predict(X), atol=1e-6)
-
-
 def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
     """Of 40 rows one part trains on 36, the other on 20: 36 … 20 centres would be all that it has."""
     rng, rows = np.random.default_rng(0), np.arange(40)
@@ -228,35 +165,6 @@ def test_sizes_that_a_training_part_cannot_prune_are_not_judged():
     sizes = fitted.path_["n_centres"]
     assert sizes[0] == 40
     assert sizes[1] == 19
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"n_centres": 2.5}, {"n_centres": 0}, {"n_centres": True}, {"max_centres": 2.5},
-     {"max_centres": "all"}, {"drop": "a"}, {"drop": 1.0}, {"tolerance": float("nan")},
-     {"tolerance": -0.1}, {"tolerance": "a"}],
-    ids=str,
-)  # fmt: skip
-def test_settings_that_mean_nothing_are_named(settings):
-    name = next(iter(settings))
-    with pytest.raises(ValueError, match=f"{name} must be a"):
-        SparseLSSVR(**settings).fit(np.eye(8), np.arange(8.0))
-
-
-def test_sizes_without_a_score_are_not_chosen():
-    """As a scorer that refuses some predictions leaves them."""
-    scores = np.array([[-1.0, -0.5, -0.45, -0.5, np.nan, -2.0], [-1.1, -0.4, -0.6, -0.5, -0.5, -2.0]])
-    assert best_size(scores, None) == best_size(scores[:, :4], None) == 1
-    assert best_size(scores, 0.2) == best_size(scores[:, :4], 0.2) == 3
-    with pytest.raises(ValueError, match="no number of centres has a score"):
-        best_size(np.full((2, 3), np.nan), None)
-    rng = np.random.default_rng(0)
-    X, y = rng.random((12, 2)), rng.random(12)
-    with (
-        pytest.raises(ValueError, match="no number of centres has a score"),
-        pytest.warns(UndefinedMetricWarning),
-    ):
-        SparseLSSVR(gammas=[1.0], alphas=[0.1], criterion="r2", cv=12).fit(X, y)
 
 
 def test_splits_of_many_groups_are_pruned_one_by_one(monkeypatch):
@@ -285,3 +193,67 @@ def test_memory_to_prune_with_is_asked_for_before_any_work(monkeypatch):
     monkeypatch.setattr(SparseLSSVR, "_tune", pytest.fail)
     with pytest.raises(MemoryError, match="pruning from 500 centres needs"):
         SparseLSSVR(gammas=[1.0], alphas=[0.1]).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("first", [30, 120])
+def test_the_first_of_the_path_is_the_model_of_all_centres(data, first):
+    X, y = data
+    sparse = SparseLSSVR(gammas=[2.0], alphas=[0.3], n_centres=first, max_centres=first, cv=3).fit(X, y)
+    basis = Nystroem(30, "rpcholesky") if first == 30 else "exact"
+    full = LSSVR(gamma=2.0, alpha=0.3, approximation=basis).fit(X, y)
+    np.testing.assert_allclose(sparse.predict(X), full.predict(X), atol=1e-6)
+    assert sparse.path_["n_centres"][0] <= first
+
+
+PLATEAU = np.array([-1.0, -1.0, -1.01, -1.02, -3.0, -6.0])
+DIP = np.array([-0.1, -0.1, -0.5, -0.1, -0.9])  # what lies beyond a dip is no plateau
+MISSING = np.array([[-1.0, -0.5, -0.45, -0.5, np.nan, -2.0], [-1.1, -0.4, -0.6, -0.5, -0.5, -2.0]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "tolerance", "size"),
+    [
+        (PLATEAU[None], 0.015, 2),
+        (PLATEAU[None], 0.0, 1),
+        (np.vstack([PLATEAU - 0.03, PLATEAU + 0.03]), None, 3),
+        (np.vstack([PLATEAU, PLATEAU]), None, 1),
+        (np.vstack([DIP - 0.01, DIP + 0.01]), None, 1),
+        (MISSING, None, 1),  # as a scorer that refuses some predictions leaves them
+        (MISSING[:, :4], None, 1),
+        (MISSING, 0.2, 3),
+        (MISSING[:, :4], 0.2, 3),
+    ],
+)
+def test_knee_and_tolerance(scores, tolerance, size):
+    assert best_size(scores, tolerance) == size
+
+
+def test_no_size_with_a_score_is_an_error():
+    with pytest.raises(ValueError, match="no number of centres has a score"):
+        best_size(np.full((2, 3), np.nan), None)
+    rng = np.random.default_rng(0)
+    machine = SparseLSSVR(gammas=[1.0], alphas=[0.1], criterion="r2", cv=12)
+    with (
+        pytest.raises(ValueError, match="no number of centres has a score"),
+        pytest.warns(UndefinedMetricWarning),
+    ):
+        machine.fit(rng.random((12, 2)), rng.random(12))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"weights": "heavy"}, "weights"),
+        ({"n_centres": 3, "tolerance": 0.1}, "not both"),
+        ({"cv": "loo"}, "folds"),
+        ({"criterion": "gcv"}, "held-out"),
+        ({"kernel": "precomputed"}, "precomputed"),
+        *(({"n_centres": value}, "n_centres must be a") for value in (2.5, 0, True)),
+        *(({"max_centres": value}, "max_centres must be a") for value in (2.5, "all")),
+        *(({"drop": value}, "drop must be a") for value in ("a", 1.0, 1.5)),
+        *(({"tolerance": value}, "tolerance must be a") for value in (float("nan"), -0.1, "a")),
+    ],
+)
+def test_settings_are_checked(settings, words):
+    with pytest.raises(ValueError, match=words):
+        SparseLSSVR(**settings).fit(np.eye(8), np.arange(8.0))

@@ -1,14 +1,15 @@
-"""search="halving": nested subsamples, and a last stage that is the full grid's as far as it goes."""
-
-from __future__ import annotations
+"""search="halving": nested subsamples, who survives, and a last stage that is part of the full grid."""
 
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
     GridSearchCV,
@@ -21,10 +22,13 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVCCV, LSSVR, LSSVRCV
-from onefold.approximations import Nystroem
+from onefold.approximations import Circulant, Nystroem
 from onefold.heldout import heldout_blocks
 from onefold.search import Halving, SearchStoppedWarning
-from onefold.search.halving import nested_order, subsample
+from onefold.search.evaluation import Evaluation
+from onefold.search.halving import climb, nested_order, next_widths, ridge_windows, subsample
+from onefold.search.ledger import Ledger
+from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore:the search chose")
 GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
@@ -55,6 +59,10 @@ def check_against_grid(model: Any, X: Any, y: Any, rtol: float = 1e-8, **data: A
     cells = scores_of(full)
     for cell, scores in scores_of(model).items():
         assert_allclose(scores, cells[cell], rtol=rtol, atol=1e-12)
+    if model.gamma_ is None or model.gammas is None:
+        assert model.best_params_ == full.best_params_
+        assert len(scores_of(model)) < len(cells)
+        return full
     means = {cell: scores.mean() for cell, scores in cells.items()}
     near = 1e-9 * max(map(abs, means.values()))
     gammas, alphas = np.sort(model.gammas), np.sort(model.alphas)
@@ -87,14 +95,6 @@ def test_the_last_stage_is_part_of_the_full_grid(kind: Any, fit_weights: bool) -
         assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-7, atol=1e-8)
 
 
-def test_the_best_score_is_scikit_learns() -> None:
-    X, y = table()
-    model = search().fit(X, y)
-    grid = {"gamma": [model.gamma_], "alpha": [model.alpha_]}
-    literal = GridSearchCV(LSSVR(), grid, cv=5, scoring="neg_mean_squared_error").fit(X, y)
-    assert_allclose(model.best_score_, literal.best_score_, rtol=1e-9)
-
-
 def test_the_record_says_what_was_dropped_when_and_why() -> None:
     X, y = table()
     record = search().fit(X, y).search_
@@ -118,30 +118,36 @@ def test_the_record_says_what_was_dropped_when_and_why() -> None:
     assert record["stages"][-1]["best"]["gamma"] == search().fit(X, y).gamma_
 
 
-def test_differences_are_those_of_literal_refits() -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_differences_are_those_of_literal_refits(weighted: bool) -> None:
     X, y = table(160)
+    v = np.random.default_rng(4).uniform(0.5, 2.0, 160) if weighted else np.ones(160)
     model = search(Halving(factor=2, min_resources=80), random_state=3)
-    setup = model.set_up(X, y)
-    record = model.fit(X, y).search_["stages"][0]
+    setup = model.set_up(X, y, v)
+    record = model.fit(X, y, v).search_["stages"][0]
     rows = np.sort(nested_order(setup.scoring.held_out, setup.task, 3)[: record["n_resources"]])
     folds = [rows[np.isin(rows, test)] for _, test in KFold(5).split(X)]
+    share = v[np.concatenate(folds)] / v[rows].sum()
 
     def losses(gamma: float, alpha: float) -> Any:
         errors = []
         for test in folds:
             train = np.setdiff1d(rows, test)
-            fitted = LSSVR(gamma=gamma, alpha=alpha * rows.size / len(y)).fit(X[train], y[train])
+            fitted = LSSVR(gamma=gamma, alpha=alpha * v[rows].sum() / v.sum())
+            fitted.fit(X[train], y[train], v[train])
             errors.append((fitted.predict(X[test]) - y[test]) ** 2)
         return np.concatenate(errors)
 
     best = losses(record["best"]["gamma"], record["best"]["alpha"])
-    means = [part.mean() for part in np.split(best, np.cumsum([f.size for f in folds])[:-1])]
+    parts = np.split(np.arange(rows.size), np.cumsum([fold.size for fold in folds])[:-1])
+    means = [np.average(best[part], weights=share[part]) for part in parts]
     assert_allclose(record["best"]["score"], -np.mean(means), rtol=1e-8)
     assert record["dropped"]
     for one in record["dropped"]:
         difference = losses(one["gamma"], one["alpha"]) - best
-        assert_allclose(one["difference"], difference.mean(), rtol=1e-6)
-        error = difference.std() / np.sqrt(difference.size)
+        mean = share @ difference
+        assert_allclose(one["difference"], mean, rtol=1e-6)
+        error = np.sqrt(np.sum((share * (difference - mean)) ** 2))
         assert_allclose(one["standard_error"], error, rtol=1e-6)
         assert one["difference"] > 2 * one["standard_error"]
 
@@ -172,15 +178,6 @@ def test_ties_go_to_the_narrowest_kernel_and_the_largest_ridge() -> None:
     model, full = search().fit(X, y), search("grid").fit(X, y)
     assert model.best_params_ == full.best_params_
     assert (model.gamma_, model.alpha_) == (GAMMAS.max(), ALPHAS.max())
-
-
-def test_the_order_of_the_grid_does_not_matter() -> None:
-    X, y = table()
-    rng = np.random.default_rng(2)
-    model = search().fit(X, y)
-    other = search(gammas=rng.permutation(GAMMAS), alphas=rng.permutation(ALPHAS)).fit(X, y)
-    assert other.best_params_ == model.best_params_
-    assert other.best_score_ == pytest.approx(model.best_score_, rel=1e-10)
 
 
 # -- subsamples --------------------------------------------------------------------------------------
@@ -280,9 +277,16 @@ def test_landmarks_in_float32(method: str) -> None:
     assert len(model.cv_results_["params"]) == model.search_["n_candidates"][-1] * ALPHAS.size
 
 
+def test_landmarks_that_depend_on_the_kernel_are_fewer_too() -> None:
+    chosen, shared = Nystroem(1000, "rpcholesky").on_fewer_rows(300, None)
+    assert (chosen, shared) == (Nystroem(100, "rpcholesky"), None)
+    chosen, _ = Nystroem(50, "rpcholesky", rank=20).on_fewer_rows(300, None)
+    assert chosen == Nystroem(50, "rpcholesky", rank=20)
+    chosen, _ = Nystroem(400, "rpcholesky", rank=100).on_fewer_rows(8000, None)
+    assert chosen == Nystroem(200, "rpcholesky", rank=50)
+
+
 # -- awkward tables ----------------------------------------------------------------------------------
-
-
 ROWS, TARGETS = table()
 WEIGHT = np.random.default_rng(3).choice([0.0, 1.0, 2.0], 300)
 ZEROS = np.where(np.abs(ROWS) < 0.5, 0.0, ROWS)
@@ -290,9 +294,15 @@ TWICE = np.column_stack([np.vstack([ROWS[:150]] * 2), np.ones(300)])
 RARE = np.where(TARGETS > 2.9, "rare", "common")
 GROUPS = np.random.default_rng(1).integers(0, 25, 300)
 ONE_SPLIT = [(np.arange(100, 300), np.arange(100))]
+FAMILIES, KERNEL = ["rbf", "laplacian", "matern"], {"kernel": "precomputed", "gammas": None}
 CASES: dict[str, tuple[dict[str, Any], Any, Any, dict[str, Any]]] = {
     "a rare class": ({"kind": LSSVCCV, "criterion": "error"}, ROWS, RARE, {}),
-    "a rare class, ranked": ({"kind": LSSVCCV, "criterion": "roc_auc"}, ROWS, RARE, {}),
+    "a rare class, ranked": (
+        {"kind": LSSVCCV, "criterion": "roc_auc", "gammas": GAMMAS[::2], "alphas": ALPHAS[::3]},
+        ROWS,
+        RARE,
+        {},
+    ),
     "groups": ({"cv": GroupKFold(4)}, ROWS, TARGETS, {"groups": GROUPS}),
     "random splits": ({"cv": ShuffleSplit(6, random_state=0)}, ROWS, TARGETS, {}),
     "repeated": ({"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}, ROWS, TARGETS, {}),
@@ -305,6 +315,10 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any, dict[str, Any]]] = {
     "sparse rows": ({}, sparse.csr_matrix(ZEROS), TARGETS, {}),
     "several targets": ({}, ROWS, np.column_stack([TARGETS, ROWS[:, 0] ** 3]), {}),
     "duplicates and a constant column": ({}, TWICE, np.concatenate([TARGETS[:150]] * 2), {}),
+    "weights of 0": ({}, ROWS, np.where(WEIGHT == 0, 1e6, TARGETS), {"sample_weight": WEIGHT}),
+    "families": ({"kernel": FAMILIES, "gammas": None, "alphas": None}, ROWS, TARGETS, {}),
+    "a kernel matrix": (KERNEL, rbf_kernel(ROWS, gamma=0.3), TARGETS, {}),
+    "no width": ({"kernel": "linear", "gammas": None}, ROWS, TARGETS, {}),
 }
 
 
@@ -317,15 +331,10 @@ def test_awkward_tables(name: str) -> None:
         assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)
     if settings.get("criterion") in ("r2", "mape"):
         assert model.search_["n_candidates"][-1] < GAMMAS.size
-
-
-def test_rows_of_weight_0_are_left_out() -> None:
-    y = np.where(WEIGHT == 0, 1e6, TARGETS)
-    model = search().fit(ROWS, y, sample_weight=WEIGHT)
-    full = check_against_grid(model, ROWS, y, sample_weight=WEIGHT)
-    assert model.best_params_ == full.best_params_
-    assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-6, atol=1e-7)
-    assert_array_equal(np.isfinite(model.heldout_prediction_), WEIGHT > 0)
+    if data.get("sample_weight") is not None:
+        assert model.best_params_ == full.best_params_
+        assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-6, atol=1e-7)
+        assert_array_equal(np.isfinite(model.heldout_prediction_), WEIGHT > 0)
 
 
 def test_one_split_and_a_scorer_drop_nothing() -> None:
@@ -333,87 +342,77 @@ def test_one_split_and_a_scorer_drop_nothing() -> None:
     assert set(model.search_["n_candidates"]) == {GAMMAS.size}
 
 
-def test_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    X, y = table(200)
-    model, plain = search().fit(torch.from_numpy(X), torch.from_numpy(y)), search().fit(X, y)
-    assert model.best_params_ == plain.best_params_
+GRIDS = np.random.default_rng(2)
+MIXED = {"gammas": GRIDS.permutation(GAMMAS), "alphas": GRIDS.permutation(ALPHAS)}
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    return search(n_jobs=1).fit(ROWS, TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "scale", "mass", "torch"),
+    [
+        (MIXED, 1.0, None, False),  # the grid in another order
+        ({"n_jobs": 2}, 1.0, None, False),
+        ({}, 1e-12, None, False),
+        ({}, 1e12, None, False),
+        ({"alphas": 1e-12 * ALPHAS}, 1.0, 1e-12, False),
+        ({"alphas": 1e12 * ALPHAS}, 1.0, 1e12, False),
+        ({}, 1.0, None, True),
+    ],
+)
+def test_the_same_search(settings: Any, scale: float, mass: Any, torch: bool, plain: Any) -> None:
+    """In other units of targets and weights, in another order, on two threads, of tensors."""
+    X, y = ROWS, scale * TARGETS
+    if torch:
+        X, y = (pytest.importorskip("torch").from_numpy(values) for values in (X, y))
+    model = search(**settings).fit(X, y, sample_weight=None if mass is None else np.full(300, mass))
+    assert model.gamma_ == plain.gamma_
+    assert model.alpha_ == pytest.approx((mass or 1.0) * plain.alpha_)
+    assert model.best_score_ == pytest.approx(scale**2 * plain.best_score_, rel=1e-8)
     assert model.search_["n_candidates"] == plain.search_["n_candidates"]
-    assert model.best_score_ == pytest.approx(plain.best_score_, rel=1e-8)
+    if "n_jobs" in settings:
+        assert model.search_ == plain.search_
+        assert_array_equal(model.predict(X), plain.predict(X))
 
 
-def test_two_threads_give_the_same_answer() -> None:
-    X, y = table()
-    one, two = search(n_jobs=1).fit(X, y), search(n_jobs=2).fit(X, y)
-    assert one.search_ == two.search_
-    assert_array_equal(one.predict(X), two.predict(X))
+@given(
+    n=st.integers(4, 40),
+    classes=st.integers(0, 3),
+    folds=st.integers(2, 4),
+    least=st.integers(2, 8),
+    factor=st.floats(1.2, 4.0),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=25)
+@pytest.mark.filterwarnings("ignore")
+def test_tiny_tables(n: int, classes: int, folds: int, least: int, factor: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(n, 2)).astype(float)
+    kind, y = LSSVRCV, rng.integers(-2, 3, size=n).astype(float)
+    if classes >= 2 and n >= 2 * folds * classes:
+        kind, y = LSSVCCV, np.arange(n) % classes
+    weight = rng.choice([0.0, 1.0, 3.0], n, p=[0.1, 0.5, 0.4]) if seed % 2 and classes < 2 else None
+    if weight is not None and (weight > 0).sum() < 2 * folds:
+        weight = None
+    grid = {"gammas": [0.01, 0.1, 1.0, 10.0], "alphas": [0.01, 0.1, 1.0, 10.0], "cv": folds}
+    try:
+        full = kind(**grid).fit(X, y, sample_weight=weight)
+    except ValueError:
+        return  # splits that nobody can train on
+    model = kind(search=Halving(factor, least), **grid).fit(X, y, sample_weight=weight)
+    scores = {str(p): s for p, s in zip(full.cv_results_["params"], full.cv_results_["mean_test_score"])}
+    for params, score in zip(model.cv_results_["params"], model.cv_results_["mean_test_score"]):
+        np.testing.assert_allclose(score, scores[str(params)], rtol=1e-6, atol=1e-9)
+    assert model.search_["n_resources"] == sorted(set(model.search_["n_resources"]))
+    assert model.search_["n_resources"][-1] == len(model.heldout_prediction_) - np.sum(
+        np.zeros(1) if weight is None else weight == 0
+    )
 
 
-def test_kernel_matrices_and_kernels_without_a_width_drop_ridges() -> None:
-    X, y = table()
-    K = rbf_kernel(X, gamma=0.3)
-    for model, rows in ((LSSVRCV("precomputed"), K), (LSSVRCV("linear"), X)):
-        model.set_params(search=SMALL, alphas=ALPHAS).fit(rows, y)
-        full = LSSVRCV(model.kernel, alphas=ALPHAS).fit(rows, y)
-        assert model.best_params_ == full.best_params_
-        assert model.best_score_ == pytest.approx(full.best_score_, rel=1e-8)
-        assert len(model.cv_results_["params"]) < ALPHAS.size
-
-
-def test_families_of_kernels() -> None:
-    X, y = table()
-    names = ["rbf", "laplacian", "matern"]
-    model = LSSVRCV(names, search=SMALL).fit(X, y)
-    full = LSSVRCV(names).fit(X, y)
-    assert model.best_params_ == full.best_params_
-    assert model.best_score_ == pytest.approx(full.best_score_, rel=1e-8)
-    assert len(model.cv_results_["params"]) < len(full.cv_results_["params"])
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_the_choice_does_not_depend_on_the_scale_of_targets_or_weights(scale: float) -> None:
-    X, y = table()
-    plain = search().fit(X, y)
-    scaled = search().fit(X, scale * y)
-    assert scaled.best_params_ == plain.best_params_
-    assert scaled.search_["n_candidates"] == plain.search_["n_candidates"]
-    weighted = search(alphas=scale * ALPHAS).fit(X, y, sample_weight=np.full(300, scale))
-    assert weighted.gamma_ == plain.gamma_
-    assert weighted.alpha_ == pytest.approx(scale * plain.alpha_)
-
-
-# -- early ends and journals -------------------------------------------------------------------------
-
-
-class Killed(Exception):
-    """In place of the death of the process."""
-
-
-@pytest.mark.parametrize("approximation", ["exact", Nystroem(50)])
-@pytest.mark.parametrize("after", [1, 12, 16])
-def test_a_search_goes_on_where_it_was_killed(tmp_path: Any, approximation: Any, after: int) -> None:
-    X, y = table()
-    settings = {"approximation": approximation, "n_jobs": 1, "random_state": 0}
-    seen: list[Any] = []
-
-    def kill(event: Any) -> None:
-        seen.append(event)
-        if len(seen) == after:
-            raise Killed
-
-    path = tmp_path / "journal"
-    with pytest.raises(Killed):
-        search(checkpoint=path, callback=kill, **settings).fit(X, y)
-    evaluated = len(seen)
-    resumed = search(checkpoint=path, callback=seen.append, **settings).fit(X, y)
-    whole_events: list[Any] = []
-    whole = search(callback=whole_events.append, **settings).fit(X, y)
-    assert len(seen) - evaluated == len(whole_events) - after
-    assert resumed.search_ == whole.search_
-    assert_array_equal(resumed.predict(X), whole.predict(X))
-    assert_array_equal(resumed.heldout_prediction_, whole.heldout_prediction_)
-    for cell, scores in scores_of(whole).items():
-        assert_array_equal(scores_of(resumed)[cell], scores)
+# -- early ends --------------------------------------------------------------------------------------
 
 
 def test_a_search_out_of_time_takes_the_best_so_far_to_all_rows() -> None:
@@ -440,3 +439,137 @@ def test_an_interrupted_search_takes_the_best_so_far_to_all_rows() -> None:
     grid = {"gamma": [model.gamma_], "alpha": [model.alpha_]}
     literal = GridSearchCV(LSSVR(), grid, cv=5, scoring="neg_mean_squared_error").fit(X, y)
     assert model.best_score_ == pytest.approx(literal.best_score_, rel=1e-9)
+
+
+def test_a_stage_without_scores_says_what_helps() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((100, 2)), rng.standard_normal(100)
+
+    def scorer(estimator: Any, X: Any, y: Any) -> float:
+        if len(y) < 15:
+            raise ValueError("too few")
+        return -float(np.mean((estimator.predict(X) - y) ** 2))
+
+    assert LSSVRCV(criterion=scorer).fit(X, y).best_score_ < 0
+    with pytest.raises(ValueError, match=r"on 50 rows: .*min_resources"):
+        LSSVRCV(criterion=scorer, search=Halving(2, 50)).fit(X, y)
+
+
+# -- the rules ---------------------------------------------------------------------------------------
+
+
+def climbed(scores: Any, cells: dict[int, list[int]], windows: Any = None) -> Ledger:
+    """The ledger of a climb over a table (widths, ridges) of known scores."""
+    widths, ridges = scores.shape
+    names = [{"gamma": float(g)} for g in range(1, widths + 1)]
+    alphas = np.arange(1.0, ridges + 1)
+    near = [np.arange(max(0, r - 1), min(ridges, r + 2)) for r in range(ridges)]
+    first = {number: np.array(own) for number, own in cells.items()}
+    ledger = empty_ledger(names, alphas, 1)
+    batches = climb(ledger, first, next_widths(names), near if windows is None else windows)
+    for count, proposals in enumerate(batches):
+        assert count <= widths * ridges, "the climb did not end"
+        assert proposals
+        for number, tried in proposals:
+            ledger.append(Evaluation(number, tried, scores[number, tried][:, None], 0.0, None, {}))
+    return ledger
+
+
+@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 8))
+@settings(max_examples=60)
+def test_a_climb_ends_in_a_local_optimum(seed: int, widths: int, ridges: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((widths, ridges))
+    ledger = climbed(scores, {int(rng.integers(widths)): [int(rng.integers(ridges))]})
+    best, ridge = ledger.best()
+    for number in range(max(0, best - 1), min(widths, best + 2)):
+        top = ledger.best([number])[1]  # of those tried: no neighbour of it is left
+        assert_array_equal(np.intersect1d(ledger.untried(number), [top - 1, top + 1]), [])
+        assert ledger.ranks[number, top] <= ledger.ranks[best, ridge]
+
+
+def test_climbs_by_hand() -> None:
+    widths, ridges = np.meshgrid(np.arange(9.0), np.arange(7.0), indexing="ij")
+    hill = -((widths - 6) ** 2) - (ridges - 1 - (widths - 6)) ** 2  # a slanting ridge
+    assert climbed(hill, {1: [5, 6]}).best() == (6, 1)
+    assert climbed(hill, {1: [5]}, [np.arange(7)] * 7).best() == (6, 1)
+    scores = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 0.0], [3.0, 1.5, 1.4, 1.0]])
+    # The third width was tried with its worst ridge alone, and the second one leads the first.
+    assert climbed(scores, {0: [0, 1, 2], 1: [2], 2: [3]}).best() == (2, 0)
+    # Its neighbours are tried with the ridges around their own where it stays the best, too.
+    scores[1] = 0.0
+    assert climbed(scores[:2], {0: [0, 1, 2], 1: [2]}).untried(1).tolist() == [0]
+    nothing = climbed(np.full((3, 2), np.nan), {1: [0, 1]})
+    assert not nothing.scored()
+    assert len(nothing.entries) == 1
+
+
+def test_neighbours_are_of_the_same_family() -> None:
+    names = [{"gamma": 4.0}, {"gamma": 1.0}, {"gamma": 2.0}, {"gamma": 2.0}]
+    assert next_widths(names) == [[2, 3], [2, 3], [0, 1], [0, 1]]
+    families = [{"kernel": "a", "gamma": 1.0}, {"kernel": "b", "gamma": 2.0}, {"kernel": "c"}]
+    assert next_widths(families) == [[], [], []]
+
+
+def test_a_classifier_is_compared_by_its_rows() -> None:
+    """0/1 losses of the best cells, literally; neighbours stay whatever they are like."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = LSSVCCV(search=Halving(2, 120), gammas=4.0 ** np.arange(-5, 5), alphas=[0.01, 1.0])
+    record = model.fit(X, y).search_["stages"][0]
+    best = np.log2(record["best"]["gamma"]) / 2
+    for one in record["dropped"]:
+        assert abs(np.log2(one["gamma"]) / 2 - best) > 1.5
+        assert one["difference"] > 2 * one["standard_error"]
+        assert (one["difference"] * 120) == pytest.approx(round(one["difference"] * 120))
+
+
+def test_windows_of_ridges() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    alphas = [1.0, 0.01, 100.0, 0.1, 10.0, 1000.0, 1e4, 1e5, 1e6, 1e7, 1e8]
+    windows = ridge_windows(LSSVRCV(alphas=alphas).set_up(X, y))
+    assert sorted(alphas[i] for i in windows[0]) == [0.1, 1.0, 10.0]
+    assert sorted(alphas[i] for i in windows[1]) == [0.01, 0.1]
+    fine = 10.0 ** np.arange(-8, 8, 0.25)
+    windows = ridge_windows(LSSVRCV(alphas=fine).set_up(X, y))
+    assert [len(window) for window in windows[1:-1]] == [3] * (fine.size - 2)
+    basis = LSSVRCV(alphas=alphas, approximation=Nystroem(20)).set_up(X, y)
+    assert {len(window) for window in ridge_windows(basis)} == {len(alphas)}
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("factor", [1, 0.5, np.inf, np.nan, "3", True, None]),
+        ("min_resources", [1, 0, 2.5, "exhaust", True, None]),
+    ],
+)
+def test_settings_that_make_no_stages(setting: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ValueError, match=f"{setting} must be"):
+            Halving(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"criterion": "gcv"}, "held-out rows"),
+        ({"criterion": "press"}, "held-out rows"),
+        ({"metric": "diagonal"}, "metric"),
+        ({"blend": True, "kernel": ["rbf", "laplacian"]}, "blend"),
+        ({"approximation": Circulant()}, "circulant"),
+    ],
+)
+def test_what_halving_cannot_search(given: Any, words: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((64, 2)), rng.standard_normal(64)
+    with pytest.raises(ValueError, match=words):
+        LSSVRCV(search="halving", **given).fit(X, y)
+
+
+def test_names_and_objects() -> None:
+    assert clone(LSSVRCV(search=Halving(2, 50))).search == Halving(2, 50)
+    with pytest.raises(ValueError, match='"halving"'):
+        LSSVRCV(search="thirds").fit(np.eye(10), np.arange(10.0))

@@ -1,7 +1,5 @@
 """Several criteria in one search: each as in a search of its own, with nothing factorised twice."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -64,63 +62,55 @@ def same_as_alone(kind: Any, criteria: list[Any], y: Any, rtol: float = 1e-10, *
     return several
 
 
-@pytest.mark.parametrize("alphas", [FEW, MANY], ids=["Cholesky", "eigenvalues"])
-@pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["equal", "weights"])
-@pytest.mark.parametrize("kind", [LSSVRCV, KernelRidgeCV])
-def test_numbers(kind, weight, alphas) -> None:
-    settings = {"gammas": [0.1, 1.0], "alphas": alphas, "weight": weight}
-    same_as_alone(kind, [*NUMBERS, largest], Y, **settings)
+PAIRS = list(RepeatedKFold(n_splits=3, n_repeats=2, random_state=0).split(X))
+WRONG = ["error", "accuracy", "span", "radius_margin", "f1_macro", "balanced_accuracy"]
+LINE, GRID = np.linspace(0, 1, N)[:, None], {"gammas": [0.1, 1.0], "alphas": FEW}
+CIRCLE = {"gammas": [0.5, 1.5], "alphas": [1e-3, 2.0, 9.0], "cv": 3}
+GIVEN = Circulant(spacing=1.0, order="given", validate="kernel")
+CASES = [  # estimator, criteria, targets, tolerance, settings; by Cholesky factors, or by eigenvalues
+    *(
+        (kind, [*NUMBERS, largest], Y, 1e-10, GRID | {"alphas": alphas, "weight": weight})
+        for kind in (LSSVRCV, KernelRidgeCV)
+        for alphas in (FEW, MANY)
+        for weight in (None, WEIGHTS)
+    ),
+    *(
+        (LSSVRCV, [first, *(name for name in NUMBERS if name != first)], Y, 1e-10, GRID)
+        for first in ("press", "gcv", "r2", "mape")
+    ),
+    *(
+        (LSSVCCV, WRONG, LABELS, 1e-10, GRID | {"kernel": kernel, "alphas": alphas})
+        for kernel in ("rbf", ["rbf", "laplacian"])
+        for alphas in (FEW, MANY)
+    ),
+    *(
+        (
+            LSSVRCV,
+            ["mse", "press", "neg_mean_absolute_error", "mape", "gcv"],
+            Y,
+            1e-10,
+            GRID | {"cv": cv},
+        )
+        for cv in ("loo", LeaveOneOut(), PAIRS)
+    ),
+    (LSSVRCV, ["mse", "press", "span", "r2"], Y, 1e-8, CIRCLE | {"approximation": Nystroem(12)}),
+    (LSSVRCV, ["r2", "mse", "mape"], Y, 1e-8, CIRCLE | {"approximation": Nystroem(12)}),
+    (
+        LSSVRCV,
+        ["mse", "gcv", "press", "evidence"],
+        Y,
+        1e-9,
+        CIRCLE | {"approximation": Circulant(spacing=1.0)},
+    ),
+    (LSSVRCV, ["mse", "gcv", "r2"], Y, 1e-9, CIRCLE | {"approximation": GIVEN}),
+    (LSSVRCV, ["mse", "press", "gcv"], Y, 1e-8, GRID | {"approximation": Toeplitz(), "rows": LINE}),
+]
 
 
-@pytest.mark.parametrize("first", ["press", "gcv", "r2", "mape"])
-def test_any_of_them_may_decide(first) -> None:
-    others = [name for name in NUMBERS if name != first]
-    same_as_alone(LSSVRCV, [first, *others], Y, gammas=[0.1, 1.0], alphas=FEW)
-
-
-@pytest.mark.parametrize("alphas", [FEW, MANY], ids=["Cholesky", "eigenvalues"])
-@pytest.mark.parametrize("kernel", ["rbf", ["rbf", "laplacian"]], ids=["one", "families"])
-def test_labels(kernel, alphas) -> None:
-    criteria = ["error", "accuracy", "span", "radius_margin", "f1_macro", "balanced_accuracy"]
-    same_as_alone(LSSVCCV, criteria, LABELS, kernel=kernel, gammas=[0.1, 1.0], alphas=alphas)
-
-
-@pytest.mark.parametrize("cv", ["loo", LeaveOneOut(), RepeatedKFold(n_splits=3, n_repeats=2)], ids=str)
-def test_splitters(cv) -> None:
-    cv = list(cv.split(X)) if isinstance(cv, RepeatedKFold) else cv
-    criteria = ["mse", "press", "neg_mean_absolute_error", "mape", "gcv"]
-    same_as_alone(LSSVRCV, criteria, Y, gammas=[0.1, 1.0], alphas=FEW, cv=cv)
-
-
-@pytest.mark.parametrize(
-    ("approximation", "criteria", "rtol"),
-    [
-        (Nystroem(12), ["mse", "press", "span", "r2"], 1e-8),
-        (Nystroem(12), ["r2", "mse", "mape"], 1e-8),
-        (Circulant(spacing=1.0), ["mse", "gcv", "press", "evidence"], 1e-9),
-        (Circulant(spacing=1.0, order="given", validate="kernel"), ["mse", "gcv", "r2"], 1e-9),
-    ],
-)
-def test_other_approximations(approximation, criteria, rtol) -> None:
-    settings = {"gammas": [0.5, 1.5], "alphas": [1e-3, 2.0, 9.0], "approximation": approximation}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        same_as_alone(LSSVRCV, criteria, Y, rtol, **settings, cv=3)
-
-
-def test_a_toeplitz_matrix() -> None:
-    rows = np.linspace(0, 1, N)[:, None]
-    settings = {"gammas": [5.0, 50.0], "alphas": FEW, "approximation": Toeplitz()}
-    same_as_alone(LSSVRCV, ["mse", "press", "gcv"], Y, 1e-8, rows=rows, **settings)
-
-
-def test_other_libraries() -> None:
-    torch = pytest.importorskip("torch")
-    settings = {"gammas": [0.1, 1.0], "alphas": FEW, "criterion": ["mse", "press", "r2", "gcv"]}
-    here = LSSVRCV(**settings).fit(X, Y).cv_results_
-    there = LSSVRCV(**settings).fit(torch.asarray(X), torch.asarray(Y)).cv_results_
-    for key in [key for key in here if "_test_" in key]:
-        assert_allclose(there[key], here[key], rtol=1e-9)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("kind", "criteria", "y", "rtol", "settings"), CASES)
+def test_each_is_as_in_a_search_of_its_own(kind, criteria, y, rtol, settings) -> None:
+    same_as_alone(kind, criteria, y, rtol, **settings)
 
 
 def counted(monkeypatch: Any, module: Any, name: str, calls: list[str]) -> None:
@@ -143,42 +133,30 @@ def test_nothing_is_factorised_for_the_others(alphas, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost"])
-def test_a_criterion_that_asks_twice_has_each_ridge_factorised_once(criterion, monkeypatch) -> None:
+def test_each_ridge_is_factorised_once_and_predictions_are_made_once(criterion, monkeypatch) -> None:
     calls: list[str] = []
     counted(monkeypatch, linalg, "cholesky", calls)
     LSSVRCV(gammas=[0.1], alphas=FEW, criterion=criterion).fit(X, Y)
     assert len(calls) == len(FEW) + 1
-
-
-def test_predictions_are_made_once(monkeypatch) -> None:
-    calls: list[str] = []
-    counted(monkeypatch, exact_model.ExactModel, "heldout", calls)
+    counted(monkeypatch, exact_model.ExactModel, "heldout", asked := [])
     LSSVRCV(gammas=[0.1, 1.0], alphas=MANY, criterion=["mse", "r2", "mape", largest]).fit(X, Y)
-    assert len(calls) == 2
+    assert len(asked) == 2
 
 
 def test_the_table_is_that_of_grid_search_cv() -> None:
     names = {"accuracy": "accuracy", "f1_macro": "f1_macro"}
     grid = {"gamma": [0.1, 1.0], "alpha": FEW}
-    theirs = GridSearchCV(LSSVC(), grid, scoring=names, refit="accuracy", cv=4).fit(X, LABELS)
-    ours = LSSVCCV(gammas=[0.1, 1.0], alphas=FEW, criterion=["accuracy", "f1_macro"], cv=4)
-    found = ours.fit(X, LABELS).cv_results_
-    for key in [key for key in theirs.cv_results_ if key.endswith("_test_f1_macro")]:
-        assert_allclose(found[key], theirs.cv_results_[key], rtol=1e-9)
-    assert {key for key in found if key.endswith("_test_f1_macro")} == {
-        *(f"split{i}_test_f1_macro" for i in range(4)),
-        *(f"{kind}_test_f1_macro" for kind in ("mean", "std", "rank")),
-    }
-    assert found["rank_test_f1_macro"].dtype == np.int32
-
-
-def test_scorers_go_by_the_names_of_their_functions() -> None:
-    criteria = (
-        "mse",
-        make_scorer(mean_absolute_error, greater_is_better=False),
-        get_scorer("r2"),
-        largest,
+    theirs = (
+        GridSearchCV(LSSVC(), grid, scoring=names, refit="accuracy", cv=4).fit(X, LABELS).cv_results_
     )
+    found = LSSVCCV(**GRID, criterion=["accuracy", "f1_macro"], cv=4).fit(X, LABELS).cv_results_
+    of_f1 = {key for key in theirs if key.endswith("_test_f1_macro")}
+    assert {key for key in found if key.endswith("_test_f1_macro")} == of_f1
+    for key in of_f1 - {"rank_test_f1_macro"}:
+        assert_allclose(found[key], theirs[key], rtol=1e-9)
+    assert found["rank_test_f1_macro"].dtype == np.int32
+    absolute = make_scorer(mean_absolute_error, greater_is_better=False)
+    criteria = ("mse", absolute, get_scorer("r2"), largest)  # called by the names of their functions
     found = LSSVRCV(gammas=[1.0], alphas=FEW, criterion=criteria).fit(X, Y).cv_results_
     for name in ("mean_absolute_error", "r2_score", "largest"):
         assert f"mean_test_{name}" in found
@@ -232,25 +210,3 @@ def test_a_blend_and_a_trust_check() -> None:
             for one in (criteria, criteria[0])
         )
         assert str(several) == str(alone)
-
-
-def test_rows_of_weight_0_and_two_threads() -> None:
-    weight = WEIGHTS.copy()
-    weight[[3, 40]] = 0.0
-    settings = {"gammas": [0.1, 1.0], "alphas": FEW, "criterion": ["mse", "press", "r2"]}
-    one, two = (LSSVRCV(**settings, n_jobs=n).fit(X, Y, sample_weight=weight) for n in (1, 2))
-    for key in [key for key in one.cv_results_ if "_test_" in key]:
-        assert one.cv_results_[key].tobytes() == two.cv_results_[key].tobytes()
-
-
-def test_a_journal_keeps_several_criteria(tmp_path) -> None:
-    settings = {"gammas": [0.1, 1.0], "alphas": FEW, "criterion": ["mse", "press", "r2"]}
-    events: list[dict] = []
-    one = LSSVRCV(**settings, checkpoint=tmp_path / "search").fit(X, Y)
-    two = LSSVRCV(**settings, checkpoint=tmp_path / "search", callback=events.append).fit(X, Y)
-    assert not events
-    assert list(one.cv_results_) == list(two.cv_results_)
-    for key in [key for key in one.cv_results_ if "_test_" in key]:
-        assert one.cv_results_[key].tobytes() == two.cv_results_[key].tobytes()
-    with pytest.raises(ValueError, match="differs in criterion"):
-        LSSVRCV(**settings | {"criterion": "mse"}, checkpoint=tmp_path / "search").fit(X, Y)

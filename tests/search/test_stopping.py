@@ -1,7 +1,5 @@
 """A time budget and Ctrl-C end a search with the best so far, and say what was not tried."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -77,24 +75,6 @@ def test_what_is_no_budget(budget: Any) -> None:
         LSSVRCV(time_budget=budget).fit(X, Y)
 
 
-@pytest.mark.parametrize("rows", [None, 50])
-@pytest.mark.parametrize("count", [1, 12, 20, 25, 31])
-def test_rounds_of_a_metric_are_stopped_anywhere(count: int, rows: int | None) -> None:
-    """In round 0, in later rounds, in the second pass and in the fits of all rows."""
-    model, message = stopped_after(count, **METRIC, metric_rows=rows)
-    assert message.startswith("the search was interrupted; the best so far is used, and ")
-    assert np.isfinite(model.predict(X)).all()
-    whole = LSSVRCV(**METRIC, metric_rows=rows).fit(X, Y)
-    assert len(model.cv_results_["params"]) <= len(whole.cv_results_["params"])
-
-
-@pytest.mark.parametrize("rows", [None, 50])
-def test_a_budget_ends_the_rounds_of_a_metric(rows: int | None) -> None:
-    with pytest.warns(SearchStoppedWarning):
-        model = LSSVCCV(**METRIC, metric_rows=rows, time_budget=1e-9).fit(X, Y > 0)
-    assert model.score(X, Y > 0) > 0.5
-
-
 def test_a_second_interruption_ends_the_fit() -> None:
     def always(event: dict[str, Any]) -> None:
         raise KeyboardInterrupt
@@ -134,17 +114,6 @@ def test_a_callback_stops_whoever_asks_an_objective() -> None:
     assert objective.fit().search_["stopped"] == "stopped by the callback"
 
 
-def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
-    import onefold.search.loop as run
-
-    def pressed(*arguments: Any, **options: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, "solve", pressed)
-    with pytest.raises(KeyboardInterrupt):
-        LSSVRCV(n_jobs=1).fit(X, Y)
-
-
 def test_an_interruption_before_a_stage_has_anything_to_finish_is_one(monkeypatch: Any) -> None:
     """While the metrics of the second pass are learned, there is no candidate on its rows yet."""
     import onefold.search.metric as metric
@@ -163,6 +132,29 @@ def test_an_interruption_before_a_stage_has_anything_to_finish_is_one(monkeypatc
     y = np.sin(3 * rows[:, 0]) + 0.1 * rng.standard_normal(400)
     with pytest.raises(KeyboardInterrupt):
         LSSVRCV(metric="diagonal", metric_rows=300, random_state=0, n_jobs=1).fit(rows, y)
+
+
+@pytest.mark.parametrize("rows", [None, 50])
+def test_rounds_of_a_metric_are_stopped_anywhere(rows: int | None) -> None:
+    """In round 0, in later rounds, in the second pass and in the fits of all rows; or at once."""
+    whole = LSSVRCV(**METRIC, metric_rows=rows).fit(X, Y)
+    for count in (1, 12, 20, 25, 31):
+        model, message = stopped_after(count, **METRIC, metric_rows=rows)
+        assert message.startswith("the search was interrupted; the best so far is used, and ")
+        assert np.isfinite(model.predict(X)).all()
+        assert len(model.cv_results_["params"]) <= len(whole.cv_results_["params"])
+    with pytest.warns(SearchStoppedWarning):
+        hurried = LSSVCCV(**METRIC, metric_rows=rows, time_budget=1e-9).fit(X, Y > 0)
+    assert hurried.score(X, Y > 0) > 0.5
+
+
+def test_nothing_found_yet_is_an_interruption(monkeypatch: Any) -> None:
+    def pressed(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onefold.search.loop.solve", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        LSSVRCV(n_jobs=1).fit(X, Y)
 
 
 PROCESS = """

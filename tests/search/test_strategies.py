@@ -1,7 +1,5 @@
 """The seam between strategies and the loop: rounds, resumption, fewer cells."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
 from onefold import LSSVRCV
@@ -125,29 +123,6 @@ def test_a_strategy_from_outside_the_package(monkeypatch: pytest.MonkeyPatch) ->
     assert len(LSSVRCV(search=RandomSearch(2)).fit(X, Y[:, 0]).history_) == 2
 
 
-@pytest.mark.parametrize("approximation", [Exact(), Nystroem(20)], ids=["exact", "nystroem"])
-@pytest.mark.parametrize("criterion", ["mse", "r2", "mape"])
-def test_a_journal_is_gone_on_with(approximation: Any, criterion: str, tmp_path: Path) -> None:
-    candidates = [candidate(g, approximation) for g in (0.1, 0.5, 2.0, 8.0)]
-    whole = run_grid(candidates, ALPHAS, scoring(criterion))
-    for done in (1, 3, 4):
-        path = tmp_path / f"after {done}"
-        with Journal(path) as journal:
-            journal.append({"version": "this"})
-            search = Search(checkpoint=Checkpoint(journal))
-            run_grid(candidates[:done], ALPHAS, scoring(criterion), search)
-        events: list[Any] = []
-        with Journal(path) as journal:
-            search = Search(None, events.append, checkpoint=Checkpoint(journal))
-            again = run_grid(candidates, ALPHAS, scoring(criterion), search)
-        assert len(events) == 4 - done
-        assert (again.leader.index, again.leader.ridge) == (whole.leader.index, whole.leader.ridge)
-        assert again.report == whole.report
-        assert_array_equal(again.leader.heldout, whole.leader.heldout)
-        table, expected = again.ledger.cv_results(), whole.ledger.cv_results()
-        assert_array_equal(table["mean_test_score"], expected["mean_test_score"])
-
-
 def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
     kernels = [RBF(g) for g in (0.1, 0.5, 2.0)]
     for approximation, kept in ((Exact(), False), (Nystroem(20), True)):
@@ -178,20 +153,6 @@ def test_no_score_at_all_is_an_error_and_some_without_one_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run_grid([candidate(1.0)], [0.1, 1.0], scoring(sometimes))
-
-
-def test_a_larger_grid_fills_in_the_cells_that_a_journal_lacks(tmp_path: Path) -> None:
-    candidates = [candidate(g) for g in (0.1, 0.5)]
-    whole = run_grid(candidates, ALPHAS, scoring())
-    with Journal(tmp_path / "search") as journal:
-        journal.append({"version": "this"})
-        run_grid([candidate(0.5)], ALPHAS[1:2], scoring(), Search(checkpoint=Checkpoint(journal)))
-        again = run_grid(candidates, ALPHAS, scoring(), Search(checkpoint=Checkpoint(journal)))
-    tried = [(entry.candidate, entry.ridges.tolist()) for entry in again.ledger.entries]
-    assert sorted(tried) == [(0, [0, 1, 2]), (1, [0, 2]), (1, [1])]
-    expected = whole.ledger.cv_results()["mean_test_score"]
-    assert_allclose(again.ledger.cv_results()["mean_test_score"], expected, rtol=1e-10)
-    assert again.leader.index == whole.leader.index
 
 
 def test_parts_of_a_search_do_not_take_each_others_evaluations(tmp_path: Path) -> None:

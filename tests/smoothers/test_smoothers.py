@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold.kernels import RBF, Linear
+from onefold.kernels import RBF
 from onefold.kernels.tiles import gram
 from onefold.linalg import to_numpy
 from onefold.smoothers import CholeskySmoother, LowRankSmoother, SpectralSmoother
@@ -162,12 +162,6 @@ def test_any_set_of_rows_of_any_small_problem(n, gamma, kind, name, repeat, data
     assert_allclose(values[0], refit(K, Y, border, 0.05, train, rows), rtol=1e-8, atol=1e-8)
 
 
-def test_one_row() -> None:
-    for make in SMOOTHERS.values():
-        smoother = make(np.array([[2.0]]), None)
-        assert_allclose(smoother.residuals(np.array([[3.0]]), [1.0]), [[[1.0]]])
-
-
 def test_isolated_rows_are_found_and_only_where_they_are_many() -> None:
     K = np.eye(40)
     assert isolated_rows(K).size == 40
@@ -184,17 +178,6 @@ def test_an_indefinite_matrix_is_refused(name) -> None:
     K[0, 1] = K[1, 0] = 0.5
     with pytest.raises(ValueError, match="not positive semi-definite"):
         SMOOTHERS[name](K, None).residuals(np.ones((3, 1)), [0.1])
-
-
-def test_a_matrix_of_low_rank_with_a_tiny_ridge() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((50, 2))
-    K, Y = gram(Linear(), X), rng.standard_normal((50, 1))
-    rows = np.arange(10)
-    for make in SMOOTHERS.values():
-        (values,) = make(K, np.ones(50)).heldout(Y, [rows], [1e-6])
-        expected = refit(K, Y, np.ones(50), 1e-6, np.arange(10, 50), rows)
-        assert_allclose(values[0], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["none", "ones", "weights"])

@@ -1,7 +1,5 @@
 """Nothing goes between host and device in loops over held-out parts, and next to nothing over ridges."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold.kernels import RBF
-from onefold.linalg import invert_lower, solve_positive
+from onefold.linalg import invert_lower
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
 from onefold.smoothers.dense import LeftOut
 
@@ -84,10 +82,3 @@ def test_a_triangle_is_inverted_by_halves(n, monkeypatch) -> None:
     found = invert_lower(torch.asarray(L)).numpy()
     assert_allclose(found, np.linalg.inv(L), atol=1e-12)
     assert np.array_equal(found, np.tril(found))
-
-
-def test_a_block_that_is_not_positive_definite_gives_nan_and_spares_the_others() -> None:
-    stack = torch.stack([torch.eye(3), -torch.eye(3)]).double()
-    found = solve_positive(stack, torch.ones((2, 3, 1), dtype=torch.float64))
-    assert_allclose(found[0].numpy(), 1.0)
-    assert torch.isnan(found[1]).all()

@@ -1,6 +1,4 @@
-"""Pipelines, and what else holds an estimator of ours, in the trust check and in plans."""
-
-from __future__ import annotations
+"""Pipelines, tables, and what else holds an estimator of ours, in the trust check and in plans."""
 
 from typing import Any
 
@@ -8,15 +6,28 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.compose import make_column_transformer
+from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVR, plan, trust
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    SparseLSSVR,
+    TableClassifier,
+    TableRegressor,
+    plan,
+    trust,
+)
 from onefold.approximations import Nystroem, Workload, resolve_approximation
 from onefold.approximations.auto import make_plan
 
@@ -34,9 +45,6 @@ def machine(**options: Any) -> LSSVRCV:
     return LSSVRCV(**GRID, approximation=Nystroem(15), **options)
 
 
-# The trust check
-
-
 def test_the_last_step_is_checked_on_transformed_rows() -> None:
     pipeline = make_pipeline(StandardScaler(), PCA(3), machine())
     rows = PCA(3).fit_transform(StandardScaler().fit_transform(X))
@@ -44,24 +52,6 @@ def test_the_last_step_is_checked_on_transformed_rows() -> None:
     assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
     assert found != trust(machine(), X, Y, **CHECK, sample_weight=WEIGHTS)
     assert not hasattr(pipeline[0], "mean_")  # it was a copy that was fitted
-
-
-def test_nested_single_and_empty_steps() -> None:
-    direct = trust(machine(), StandardScaler().fit_transform(X), Y, **CHECK)
-    inner = make_pipeline("passthrough", machine())
-    assert trust(make_pipeline(StandardScaler(), inner), X, Y, **CHECK) == direct
-    assert trust(make_pipeline(machine()), X, Y, **CHECK) == trust(machine(), X, Y, **CHECK)
-
-
-def test_steps_that_look_at_y_and_frames_with_text() -> None:
-    chosen = SelectKBest(f_regression, k=2)
-    found = trust(make_pipeline(chosen, machine()), X, Y, **CHECK)
-    assert found == trust(machine(), chosen.fit_transform(X, Y), Y, **CHECK)
-    frame = pd.DataFrame(X).assign(kind=np.where(Y > 0, "a", "b"))
-    frame.columns = frame.columns.astype(str)
-    before = make_column_transformer((OneHotEncoder(), ["kind"]), remainder=StandardScaler())
-    fixed = KernelRidge(gamma=0.3, approximation=Nystroem(15))
-    assert trust(make_pipeline(before, fixed), frame, Y, **CHECK).rows == 40
 
 
 def test_groups_reach_the_splitter_and_weights_the_steps_that_ask() -> None:
@@ -77,19 +67,6 @@ def test_groups_reach_the_splitter_and_weights_the_steps_that_ask() -> None:
         silent = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine())
         found = trust(silent, X, Y, **CHECK, sample_weight=WEIGHTS)
         assert found == trust(machine(), rows, Y, **CHECK, sample_weight=WEIGHTS)
-
-
-@pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(p, X)])
-def test_a_pipeline_that_ends_elsewhere_is_refused(check) -> None:
-    with pytest.raises(ValueError, match="does not know a Pipeline that ends in Ridge; give it one"):
-        check(make_pipeline(StandardScaler(), Ridge()))
-    with pytest.raises(ValueError, match="that ends in a Pipeline that ends in SparseLSSVR"):
-        check(make_pipeline(StandardScaler(), make_pipeline(SparseLSSVR())))
-    with pytest.raises(ValueError, match="does not know Ridge; give it one"):
-        check(Ridge())
-
-
-# Plans
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -147,3 +124,65 @@ def test_the_rows_of_a_pipeline_are_those_of_its_last_step() -> None:
     assert plan(Pipeline([("last", LSSVC())]), (90, 4)).features == 4
     chosen = make_pipeline(SelectKBest(f_regression, k=1), LSSVRCV(**GRID))
     assert plan(chosen, X, Y).features == 1
+
+
+def test_nested_and_empty_steps_and_steps_that_look_at_y() -> None:
+    direct = trust(machine(), StandardScaler().fit_transform(X), Y, **CHECK)
+    inner = make_pipeline("passthrough", machine())
+    assert trust(make_pipeline(StandardScaler(), inner), X, Y, **CHECK) == direct
+    assert trust(make_pipeline(machine()), X, Y, **CHECK) == trust(machine(), X, Y, **CHECK)
+    chosen = SelectKBest(f_regression, k=2)
+    found = trust(make_pipeline(chosen, machine()), X, Y, **CHECK)
+    assert found == trust(machine(), chosen.fit_transform(X, Y), Y, **CHECK)
+
+
+@pytest.mark.parametrize("check", [lambda p: trust(p, X, Y), lambda p: plan(p, X)])
+def test_what_ends_elsewhere_is_refused(check) -> None:
+    nested = make_pipeline(StandardScaler(), make_pipeline(SparseLSSVR()))
+    for asked, words in [
+        (
+            make_pipeline(StandardScaler(), Ridge()),
+            "does not know a Pipeline that ends in Ridge; give it",
+        ),
+        (nested, "that ends in a Pipeline that ends in SparseLSSVR"),
+        (Ridge(), "does not know Ridge; give it one"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            check(asked)
+
+
+# -- estimators of whole tables: what is inside them, on prepared rows -------------------------------
+FRAME = pd.DataFrame({"a": RNG.standard_normal(90), "c": RNG.choice(["u", "v", "w"], 90)})
+FRAME.loc[::9, "a"] = np.nan
+PRICE = (FRAME["c"] == "u") + np.sin(FRAME["a"].fillna(0.0))
+TABLES = [(TableRegressor, PRICE), (TableClassifier, pd.Series(np.where(PRICE > 0.3, "high", "low")))]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(("kind", "y"), TABLES)
+def test_tables_are_looked_at_as_prepared(kind, y, wrapped) -> None:
+    model = kind(simple=True, approximation="nystroem")
+    asked = make_pipeline(model) if wrapped else model
+    found = plan(asked, FRAME, y)
+    assert (found.rows, found.features) == (90, 5)  # a, a is missing, u, v, w
+    check = trust(asked, FRAME, y, size=50, random_state=0)
+    assert check.draws[0].rows == 50
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    if not wrapped:  # a fitted one gives what a copy of it does
+        fitted = clone(model).fit(FRAME, y)
+        assert plan(fitted, FRAME, y).features == 5
+        assert trust(fitted, FRAME, y, size=50, random_state=0) == check
+
+
+def test_target_weights_and_groups_may_be_columns_and_a_plan_needs_no_target() -> None:
+    whole = FRAME.assign(y=PRICE, w=WEIGHTS, g=GROUPS)
+    model = TableRegressor(simple=True, approximation="nystroem")
+    by_name = trust(model, whole, "y", sample_weight="w", groups="g", size=50, random_state=0)
+    by_array = {"sample_weight": WEIGHTS, "groups": GROUPS, "size": 50, "random_state": 0}
+    assert by_name == trust(model, FRAME, PRICE, **by_array)
+    assert plan(model, whole.drop(columns=["w", "g"]), "y").features == 5
+    assert plan(TableRegressor(), FRAME).features == 5
+    for asked in (TableRegressor(), make_pipeline(TableRegressor())):
+        with pytest.raises(ValueError, match="needs rows to be fitted to; give X"):
+            plan(asked, (100, 3))

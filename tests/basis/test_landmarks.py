@@ -1,7 +1,5 @@
 """Choices of landmarks: reproducible, valid, and as good as their law promises."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -21,31 +19,30 @@ def X():
     return np.random.default_rng(0).standard_normal((600, 3))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_reproducible_from_the_seed(method, X):
-    def choose(seed):
-        return BASES[method](RBF(1.0), X, 30, np.random.default_rng(seed)).rows
-
-    np.testing.assert_array_equal(choose(1), choose(1))
-    assert not np.array_equal(choose(1), choose(2))
+TURN = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1e-3]])  # x_1 − x_2, nearly alone
 
 
-@pytest.mark.parametrize("method", ["rpcholesky", "uniform"])
-def test_landmarks_are_distinct_rows_of_X(method, X):
-    basis = BASES[method](RBF(1.0), X, 40, np.random.default_rng(0))
-    assert basis.size == 40
-    assert len(set(basis.index.tolist())) == 40
-    np.testing.assert_array_equal(basis.rows, X[basis.index])
+def choose(method, X, m=40, kernel=RBF(1.0), seed=1):  # noqa: B008
+    return BASES[method](kernel, X, m, np.random.default_rng(seed))
+
+
+def unexplained(kernel, X, rows):
+    C, W = kernel(X, rows), kernel(rows, rows)
+    return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12, hermitian=True) @ C.T)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_sparse_and_single_precision_rows(method, X):
-    rng = np.random.default_rng
-    single = BASES[method](RBF(1.0), X.astype(np.float32), 20, rng(0))
-    assert single.rows.dtype == np.float32
-    sparse = BASES[method](RBF(1.0), scipy.sparse.csr_array(X), 20, rng(0))
+def test_rows_of_X_reproducible_from_the_seed_and_of_its_type(method, X):
+    basis = choose(method, X)
+    np.testing.assert_array_equal(basis.rows, choose(method, X).rows)
+    assert not np.array_equal(basis.rows, choose(method, X, seed=2).rows)
+    if method != "kmeans":
+        assert basis.size == len(set(basis.index.tolist())) == 40
+        np.testing.assert_array_equal(basis.rows, X[basis.index])
+    assert choose(method, X.astype(np.float32)).rows.dtype == np.float32
+    sparse = choose(method, scipy.sparse.csr_array(X))
     assert scipy.sparse.issparse(sparse.rows)
-    assert sparse.rows.shape == (20, 3)
+    assert sparse.rows.shape == (40, 3)
 
 
 def test_pivots_stop_when_nothing_is_left():
@@ -58,13 +55,11 @@ def test_pivots_stop_when_nothing_is_left():
 def test_pivots_leave_less_than_uniform_rows(X):
     # Half of the rows in one tight cluster: uniform rows waste half of the landmarks on it.
     X = np.vstack([X, 1e-3 * X])
-
-    def unexplained(method):
-        rows = BASES[method](RBF(1.0), X, 60, np.random.default_rng(0)).rows
-        C, W = RBF(1.0)(X, rows), RBF(1.0)(rows, rows)
-        return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12) @ C.T)
-
-    assert unexplained("rpcholesky") < 0.6 * unexplained("uniform")
+    pivots, uniform = (
+        unexplained(RBF(1.0), X, choose(method, X, 60, seed=0).rows)
+        for method in ("rpcholesky", "uniform")
+    )
+    assert pivots < 0.6 * uniform
 
 
 def test_blocked_pivots_follow_the_one_by_one_law():
@@ -86,12 +81,12 @@ def test_blocked_pivots_follow_the_one_by_one_law():
 
     rows, kernel = np.arange(3.0)[:, None], Table(1.0)
     counts: dict = {}
-    for seed in range(3000):
+    for seed in range(1000):
         basis = BASES["rpcholesky"](kernel, rows, 2, np.random.default_rng(seed))
         pair = tuple(basis.index.tolist())
         counts[pair] = counts.get(pair, 0) + 1
     for pair, probability in expected.items():
-        assert abs(counts[pair] / 3000 - probability) < 0.04
+        assert abs(counts[pair] / 1000 - probability) < 0.04
 
 
 def test_rows_of_ones_own_are_checked(X):
@@ -115,7 +110,7 @@ def test_cluster_centres_do_not_depend_on_the_precision():
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 1e9), (1e100, 0.0), (1e-100, 0.0)])
 def test_clusters_of_rows_of_any_size(X, scale, shift):
     rows = scale * X + shift
-    centres = (BASES["kmeans"](RBF(0.1), rows, 40, np.random.default_rng(1)).rows - shift) / scale
+    centres = (choose("kmeans", rows, kernel=RBF(0.1)).rows - shift) / scale
     assert np.all((X.min(axis=0) < centres) & (centres < X.max(axis=0)))
     assert len(np.unique(centres.round(3), axis=0)) == 40
 
@@ -132,32 +127,15 @@ def test_a_kernel_of_zeros_leaves_the_mean(force_training, method, training):
     assert fitted.approximation_["fitted_with"]["rank"] == 0
 
 
-@pytest.mark.parametrize("method", ["uniform", "kmeans", "rpcholesky"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
-def test_values_that_are_not_finite_are_refused(method, kernel):
-    X = np.random.default_rng(0).standard_normal((40, 3))
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
-        LSSVR(kernel, approximation=Nystroem(8, method)).fit(1e200 * X, X[:, 0])
-
-
-def test_rows_that_spoil_the_kernel_are_refused_with_finite_landmarks():
-    X = np.random.default_rng(0).standard_normal((40, 3))
-    landmarks, y = X[:8].copy(), X[:, 0].copy()
-    X[20] = 1e200
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
-        LSSVR("polynomial", approximation=Nystroem(landmarks)).fit(X, y)
-
-
-TURN = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1e-3]])  # x_1 − x_2, nearly alone
-
-
-def clusters(kernel, X, m=40):
-    return BASES["kmeans"](kernel, X, m, np.random.default_rng(1)).rows
-
-
-def unexplained(kernel, X, rows):
-    C, W = kernel(X, rows), kernel(rows, rows)
-    return len(X) - np.trace(C @ np.linalg.pinv(W, rcond=1e-12, hermitian=True) @ C.T)
+def test_values_that_are_not_finite_are_refused(method, kernel, X):
+    X, y = X[:40], X[:40, 0]
+    spoiled = np.where(np.arange(40)[:, None] == 20, 1e200, X)
+    cases = [(kernel, 1e200 * X, Nystroem(8, method)), ("polynomial", spoiled, Nystroem(X[:8]))]
+    for name, rows, approximation in cases:
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="scale the features"):
+            LSSVR(name, approximation=approximation).fit(rows, y)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +157,7 @@ def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch)
             return self
 
     monkeypatch.setattr("onefold.basis.landmarks.MiniBatchKMeans", Watched)
-    rows = clusters(kernel, X)
+    rows = choose("kmeans", X, kernel=kernel).rows
     [(points, means)] = seen
     image = (X - X.mean(axis=0)) @ S.T
     np.testing.assert_allclose(points * np.abs(image).max(), image, atol=1e-5 * np.abs(image).max())
@@ -187,35 +165,28 @@ def test_clusters_are_those_of_the_rows_in_the_metric(X, kernel, S, monkeypatch)
     np.testing.assert_allclose(rows, literal, rtol=1e-10, atol=1e-12)
 
 
-def test_clusters_in_the_metric_explain_its_kernel(X):
-    kernel = RBF(2.0, metric=TURN)
-    found, plain = clusters(kernel, X, 25), clusters(RBF(2.0), X, 25)
-    assert unexplained(kernel, X, found) < 0.5 * unexplained(kernel, X, plain)
-
-
-def test_clusters_without_a_metric_of_their_own(X):
-    plain = clusters(RBF(1.0), X)
-    for kernel in (Linear(), Laplacian(3.0), RBF(1.0, metric=TURN) + Linear(), RBF(metric=TURN) * RBF()):
-        np.testing.assert_array_equal(clusters(kernel, X), plain)
+def test_clusters_in_a_metric_explain_its_kernel_and_sums_have_none(X):
+    kernel, plain = RBF(2.0, metric=TURN), choose("kmeans", X).rows
+    found = choose("kmeans", X, 25, kernel).rows
+    without = choose("kmeans", X, 25).rows
+    assert unexplained(kernel, X, found) < 0.5 * unexplained(kernel, X, without)
+    for other in (Linear(), Laplacian(3.0), RBF(1.0, metric=TURN) + Linear(), RBF(metric=TURN) * RBF()):
+        np.testing.assert_array_equal(choose("kmeans", X, kernel=other).rows, plain)
 
 
 @pytest.mark.parametrize("build", [np.asarray, np.float32, scipy.sparse.csr_array, "torch"])
 @pytest.mark.parametrize("metric", [TURN, np.array([1.0, 0.0, 2.0])], ids=["matrix", "weights"])
 def test_clusters_in_a_metric_of_any_rows(X, build, metric):
-    if build == "torch":
-        build = pytest.importorskip("torch").asarray
-    rows = build(X)
-    found = clusters(RBF(1.0, metric=metric), rows)
+    rows = (pytest.importorskip("torch").asarray if build == "torch" else build)(X)
+    kernel = RBF(1.0, metric=metric)
+    found = choose("kmeans", rows, kernel=kernel).rows
     assert type(found) is type(rows)
     assert found.dtype == rows.dtype
     dense = np.asarray(found.toarray() if scipy.sparse.issparse(found) else found)
     assert 30 <= len(dense) <= 40
     assert np.all((X.min(axis=0) <= dense) & (dense <= X.max(axis=0)))
-    far = clusters(RBF(1.0, metric=metric), X + 1e6) - 1e6
-    assert (
-        unexplained(RBF(1.0, metric=metric), X, far)
-        < 1.2 * unexplained(RBF(1.0, metric=metric), X, clusters(RBF(1.0, metric=metric), X)) + 1e-3
-    )
+    near, far = (choose("kmeans", X + s, kernel=kernel).rows - s for s in (0.0, 1e6))
+    assert unexplained(kernel, X, far) < 1.2 * unexplained(kernel, X, near) + 1e-3
 
 
 def test_one_basis_serves_the_kernels_of_one_metric_alone(X):

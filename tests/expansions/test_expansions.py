@@ -1,0 +1,382 @@
+"""Blends and fold models: weighted sums of members in every library, where they run, what they say."""
+
+import subprocess
+import sys
+
+import array_api_strict
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, SparseLSSVR
+from onefold.expansions import Blend, Expansion, FoldModels, mixed
+from onefold.expansions import kernel as kernel_room
+from onefold.kernels import RBF, Laplacian, Linear, Matern, Polynomial, Precomputed
+from onefold.linalg import to_numpy
+
+RNG = np.random.default_rng(3)
+D, M = 3, 12
+ROWS = RNG.standard_normal((20, D))
+CENTRES = RNG.standard_normal((M, D))
+KERNELS = (RBF(0.4, metric=RNG.standard_normal((D, D))), Matern(0.3, nu=0.5), Laplacian(0.2))
+WEIGHTS = np.array([0.6, 0.3, 0.25])
+INTERCEPT = np.array([0.5, -2.0])
+
+
+def member(kernel, centres=CENTRES, targets=2):
+    coef = np.random.default_rng(len(repr(kernel))).standard_normal((centres.shape[0], targets))
+    return Expansion(kernel, centres, coef, np.arange(targets) + 1.0)
+
+
+def blend(kernels=KERNELS, weights=WEIGHTS, intercept=INTERCEPT, centres=CENTRES):
+    return Blend(tuple(member(k, centres) for k in kernels), weights, intercept)
+
+
+def moved(expansion, xp):
+    arrays = (expansion.centres, expansion.coef, expansion.intercept)
+    return Expansion(expansion.kernel, *(xp.asarray(a) for a in arrays))
+
+
+def terms(expansion, X):
+    """The sum over members and centres, written out."""
+    values = np.tile(INTERCEPT, (X.shape[0], 1))
+    for w, part in zip(WEIGHTS, expansion.members):
+        values += w * (part.kernel(X, part.centres) @ part.coef + part.intercept)
+    return values
+
+
+def test_a_blend_is_the_weighted_sum_and_leaves_its_members_alone() -> None:
+    held, rows = blend(), ROWS.copy()
+    before = [(part.coef.copy(), part.predict(ROWS)) for part in held.members]
+    assert_allclose(held.predict(rows), terms(held, ROWS), rtol=1e-12, atol=1e-12)
+    assert held.predict(rows, n_jobs=2).tolist() == held.predict(rows).tolist()
+    assert held.predict(rows[:0]).shape == (0, 2)
+    gradient = sum(w * part.gradient(ROWS) for w, part in zip(WEIGHTS, held.members))
+    assert_allclose(held.gradient(rows), gradient, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(rows, ROWS)
+    for part, (coef, values) in zip(held.members, before):
+        assert np.array_equal(part.coef, coef)
+        assert np.array_equal(part.predict(ROWS), values)
+        one = Blend((part,), np.ones(1), np.zeros(2))
+        assert one.predict(ROWS).tobytes() == values.tobytes()
+        assert one.gradient(ROWS).tobytes() == part.gradient(ROWS).tobytes()
+    single = blend(centres=CENTRES.astype(np.float32))
+    got = single.predict(ROWS.astype(np.float32))
+    assert got.dtype == np.float64
+    assert_allclose(got, terms(held, ROWS), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("library", ["strict", "torch"])
+def test_other_libraries(library) -> None:
+    xp = array_api_strict if library == "strict" else pytest.importorskip("torch")
+    host = blend()
+    there = Blend(tuple(moved(part, xp) for part in host.members), xp.asarray(WEIGHTS), INTERCEPT)
+    own = Blend(there.members, WEIGHTS, xp.asarray(INTERCEPT))
+    rows = xp.asarray(ROWS)
+    for held in (host, there, own):
+        for got, expected in [
+            (held.predict(rows), host.predict(ROWS)),
+            (held.gradient(rows), host.gradient(ROWS)),
+        ]:
+            assert type(got) is type(rows)
+            assert_allclose(to_numpy(got), expected, atol=1e-6)
+        assert type(held.predict(ROWS)) is np.ndarray
+        assert_allclose(held.predict(ROWS), host.predict(ROWS), atol=1e-6)
+
+
+def test_on_host_members_go_on_sharing_their_centres() -> None:
+    torch = pytest.importorskip("torch")
+    centres, other = torch.asarray(CENTRES), torch.asarray(CENTRES + 1.0)
+    parts = [member(k) for k in KERNELS]
+    members = tuple(
+        Expansion(p.kernel, z, torch.asarray(p.coef), torch.asarray(p.intercept))
+        for p, z in zip(parts, (centres, other, centres))
+    )
+    host = Blend(members, torch.asarray(WEIGHTS), torch.asarray(INTERCEPT)).on_host()
+    first, second, third = (part.centres for part in host.members)
+    assert first is third
+    assert np.array_equal(second, CENTRES + 1.0)
+    arrays = [a for p in host.members for a in (p.centres, p.coef, p.intercept)]
+    assert all(type(a) is np.ndarray for a in [*arrays, host.weights, host.intercept])
+    assert_allclose(host.predict(ROWS), Blend(members, WEIGHTS, INTERCEPT).predict(ROWS), atol=1e-6)
+
+
+def test_sparse_rows_and_a_grid_among_the_members() -> None:
+    X = ROWS[:, :2]
+    grid = KernelRidge(RBF(0.3), alpha=0.1, approximation="grid").fit(X, X[:, 0]).expansion_
+    single = Expansion(RBF(0.2), X, RNG.standard_normal((20, 1)), np.zeros(1))
+    both = Blend((grid, single), [0.5, 2.0], np.ones(1))
+    expected = 0.5 * grid.predict(X) + 2.0 * single.predict(X) + 1.0
+    assert_allclose(both.predict(X), expected, rtol=1e-12)
+    assert_allclose(both.predict(sp.csr_array(X)), expected, rtol=1e-10)
+    assert both.n_centres == grid.n_centres + 20
+
+
+def test_what_it_tells_of_itself() -> None:
+    held = blend()
+    assert (held.n_targets, held.n_features, held.n_centres) == (2, D, 3 * M)
+    assert held.parts == tuple(zip(WEIGHTS.tolist(), held.members))
+    one = held.members[0]
+    assert (one.n_targets, one.n_features, one.n_centres) == (2, D, M)
+    assert one.parts == ((1.0, one),)
+    given = Expansion(Precomputed(), None, np.ones((4, 1)), np.zeros(1))
+    assert (given.n_targets, given.n_features, given.n_centres) == (1, None, 4)
+
+
+def test_sparse_rows_where_every_member_takes_them() -> None:
+    assert blend((RBF(0.4), Linear()), WEIGHTS[:2]).accepts_sparse
+    assert not blend((RBF(0.4), Laplacian(0.4)), WEIGHTS[:2]).accepts_sparse
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_finite_is_every_member_and_the_intercept(bad) -> None:
+    assert blend().finite
+    assert not blend(intercept=np.array([0.0, bad])).finite
+    broken = member(KERNELS[0])
+    broken.coef[3, 1] = bad
+    assert not broken.finite
+    assert not Blend((member(KERNELS[1]), broken), [0.5, 0.5], INTERCEPT).finite
+
+
+@pytest.mark.parametrize(
+    ("members", "weights", "match"),
+    [
+        ((), [], "one at least"),
+        ((blend(),), [1.0], "must be expansions"),
+        ((KERNELS[0],), [1.0], "must be expansions"),
+        ((member(RBF(1.0)),), [0.0], "positive and finite"),
+        ((member(RBF(1.0)),), [-1.0], "positive and finite"),
+        ((member(RBF(1.0)),), [np.nan], "positive and finite"),
+        ((member(RBF(1.0)),), [np.inf], "positive and finite"),
+        ((member(RBF(1.0)),), [0.5, 0.5], "1 members do not match"),
+        ((member(RBF(1.0)),), [[1.0]], "1 members do not match"),
+        ((member(RBF(1.0)), member(RBF(1.0), targets=1)), [0.5, 0.5], "targets"),
+        ((member(RBF(1.0)), member(RBF(1.0), CENTRES[:, :2])), [0.5, 0.5], "same features"),
+        ((Expansion(Precomputed(), None, np.ones((3, 2)), np.zeros(2)),), [1.0], "precomputed kernel"),
+    ],
+)
+def test_what_is_no_blend_is_refused(members, weights, match) -> None:
+    with pytest.raises(ValueError, match=match):
+        Blend(members, weights, INTERCEPT)
+
+
+# -- fold models: columns of few expansions, and mixtures of them ------------------------------------
+X, NEW = RNG.standard_normal((20, 3)), RNG.standard_normal((6, 3))
+
+
+def columns(kernel, folds, targets, rows=X):
+    coef = RNG.standard_normal((len(rows), folds * targets))
+    return Expansion(kernel, rows, coef, RNG.standard_normal(folds * targets))
+
+
+def test_terms_add_up_fold_by_fold():
+    one, other = columns(RBF(0.3), 3, 2), columns(Laplacian(0.2), 2, 2)
+    intercept = RNG.standard_normal((3, 2))
+    models = FoldModels((one, other), (np.arange(3), np.array([2, 0])), intercept)
+    found = models.predict(NEW)
+    first, second = one.predict(NEW).reshape(6, 3, 2), other.predict(NEW).reshape(6, 2, 2)
+    np.testing.assert_allclose(found[:, 0], first[:, 0] + second[:, 1] + intercept[0])
+    np.testing.assert_allclose(found[:, 1], first[:, 1] + intercept[1])
+    np.testing.assert_allclose(found[:, 2], first[:, 2] + second[:, 0] + intercept[2])
+    assert (models.count, models.n_targets, models.n_features) == (3, 2, 3)
+    offset = np.array([1.0, -2.0])
+    np.testing.assert_allclose(models.plus(offset).predict(NEW), found + offset)
+    assert models.finite
+    assert not models.plus(np.array([np.inf, 0.0])).finite
+
+
+def test_mixtures_are_the_weighted_sums():
+    members = [
+        FoldModels.of(columns(RBF(0.3), 4, 2), 4),
+        FoldModels.each([columns(Laplacian(0.2), 1, 2) for _ in range(4)]).plus(np.array([3.0, 1.0])),
+    ]
+    weights = RNG.uniform(size=(4, 2))
+    weights[1] = 0.0
+    weights[2, 0] = 0.0
+    intercept = RNG.standard_normal((4, 2))
+    each = [member.predict(NEW) for member in members]
+    for source in (np.arange(4), np.zeros(4, dtype=int), [3, 1, 1, 0]):
+        found = mixed(members, weights, intercept, source).predict(NEW)
+        expected = intercept[None] + sum(
+            weights[None, :, g, None] * values[:, source] for g, values in enumerate(each)
+        )
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    nothing = mixed(members, np.zeros((4, 2)), intercept, np.arange(4))
+    np.testing.assert_allclose(nothing.predict(NEW), np.repeat(intercept[None], 6, axis=0))
+
+
+def test_grids_mix_too():
+    rows, far = RNG.uniform(size=(40, 2)), RNG.uniform(-0.5, 1.5, size=(9, 2))  # inside and outside
+    own = [LSSVR(gamma=g, approximation="grid").fit(rows, rows).expansion_ for g in (1.0, 2.0)]
+    found = mixed([FoldModels.each(own)], [[0.5], [2.0]], np.zeros((2, 2)), [1, 0]).predict(far)
+    assert_allclose(found[:, 0], 0.5 * own[1].predict(far), rtol=0, atol=1e-12)
+    assert_allclose(found[:, 1], 2.0 * own[0].predict(far), rtol=0, atol=1e-12)
+
+
+def test_a_given_kernel_gets_columns_for_all_rows():
+    coef = RNG.standard_normal((3, 2))
+    models = FoldModels.of(Expansion(Precomputed(), None, coef, np.zeros(2)), 2)
+    wide = models.with_columns(5, np.array([0, 2, 4]))
+    K = RNG.standard_normal((4, 5))
+    np.testing.assert_allclose(wide.predict(K), models.predict(K[:, [0, 2, 4]]))
+
+
+def test_arrays_of_another_library_come_to_the_host_together():
+    torch = pytest.importorskip("torch")
+    rows = torch.tensor(X)
+    terms = [
+        Expansion(k, rows, torch.ones(20, 1).double(), torch.zeros(1).double())
+        for k in (RBF(1.0), RBF(2.0))
+    ]
+    models = FoldModels.each(terms)
+    there = models.on_host()
+    assert there.terms[0].centres is there.terms[1].centres
+    assert type(there.terms[0].coef) is np.ndarray
+    np.testing.assert_allclose(there.predict(NEW), models.predict(NEW), rtol=0, atol=1e-12)
+
+
+ONE = (columns(RBF(1.0), 2, 1),)
+
+
+@pytest.mark.parametrize(
+    ("terms", "folds", "shape"),
+    [
+        ((), (), (2, 1)),
+        (ONE, (np.arange(2),), (2,)),
+        (ONE, (), (2, 1)),
+        *((ONE, (np.array(folds),), (2, 1)) for folds in ([0, 2], [-1, 1], [1, 1], [0.0, 1.0], [0])),
+        (ONE, (np.empty(0, dtype=int),), (2, 1)),
+        (("term",), (np.arange(2),), (2, 1)),
+        ((columns(RBF(1.0), 1, 1), columns(RBF(1.0), 1, 1, X[:, :2])), ([0], [1]), (2, 1)),
+    ],
+)
+def test_fold_models_that_do_not_fit_are_refused(terms, folds, shape):
+    with pytest.raises(ValueError, match="fold"):
+        FoldModels(terms, folds, np.zeros(shape))
+
+
+# -- rows in one place and the model in another ------------------------------------------------------
+HOST = Expansion(RBF(0.4), X, RNG.standard_normal((20, 2)), np.array([1.0, -2.0]))
+MANY = RNG.standard_normal((50, 3))
+
+
+@pytest.fixture
+def there():
+    """The expansion as a device has it."""
+    return moved(HOST, pytest.importorskip("torch"))
+
+
+@pytest.mark.parametrize("block", [7, 50, 1000])
+@pytest.mark.parametrize("rows", [MANY, MANY.astype(np.float32), sp.csr_array(MANY), MANY[:0]])
+def test_blocks_of_host_rows_go_to_the_expansion(monkeypatch, there, block, rows) -> None:
+    torch = pytest.importorskip("torch")
+    expected = HOST.predict(rows), HOST.gradient(rows)
+    monkeypatch.setattr(kernel_room, "_BLOCK", block)
+    monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
+    for got, values in zip((there.predict(rows), there.gradient(rows)), expected):
+        assert type(got) is np.ndarray
+        assert_allclose(got, values, atol=1e-6)
+
+
+def test_an_accelerator_keeps_the_work_of_every_member(monkeypatch) -> None:
+    torch = pytest.importorskip("torch")
+    there = Blend(tuple(moved(part, torch) for part in blend().members), WEIGHTS, INTERCEPT)
+    monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
+    seen, inner = [], Expansion._values
+    monkeypatch.setattr(Expansion, "_values", lambda self, rows: seen.append(rows) or inner(self, rows))
+    values = there.predict(ROWS)
+    assert type(values) is np.ndarray
+    assert [type(rows) for rows in seen] == [torch.Tensor] * 3
+    assert_allclose(values, terms(blend(), ROWS), atol=1e-10)
+
+
+def test_otherwise_the_expansion_goes_to_the_rows(there) -> None:
+    torch = pytest.importorskip("torch")
+    went = HOST.predict(torch.asarray(MANY))
+    assert isinstance(went, torch.Tensor)
+    assert_allclose(went.numpy(), HOST.predict(MANY), atol=1e-10)
+    assert type(there.predict(MANY)) is np.ndarray
+    assert_allclose(there.predict(MANY), HOST.predict(MANY), atol=1e-10)
+    assert there._moved_to(torch.asarray(MANY)) is there
+    assert HOST._moved_to(MANY) is HOST
+
+
+@pytest.mark.parametrize("function", [RBF(0.4), RBF(0.4, metric=np.eye(3)), Polynomial(0.4), Linear()])
+def test_sparse_centres_go_to_the_rows(function) -> None:
+    torch = pytest.importorskip("torch")
+    thin = Expansion(function, sp.csr_array(HOST.centres), HOST.coef, HOST.intercept)
+    for got, expected in [(thin.predict, thin.predict(MANY)), (thin.gradient, thin.gradient(MANY))]:
+        went = got(torch.asarray(MANY))
+        assert isinstance(went, torch.Tensor)
+        assert_allclose(went.numpy(), expected, atol=1e-10)
+
+
+def test_arrays_that_must_not_be_written_to_go_without_a_warning() -> None:
+    """Torch warns once in a process: in this one it may have done so already."""
+    script = """
+import numpy as np, torch, warnings
+from onefold.linalg import like
+warnings.simplefilter("error")
+values = np.ones(3)
+values.flags.writeable = False
+like(values, torch.zeros(1)).add_(1)
+assert (values == 1).all()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_sparse_rows_and_a_grid() -> None:
+    model = KernelRidge(RBF(0.4), alpha=0.1, approximation="grid").fit(MANY, MANY[:, 0])
+    rows = sp.csr_array(np.vstack([MANY[:5], 9 + MANY[:5]]))
+    assert_allclose(model.predict(rows), model.predict(rows.toarray()), rtol=1e-14)
+    grid = model.expansion_
+    assert_allclose(grid.gradient(rows), grid.gradient(rows.toarray()), rtol=1e-14)
+
+
+def test_kernel_values_go_too(monkeypatch, there) -> None:
+    torch, values = pytest.importorskip("torch"), RNG.standard_normal((6, 20))
+    host, moved = (Expansion(Precomputed(), None, one.coef, one.intercept) for one in (HOST, there))
+    expected = values @ HOST.coef + HOST.intercept
+    assert_allclose(host.predict(torch.asarray(values)).numpy(), expected)
+    monkeypatch.setattr(kernel_room, "on_accelerator", torch.is_tensor)
+    assert_allclose(moved.predict(values), expected)
+    back = to_numpy(torch.tensor([1.0, 2.5], dtype=torch.bfloat16))  # which NumPy lacks
+    assert back.dtype == np.float32
+    assert back.tolist() == [1.0, 2.5]
+
+
+# -- what a fitted model has of its own classes fits on a line or two --------------------------------
+ONE_CELL = {"gammas": [1.0], "alphas": [0.1]}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVRCV(kernel=["rbf", "laplacian"], metric="diagonal", blend=True),
+        LSSVRCV(**ONE_CELL, approximation="grid"),
+        LSSVRCV(**ONE_CELL, intervals="normalised"),
+        LSSVCCV(**ONE_CELL, approximation="nystroem", calibration="isotonic"),
+        LSSVCCV(**ONE_CELL, calibration="sigmoid"),
+        SparseLSSVR(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_every_public_attribute_of_a_fitted_model(model) -> None:
+    rows = np.random.default_rng(0).uniform(size=(300, 2))
+    y = np.sin(5 * rows[:, 0]) + rows[:, 1]
+    model.fit(rows, y > 0.5 if isinstance(model, LSSVCCV) else y)
+    own = [value for value in vars(model).values() if type(value).__module__.startswith("onefold.")]
+    assert own
+    for value in own:
+        assert len(repr(value)) < 300, repr(value)
+
+
+def test_they_name_kernel_and_size() -> None:
+    one, other = (Expansion(k, X, np.ones((20, 1)), np.zeros(1)) for k in (RBF(0.5), Laplacian(2.0)))
+    assert repr(one) == "Expansion(RBF(gamma=0.5), centres=20, features=3, targets=1)"
+    both = Blend((one, other), [0.25, 0.75], np.zeros(1))
+    parts = "0.25 × RBF(gamma=0.5) + 0.75 × Laplacian(gamma=2.0)"
+    assert repr(both) == f"Blend({parts}, centres=40, features=3, targets=1)"
+    folds = FoldModels.each([one, other])
+    assert repr(folds) == "FoldModels(RBF(gamma=0.5), …, folds=2, terms=2, targets=1)"
