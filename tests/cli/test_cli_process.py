@@ -1,10 +1,12 @@
-"""The command line as a process: exit codes, interruption, pipes; progress and option values."""
+"""The command line as a process: exit codes, interruption, pipes; progress, option values, help."""
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,35 +16,174 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cli_arguments import SMALL, TUNE
+from cli_arguments import ONEFOLD, SMALL, TUNE
 
 import onefold
-from onefold.cli import entry, main, options
+from onefold.approximations import registered
+from onefold.cli import entry, main, options, output
 from onefold.cli.progress import Progress
-from onefold.cli.words import power_of_two
+from onefold.search.strategies import STRATEGIES
+from onefold.tables import TableClassifier, TableError
+from onefold.tables.errors import Remedy
+from onefold.tuning import tuning
 
-ONEFOLD = [sys.executable, "-m", "onefold"]
 
-
-def run(*argv: str, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*ONEFOLD, *argv], capture_output=True, text=True, timeout=120, **options)
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*ONEFOLD, *argv], capture_output=True, text=True, timeout=120)
 
 
 def test_exit_codes_of_a_real_process(table):
     done = run(*TUNE, *SMALL)
     assert (done.returncode, "Best of 9" in done.stdout) == (0, True), done.stderr
     refused = run(*TUNE, *SMALL)
-    assert refused.returncode == 2
-    assert refused.stdout == ""
+    assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("onefold: error: t-onefold/model.onefold exists")
     version = run("--version")
     assert (version.returncode, version.stdout) == (0, f"onefold {onefold.__version__}\n")
+    # A closed pipe is no error.
+    header, body = Path("t.csv").read_text().split("\n", 1)
+    Path("long.csv").write_text(header + "\n" + body * 2000)
+    command = f"{' '.join(ONEFOLD)} predict t-onefold long.csv | head -2; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (done.stdout.splitlines()[0], done.stdout.splitlines()[-1]) == ("who,prediction", "0")
+    assert done.stderr == ""
 
 
-def test_help(capsys):
-    for argv in (["--help"], ["tune", "--help"], ["predict", "--help"], ["demo", "--help"]):
+def test_help_waits_for_no_library():
+    loaded = "import sys; from onefold.cli import main; main(['tune', '--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, timeout=120)
+    text, _, modules = done.stdout.rstrip("\n").rpartition("\n")
+    assert not {"numpy", "sklearn", "pyarrow"} & {*modules.split()}
+    words = " ".join(text.split())
+    for name in [*(n for n, kind in registered().items() if kind.selects), *STRATEGIES]:
+        assert re.search(rf"\b{name}\b", words)
+
+
+def test_options_are_parameters(capsys):
+    """Nothing on the way from an option to its parameter can be forgotten."""
+    known = (
+        inspect.signature(TableClassifier).parameters.keys()
+        | inspect.signature(tuning).parameters.keys()
+    )
+    for command in ("tune", "plan"):
+        arguments = options.parsed([command, "t.csv"])
+        assert options.parameters(arguments) == {}
+        names = arguments.options.keys() - {"help", "table", "resume", "out", "force", "json", "quiet"}
+        reading = {spec.lstrip("-").replace("-", "_") for spec in options._READING} | {"dayfirst"}
+        assert names - reading <= known
+    given = ["--kernel", "rbf, linear", "--no-blend", "--seed", "3", "--drop", "a", "b", "--drop", "c"]
+    assert options.parameters(options.parsed(["tune", "t.csv", "--ordered", *given])) == {
+        "ordered": True,
+        "kernel": ["rbf", "linear"],
+        "blend": False,
+        "random_state": 3,
+        "drop": ["a", "b", "c"],
+    }
+    for argv in (["--help"], ["predict", "--help"], ["demo", "--help"]):
         assert main(argv) == 0
         assert "usage: onefold" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (
+            ["tune", "t.csv", "--targt", "y"],
+            "--targt y (did you mean --target? see onefold tune --help)",
+        ),
+        (["inspect", "m", "--id", "y"], "unrecognized arguments: --id y (see onefold inspect --help)"),
+        (["tune", "-", "--target", "y"], "standard input is not read; write the table to a file first"),
+        ([*TUNE, "--cv", "1"], "'1' is neither 'loo' nor a number of folds"),
+        ([*TUNE, "--gammas", "1,-2"], "'-2' is not a positive number"),
+        ([*TUNE, "--jobs", "0"], "'0' is no number of threads"),
+        ([*TUNE, "--seed", "-1"], "'-1' is no seed"),
+        ([*TUNE, "--seed", "4294967296"], "'4294967296' is no seed"),
+        ([*TUNE, "--gap", "-1"], "'-1' is not a whole number from 0"),
+        ([*TUNE, "--class-weight", "none"], "invalid choice: 'none'"),
+        ([*TUNE, "--out", ""], "--out: the name is empty"),
+        ([*TUNE, "--holdout", "1.5"], "no share between 0 and 1"),
+        ([*TUNE, "--time-budget", "soon"], "no duration"),
+        ([*TUNE, "--search", "everything"], "search must be one of"),
+        ([*TUNE, "--approximation", "none"], "approximation"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        ([], "required: COMMAND"),
+    ],
+)
+def test_arguments_that_are_refused(table, refused, argv, words):
+    assert words in refused(*argv)
+
+
+def test_grids_and_durations():
+    assert options.grid("0.5, 1,2^3") == [0.5, 1.0, 8.0]
+    np.testing.assert_allclose(options.grid("2^-15:2^9:13"), 2.0 ** np.arange(-15, 10, 2))
+    np.testing.assert_allclose(options.grid("1,10:1000:3"), [1, 10, 100, 1000])
+    durations = [options.duration(text) for text in ("90", "90s", "5m", "2h", " 0.5h")]
+    assert durations == [90.0, 90.0, 300.0, 7200.0, 1800.0]
+    grids = ("", "0", "-1", "x", "1:2", "1:2:0", "1:2:3:4", "nan", "inf", "2^x", "-2^0.5")
+    times = ("", "s", "0", "-1", "nan", "inf", "1e400", "5d", "5 minutes")
+    for parse, texts in ((options.grid, grids), (options.duration, times)):
+        for bad in texts:
+            with pytest.raises(argparse.ArgumentTypeError):
+                parse(bad)
+
+
+@pytest.mark.parametrize(
+    ("remedies", "words"),
+    [
+        ([Remedy("drop", ["a b", "it's"])], 'odd; use --drop "a b" "it\'s"'),
+        ([Remedy("na_values", ["?"]), Remedy("cv", "-")], 'odd; use --na-values "?", or --cv=-'),
+        ([Remedy("simple", True), Remedy("blend", False)], "odd; use --simple, or --no-blend"),
+        ([Remedy("decimal", ","), Remedy("id_column", "nr")], 'odd; use --decimal ",", or --id nr'),
+        ([Remedy("elsewhere", 1)], "odd"),
+    ],
+)
+def test_remedies_are_options_of_the_running_command(refused, monkeypatch, remedies, words):
+    def refuse(arguments):
+        raise TableError("'kg weight=5' is odd", remedies)
+
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=refuse))
+    assert refused(*TUNE) == f"onefold: error: 'kg weight=5' is {words}"
+    assert refused("inspect", "m.onefold") == "onefold: error: 'kg weight=5' is odd"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "there is no file x.csv"),
+        (
+            PermissionError(13, "Permission denied", "x.csv"),
+            2,
+            "can't use x.csv: permission denied; check",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            2,
+            "can't use a file: no space left on device; free some",
+        ),
+        (OSError("odd"), 2, "odd"),
+        (MemoryError("Unable to allocate 9 TiB"), 1, "not enough memory (Unable to allocate 9 TiB)"),
+    ],
+)
+def test_errors_are_sentences(monkeypatch, capsys, error, code, words):
+    def fail(name):
+        raise error
+
+    monkeypatch.setattr(entry, "import_module", fail)
+    assert main(["demo"]) == code
+    err = capsys.readouterr().err
+    assert err.startswith(f"onefold: error: {words}")
+    assert "Errno" not in err
+
+
+def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
+    def run(arguments):
+        for text in ("first\n line", "second", "first\n line"):
+            warnings.warn(text, stacklevel=1)
+            warnings.warn_explicit(text, UserWarning, f"{text}.py", 1)
+
+    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=run))
+    assert main(["demo"]) == 0
+    assert capsys.readouterr().err == "onefold: warning: first line\nonefold: warning: second\n"
 
 
 def test_a_second_interruption_does_not_disturb_the_first(tmp_path):
@@ -67,14 +208,9 @@ def run(arguments):
 entry.import_module = lambda name: SimpleNamespace(run=run)
 sys.exit(entry.main(["demo"]))
 """
-    process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-c", script]
+    process = subprocess.Popen(command, cwd=tmp_path, text=True, start_new_session=True, **pipes)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
@@ -85,50 +221,6 @@ sys.exit(entry.main(["demo"]))
     assert err.startswith("onefold: stopping …\nonefold: still stopping")
     assert "Traceback" not in err
     assert (tmp_path / "tidied").exists()
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (FileNotFoundError(2, "No such file or directory", "x.csv"), "there is no file x.csv"),
-        (PermissionError(13, "Permission denied", "x.csv"), "can't use x.csv: permission denied; check"),
-        (OSError(28, "No space left on device"), "can't use a file: no space left on device; free some"),
-        (OSError("odd"), "odd"),
-    ],
-)
-def test_the_operating_system_speaks_in_sentences(monkeypatch, capsys, error, words):
-    def fail(name):
-        raise error
-
-    monkeypatch.setattr(entry, "import_module", fail)
-    assert main(["demo"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"onefold: error: {words}")
-    assert "Errno" not in err
-
-
-def test_a_closed_pipe_is_no_error(table, tmp_path):
-    assert main([*TUNE, *SMALL, "--quiet"]) == 0
-    wide = Path("long.csv")
-    text = Path("t.csv").read_text()
-    header, body = text.split("\n", 1)
-    wide.write_text(header + "\n" + body * 2000)
-    command = f"{' '.join(ONEFOLD)} predict t-onefold long.csv | head -2; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=120, env=os.environ
-    )
-    assert done.stdout.splitlines()[0] == "who,prediction"
-    assert done.stdout.splitlines()[-1] == "0"
-    assert done.stderr == ""
-
-
-def test_memory_errors_are_one_line(table, monkeypatch, capsys):
-    def no_memory(name):
-        raise MemoryError("Unable to allocate 9 TiB")
-
-    monkeypatch.setattr(entry, "import_module", no_memory)
-    assert main([*TUNE]) == 1
-    assert capsys.readouterr().err == ("onefold: error: not enough memory (Unable to allocate 9 TiB)\n")
 
 
 class Terminal(io.StringIO):
@@ -159,11 +251,11 @@ def test_progress_in_a_log_is_sparse(monkeypatch):
     assert stream.getvalue() == "onefold: rounds: 2/3 kernels, 1 s left, best so far 1.0\n"
 
 
-@pytest.mark.parametrize("columns", [1, 5, 20, 40, 70, 80, 200])
+@pytest.mark.parametrize("columns", [1, 5, 20, 70, 200])
 def test_progress_never_wraps(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     stream = Terminal()
-    event = {"total": 433, "best_score": 0.5, "part": "paths gone again", "left": 100.0}
+    event = {"total": 433, "best_score": 0.5, "part": "second pass", "left": 100.0}
     event["best_params"] = {"kernel": "laplacian", "metric": "diagonal", "round": 3}
     with Progress(stream, lambda score: f"accuracy {score}") as progress:
         for done in (1, 300, 433):
@@ -189,34 +281,30 @@ def test_progress_names_the_score_only_where_it_is_that_of_the_criterion():
         assert stream.getvalue().endswith(words)
 
 
-def test_grids():
-    assert options.grid("0.5, 1,2^3") == [0.5, 1.0, 8.0]
-    np.testing.assert_allclose(options.grid("2^-15:2^9:13"), 2.0 ** np.arange(-15, 10, 2))
-    np.testing.assert_allclose(options.grid("1,10:1000:3"), [1, 10, 100, 1000])
-    for bad in ("", "0", "-1", "x", "1:2", "1:2:0", "1:2:3:4", "nan", "inf", "2^x", "-2^0.5"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            options.grid(bad)
+def test_commands_that_are_printed_work_in_the_shell_that_printed_them(table, monkeypatch, tmp_path):
+    script = f"#!{sys.executable}\nimport sys\nfrom onefold.cli import main\nsys.exit(main())\n"
+    program = Path(".venv/bin/onefold")
+    program.parent.mkdir(parents=True)
+    program.write_text(script)
+    program.chmod(0o755)
 
+    def shell(line: str) -> str:
+        environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
-def test_durations():
-    assert [options.duration(text) for text in ("90", "90s", "5m", "2h", " 0.5h")] == [
-        90.0, 90.0, 300.0, 7200.0, 1800.0,
-    ]  # fmt: skip
-    for bad in ("", "s", "0", "-1", "nan", "inf", "1e400", "5d", "5 minutes"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            options.duration(bad)
-
-
-def test_powers_of_two_are_shown_as_such():
-    assert [power_of_two(v) for v in (0.125, 1.0, 3.0)] == ["2^-3", "2^0", "3"]
-
-
-def test_warnings_are_one_line_each_and_none_twice(monkeypatch, capsys):
-    def run(arguments):
-        for text in ("first\n line", "second", "first\n line"):
-            warnings.warn(text, stacklevel=1)
-            warnings.warn_explicit(text, UserWarning, f"{text}.py", 1)
-
-    monkeypatch.setattr(entry, "import_module", lambda name: SimpleNamespace(run=run))
-    assert main(["demo"]) == 0
-    assert capsys.readouterr().err == "onefold: warning: first line\nonefold: warning: second\n"
+    out = shell(" ".join([".venv/bin/onefold", *TUNE, *SMALL, "--out", "'a b'"]))
+    follow_up = re.search(r"the model: (.*) NEW_TABLE", out)[1]
+    assert follow_up == ".venv/bin/onefold predict 'a b/model.onefold'"
+    assert shell(f"{follow_up} t.csv").startswith("who,prediction\n")
+    # Another program of the same name in the search path is not this one.
+    monkeypatch.setenv("PATH", str(program.parent.absolute()))
+    for started, words in {
+        "/usr/bin/pytest": "onefold",
+        "env/bin/onefold": "env/bin/onefold",
+        str(program.absolute()): "onefold",
+        "somewhere/onefold/__main__.py": f"{sys.executable} -m onefold",
+    }.items():
+        monkeypatch.setattr(sys, "argv", [started])
+        assert output.command_line("inspect", "m") == f"{words} inspect m"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
-from pathlib import Path
 
 import pytest
-from cli_arguments import SMALL, TUNE
-from cli_processes import begun, wait_for_lines, write_table
+from cli_arguments import SMALL, TUNE, begun, files, wait_for_lines, write_table
 
 from onefold import load
 from onefold.cli import entry, main
-from onefold.tuning import tune_table
 
 TABLE = ["t.parquet", "--target", "y"]
 SLOW = [*TABLE, "--simple", "--approximation", "exact", "--gammas", "2^-9:2^3:500", "--jobs", "1"]
@@ -35,7 +32,7 @@ def test_before_the_first_evaluation_nothing_is_left_behind(tmp_path, number, co
     assert err.endswith(last)
     assert "Traceback" not in err
     # What the journal was begun with is of use to the next run with --resume.
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold.journal", "t.parquet"]
+    assert files(tmp_path) == ["t-onefold.journal", "t.parquet"]
 
 
 def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
@@ -59,7 +56,7 @@ def test_the_first_ctrl_c_keeps_the_best_so_far(tmp_path):
     assert model.estimator_.search_["stopped"] == "interrupted"
     assert model.estimator_.best_params_ == found["best_params"]
     # There is something to go on with.
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t-onefold", "t-onefold.journal", "t.parquet"]
+    assert files(tmp_path) == ["t-onefold", "t-onefold.journal", "t.parquet"]
 
 
 def test_rounds_of_metrics_are_ended_too(tmp_path):
@@ -75,15 +72,7 @@ def test_rounds_of_metrics_are_ended_too(tmp_path):
 
 
 def event(score: float | None) -> dict:
-    return {
-        "done": 1,
-        "total": 2,
-        "best_score": score,
-        "best_params": {},
-        "part": "grid",
-        "seconds": 1.0,
-        "left": 1.0,
-    }
+    return {"done": 1, "total": 2, "best_score": score, "best_params": {}, "part": "grid", "left": 1.0}
 
 
 @pytest.fixture
@@ -145,25 +134,3 @@ def test_enough_time_changes_nothing(table, capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["search"]["stopped"], found["search"]["untried"]) == (None, [])
     assert not any("search" in note for note in found["notes"])
-
-
-def test_bad_values_are_refused(table, refused):
-    assert "no duration" in refused(*TUNE, "--time-budget", "soon")
-    assert "search must be one of" in refused(*TUNE, "--search", "everything")
-    with pytest.raises(ValueError, match="time_budget must be a number of seconds"):
-        tune_table(table, "kind", time_budget=0)
-    with pytest.raises(ValueError, match='search must be one of "grid"'):
-        tune_table(table, "kind", search="everything")
-
-
-def test_python_has_the_same(table, tmp_path):
-    journal = tmp_path / "a.journal"
-    options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "n_jobs": 1}
-    model = tune_table(table, "kind", checkpoint=journal, time_budget=1e-9, **options)
-    assert model.report_["search"]["untried"] == [{"gamma": 1.0}]
-    assert model.estimator_.checkpoint is None
-    again = tune_table(table, "kind", checkpoint=journal, **options)
-    assert again.report_["search"]["stopped"] is None
-    plain = tune_table(table, "kind", **options)
-    assert again.report_["best_score"] == plain.report_["best_score"]
-    assert Path(journal).exists()

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
     if arguments.json:
-        print(json_text(result_json(model, arguments.table, files)))
+        print(json_text(result_json(model, arguments.table, files) | {"no_report": no_page}))
     else:
         print(result_text(model, files))
 

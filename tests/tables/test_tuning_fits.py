@@ -1,0 +1,189 @@
+"""What ``tune_table`` fits, against the literal computation; rows that are held out; tables on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import StratifiedKFold
+
+import onefold
+from onefold.tables import Categories, TableError, open_table, rows_of_frame, training
+from onefold.tuning import tune_table
+
+N = 60
+SMALL = {"simple": True, "gammas": [0.125, 0.5, 2.0], "alphas": [0.03125, 0.25, 2.0]}
+KIND = {"target": "kind", "drop": ["amount", "site", "mass"], "id_column": "who"}
+AMOUNT = {"target": "amount", "drop": ["kind", "site", "mass", "who"]}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch) -> pd.DataFrame:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"length": rng.normal(size=N), "width": rng.normal(size=N)})
+    frame["colour"] = np.where(rng.random(N) < 0.5, "red", "blue")
+    inside = frame.length**2 + frame.width**2 < 1.2
+    frame["kind"] = np.where(inside, "inner", "outer")
+    frame["amount"] = np.sin(frame.length) + 0.1 * rng.normal(size=N)
+    frame["who"] = [f"row-{i:03d}" for i in range(N)]
+    frame["site"] = np.arange(N) // 6
+    frame["mass"] = rng.uniform(0.5, 2.0, size=N)
+    frame.to_csv("t.csv", index=False)
+    return frame
+
+
+def test_the_literal_computation(table):
+    model = tune_table("t.csv", **KIND, **SMALL)
+    report = model.report_
+    X = np.column_stack(
+        [
+            (table.length - table.length.mean()) / table.length.std(ddof=0),
+            (table.width - table.width.mean()) / table.width.std(ddof=0),
+            table.colour == "blue",
+            table.colour == "red",
+        ]
+    ).astype(float)
+    y = table.kind.to_numpy(dtype=str)
+    literal = onefold.LSSVC(**model.estimator_.best_params_)
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+    right = [literal.fit(X[i], y[i]).predict(X[j]) == y[j] for i, j in folds]
+    assert report["heldout"]["accuracy"] == pytest.approx(np.concatenate(right).mean())
+    assert report["best_score"] == pytest.approx(np.mean([r.mean() for r in right]) - 1)
+    np.testing.assert_array_equal(model.predict("t.csv"), literal.fit(X, y).predict(X))
+    assert (report["task"], report["candidates"]) == ("classification", 9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern", "polynomial", "linear"])
+def test_kernels(table, kernel):
+    small = SMALL if kernel != "linear" else SMALL | {"gammas": None}
+    model = tune_table(table, **KIND, **small, kernel=kernel)
+    assert model.report_["kernel"] == kernel
+    assert ("gamma" in model.estimator_.best_params_) == (kernel != "linear")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": "loo"}, "leave-one-out"),
+        ({"cv": 3}, "3-fold"),
+        ({"cv": 3, "groups": "site"}, "3-fold, groups of 'site' kept together"),
+        ({"ordered": True}, "5 blocks of consecutive rows"),
+        ({"ordered": True, "gap": 2}, "5 blocks of consecutive rows with 2 rows left out around each"),
+    ],
+)
+def test_folds(table, options, words):
+    model = tune_table(table, "kind", drop=["amount", "mass", "who"], **SMALL, **options)
+    assert model.report_["cv"] == words
+    assert ("site" in model.preparation_.columns) == ("groups" not in options)
+
+
+def test_weights_reach_the_fit(table):
+    one = {"simple": True, "gammas": [0.5], "alphas": [0.1], "drop": ["amount", "site", "who"]}
+    model = tune_table(table, "kind", weight="mass", **one)
+    X = model.preparation_.transform(rows_of_frame(table))
+    literal = onefold.LSSVC(gamma=0.5, alpha=0.1).fit(X, table.kind.to_numpy(str), table.mass)
+    found = model.estimator_.decision_function(X)
+    np.testing.assert_allclose(found, literal.decision_function(X), atol=1e-9)
+    table.loc[4, "mass"] = 0.0
+    tune_table(table, "kind", weight="mass", **one)
+    table.loc[4, "mass"] = -1.0
+    with pytest.raises(
+        TableError, match="'mass' has -1 in data row 5; weights are numbers that are not"
+    ):
+        tune_table(table, "kind", weight="mass", **one)
+
+
+@pytest.mark.parametrize("weight", [None, "mass"])
+def test_scores_on_another_table(table, weight):
+    train, new = table.head(40), table.tail(20)
+    count = np.ones(20) if weight is None else new.mass.to_numpy()
+    model = tune_table(train, **KIND, **SMALL, weight=weight, test=new)
+    test, right = model.report_["test"], model.predict(new) == new.kind
+    assert (test["rows"], test["accuracy"]) == (20, pytest.approx(np.average(right, weights=count)))
+    kinds = train.kind if weight is None else train.kind.repeat((1e6 * train.mass).astype(int))
+    always = new.kind == kinds.mode()[0]
+    assert test["baseline_accuracy"] == pytest.approx(np.average(always, weights=count))
+    model = tune_table(train, **AMOUNT, **SMALL, weight=weight, test=new)
+    test, losses = model.report_["test"], (new.amount - model.predict(new)) ** 2
+    mean = np.average(train.amount, weights=None if weight is None else train.mass)
+    assert test["rmse"] == pytest.approx(np.sqrt(np.average(losses, weights=count)))
+    constant = np.average((new.amount - mean) ** 2, weights=count)
+    assert test["baseline_rmse"] == pytest.approx(np.sqrt(constant))
+    if weight is None:
+        assert test["r2"] == pytest.approx(1 - losses.mean() / new.amount.var(ddof=0))
+        with pytest.raises(TableError, match="'kind'"):
+            tune_table(train, **KIND, test=new.drop(columns="kind"))
+
+
+@pytest.mark.parametrize("free", [2**60, 1000])
+def test_a_share_of_the_rows_is_held_out(table, monkeypatch, free):
+    monkeypatch.setattr(training, "available_memory", lambda: free)
+    options = SMALL | {"approximation": "nystroem"}
+    report = tune_table("t.csv", **KIND, **options, holdout=0.25).report_
+    assert (report["rows"], report["test"]["rows"]) == (45, 15)
+    outer = max(table.kind.value_counts(normalize=True))
+    assert report["test"]["baseline_accuracy"] == pytest.approx(outer, abs=0.08)
+    model = tune_table("t.csv", **AMOUNT, **options, holdout=0.2, ordered=True)
+    last = table.tail(12)
+    losses = (last.amount - model.predict(last)) ** 2
+    assert model.report_["test"]["rmse"] == pytest.approx(np.sqrt(losses.mean()), rel=1e-6)
+    part = model.preparation_.parts[0]
+    assert part.mean == pytest.approx(table.length.head(48).mean())  # nothing was learned of the others
+    kinds = {"drop": ["amount", "mass", "who"], "groups": "site", "cv": 3}
+    report = tune_table("t.csv", "kind", **kinds, **options, holdout=0.3).report_
+    assert report["test"]["rows"] % 6 == 0
+    assert report["rows"] + report["test"]["rows"] == 60
+    for share in (0, 1, 2.0):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            tune_table(table, "kind", holdout=share)
+
+
+def test_text_missing_values_weights_groups_and_dates_on_disk(table, monkeypatch):
+    rng = np.random.default_rng(1)
+    table["tint"] = rng.choice(["red", "green", None], N)
+    table["when"] = pd.date_range("2020-01-01", periods=N, freq="29h").astype(str)
+    table["code"] = np.arange(N) % 3
+    table.loc[table.index[::5], "length"] = np.nan
+    table.to_csv("t.csv", index=False)
+    common = {"weight": "mass", "groups": "site", "categorical": ["code"], "approximation": "nystroem"}
+    for target, drop in (("amount", ["kind", "who"]), ("kind", ["amount", "who"])):
+        found = []
+        for free in (2**60, 1000):
+            monkeypatch.setattr(training, "available_memory", lambda free=free: free)
+            found.append(tune_table("t.csv", target, drop=drop, **common, **SMALL))
+        memory, disk = found
+        assert memory.preparation_.feature_names == disk.preparation_.feature_names
+        assert {part.name for part in disk.preparation_.of_kind(Categories)} == {
+            "code",
+            "colour",
+            "tint",
+        }
+        for name in ("column_notes", "cv"):
+            assert memory.report_[name] == disk.report_[name]
+        assert memory.report_["best_score"] == pytest.approx(disk.report_["best_score"], rel=1e-3)
+        one, other = (model.predict(open_table("t.csv")) for model in found)
+        if target == "amount":
+            np.testing.assert_allclose(one, other, atol=1e-2)
+        else:
+            assert np.mean(one == other) > 0.95
+
+
+def test_what_is_wrong_on_disk_is_refused_with_its_row(table, monkeypatch):
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    table["length"] = table.length.astype(object)
+    table.loc[3, "length"] = "high"
+    table.to_csv("t.csv", index=False)
+    with pytest.raises(TableError, match="'high' in data row 4"):
+        tune_table("t.csv", **AMOUNT, **SMALL)
+
+
+def test_a_journal_in_python(table, tmp_path):
+    journal = tmp_path / "a.journal"
+    options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "n_jobs": 1}
+    model = tune_table(table, "kind", checkpoint=journal, time_budget=1e-9, **options)
+    assert model.report_["search"]["untried"] == [{"gamma": 1.0}]
+    assert model.estimator_.checkpoint is None
+    again = tune_table(table, "kind", checkpoint=journal, **options)
+    assert again.report_["search"]["stopped"] is None
+    assert again.report_["best_score"] == tune_table(table, "kind", **options).report_["best_score"]
