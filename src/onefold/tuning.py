@@ -34,9 +34,21 @@ from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.errors import Remedy
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked
 from onefold.tables.target import TargetKind, read_target
-from onefold.tables.training import Training, check_columns, in_memory
+from onefold.tables.training import (
+    Training,
+    check_columns,
+    in_memory,
+    with_target,
+    with_target_on_disk,
+)
 
 Blocks = Callable[[], Iterable[Any]]
+_OF_TASK: dict[str, TargetKind] = {
+    "class_weight": "classification",
+    "calibration": "classification",
+    "intervals": "regression",
+    "target_transform": "regression",
+}
 
 
 def tune_table(table: Any, target: str, **options: Any) -> TableModel:
@@ -91,7 +103,6 @@ def tuning(
     groups: str | None = None,
     holdout: float | None = None,
     test: Any = None,
-    class_weight: str | None = None,
     scratch: Path | None = None,
     **parameters: Any,
 ) -> Iterator[Tuning]:
@@ -109,27 +120,26 @@ def tuning(
         Share of the rows that the fit never sees, and that the model is scored on.
     test : path or table, optional
         Another table to score the model on.
-    class_weight : "balanced", optional
-        Of a classifier.
     scratch : path, optional
         Folder for rows that do not fit into memory.
     **parameters
-        Those that `TableClassifier` and `TableRegressor` share.
+        Those of `TableClassifier` or `TableRegressor`; of one for the other task refused.
     """
     for option, name in {"target": target, "weight": weight, "groups": groups}.items():
         if name is not None and not isinstance(name, str):
             raise ValueError(f"columns go by their names; use {option}={str(name)!r}")
     if task not in (None, "classification", "regression"):
         raise ValueError(f"task must be None or 'classification' or 'regression'; got {task!r}")
-    if class_weight not in (None, "balanced"):
-        raise ValueError(f"class_weight must be None or 'balanced'; got {class_weight!r}")
+    if parameters.get("class_weight") not in (None, "balanced"):
+        raise ValueError(f"class_weight must be None or 'balanced'; got {parameters['class_weight']!r}")
     if holdout is not None and not 0 < holdout < 1:
         raise ValueError(f"holdout is a share of the rows between 0 and 1; got {holdout!r}")
     if holdout is not None and test is not None:
         raise ValueError(
             "holdout and a table to test on both keep rows away from tuning; give one of them"
         )
-    model: TableModel = TableRegressor(**parameters)
+    given = {name: value for name, value in parameters.items() if name not in _OF_TASK}
+    model: TableModel = TableRegressor(**given)
     model.check_settings()
     table = open_table(table) if isinstance(table, str | Path) else table
     data = table if isinstance(table, TableSource) else in_memory(table)
@@ -137,20 +147,29 @@ def tuning(
     check_columns(model, data, {option: name for option, name in asked.items() if name is not None})
     test = None if test is None else _with_target(test, target, data.reading)
     data = in_memory(data)
+    known: np.ndarray | None = None  # the rows on disk that have a target
     if isinstance(data, TableSource):
         needed = [target, *([groups] if groups is not None and holdout is not None else [])]
-        _, beside, _ = learn_from_disk(data, needed, data.names)
+        known = with_target_on_disk(model, data, target)
+        beside, _ = learn_from_disk(data, needed, mask=known)
     else:
+        data, *_ = with_target(model, data, target)
         beside = data
     found = learn_target(beside, target, task)
-    if found.task == "classification":
-        model = TableClassifier(class_weight=class_weight, **parameters)
-    elif class_weight is not None:
-        raise TableError(
-            f"class weights are for classification, and '{target}' holds numbers",
-            ["leave them out", Remedy("task", "classification")],
-        )
+    for name in [name for name in parameters if _OF_TASK.get(name, found.task) != found.task]:
+        if parameters[name] is not None:
+            holds = "numbers" if found.task == "regression" else "classes"
+            raise TableError(
+                f"the parameter {name} is for {_OF_TASK[name]}, and '{target}' holds {holds}",
+                ["leave it out", Remedy("task", _OF_TASK[name])],
+            )
+        del parameters[name]
+    model = (TableClassifier if found.task == "classification" else TableRegressor)(**parameters)
+    model.check_settings()
     held = None if holdout is None else _held_out(beside, found, groups, holdout, model)
+    if held is not None and known is not None:
+        of_known, held = held, np.zeros(len(known), dtype=bool)
+        held[known] = of_known
     scored: Blocks | None = None if test is None else lambda: [test]
     if held is not None:
         scored = partial(_blocks, data, held)

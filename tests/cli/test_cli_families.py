@@ -113,7 +113,9 @@ def test_rows_that_taught_the_metric_have_no_say(frame, capsys, monkeypatch, tar
     tested = np.isfinite(heldout)
     assert 0 < tested.sum() < N
     assert found["heldout"]["rows"] == tested.sum()
-    assert re.search(rf"held-out rows +{tested.sum()} of {N}; the others taught the metric\n", text)
+    assert re.search(
+        rf"held-out rows +{tested.sum()} of {N}, 2 folds of 5; the others taught the metric\n", text
+    )
     assert re.search(rf"Best of {found['candidates']} finalists? for", text)
     if target is PRICE:
         assert found["heldout"]["rmse"] ** 2 == pytest.approx(-found["blend_score"])

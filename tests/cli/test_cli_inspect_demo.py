@@ -32,8 +32,8 @@ def test_inspect_a_tuned_model(table, capsys):
         "'inner', 'outer'",
         "'length', 'width'",
         "'blue', 'red'",
-        "target          'kind' (classification)",
-        "id column       'who'",
+        "'kind' (classification)",
+        "'who'",
         f"onefold {onefold.__version__}, file format {FORMAT_VERSION}",
     ):
         assert words in text
@@ -42,8 +42,10 @@ def test_inspect_a_tuned_model(table, capsys):
     assert facts["best_params"] == {"alpha": estimator.alpha_, "gamma": estimator.gamma_}
     assert facts["tuning"]["rows"] == 60
     assert facts["centres"] == 60
-    length = facts["preparation"]["numeric"]["length"]
-    assert length == pytest.approx({"mean": table.length.mean(), "scale": table.length.std(ddof=0)})
+    length = facts["preparation"]["columns"]["length"]
+    assert length["mean"] == pytest.approx(table.length.mean())
+    assert length["scale"] == pytest.approx(table.length.std(ddof=0))
+    assert (length["kind"], length["missing"]) == ("numbers", False)
 
 
 def test_inspect_an_estimator_made_in_python(table, capsys, refused):

@@ -14,14 +14,21 @@ from hypothesis import strategies as st
 
 import onefold
 from onefold import TableRegressor
-from onefold.tables import TableError, TableRows, Times, Truths, learn_preparation, rows_of_frame
+from onefold.tables import (
+    BooleanColumn,
+    DateColumn,
+    TableError,
+    TableRows,
+    learn_preparation,
+    rows_of_frame,
+)
 from onefold.tables.dates import is_moment, phases, seconds_of
-from onefold.tables.truths import are_truths
+from onefold.tables.kinds import are_booleans
 
 
-def learned(values) -> Times:
+def learned(values) -> DateColumn:
     (part,) = learn_preparation(TableRows(pa.table({"when": values}))).parts
-    assert isinstance(part, Times)
+    assert isinstance(part, DateColumn)
     return part
 
 
@@ -196,12 +203,12 @@ def test_words_for_true_and_false():
         ["yes", "no"], ["Ja", "NEIN"], ["oui", "non"], ["true", "FALSE", "1", "0"], ["t", "f"],
         ["Y", "n"], ["on", "off"], ["sí", "no"], ["yes", "0", "1", "No "],
     ):  # fmt: skip
-        assert are_truths(words)
+        assert are_booleans(words)
         rows = TableRows(pa.table({"a": words * 3}))
         (part,) = learn_preparation(rows).parts
-        assert isinstance(part, Truths)
+        assert isinstance(part, BooleanColumn)
     for words in (["0", "1"], ["m", "f"], ["yes", "maybe"], ["no", "n"], ["t", "n"], ["yes"]):
-        assert not are_truths(words)
+        assert not are_booleans(words)
 
 
 def test_unknown_words_lie_in_the_middle():

@@ -1,29 +1,55 @@
-"""Estimators of whole tables: frames of every library and type in, scikit-learn's ways, and attacks."""
+"""Estimators of whole tables: any table in, scikit-learn's ways, blocks, options, and attacks."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.datasets import dump_svmlight_file
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import onefold
-from onefold import LSSVCCV, LSSVRCV, TableClassifier, TableRegressor
-from onefold.tables import TableError, learn_preparation, rows_of_frame
+from onefold import LSSVCCV, LSSVR, LSSVRCV, TableClassifier, TableRegressor
+from onefold.cli import main
+from onefold.tables import (
+    Reading,
+    TableError,
+    TableRows,
+    learn_preparation,
+    learn_target,
+    load_table_model,
+    open_table,
+    rows_of_frame,
+    table_model,
+    training,
+)
+from onefold.tuning import tune_table, tuning
 
 N = 80
 SMALL = {"simple": True, "cv": 3}
+TINY = {"simple": True, "gammas": [0.1, 1.0], "alphas": [0.01, 0.1]}
 
 
 def frame() -> pd.DataFrame:
@@ -70,6 +96,25 @@ def test_a_table_as_it_is(regressor, classifier):
     assert "'size' (9 of 80 rows)" in regressor.notes_[0]
     assert classifier.decision_function(FRAME).shape == (N,)
     np.testing.assert_array_equal(regressor.matrix(FRAME).shape, (N, len(names)))
+    for method in ("predict_proba", "predict_log_proba"):
+        expected = getattr(classifier.estimator_, method)(classifier.matrix(FRAME))
+        np.testing.assert_array_equal(getattr(classifier, method)(FRAME), expected)
+
+
+def test_the_score_after_a_fit_is_where_scikit_learn_has_it(regressor, classifier):
+    assert regressor.best_score_ == regressor.estimator_.best_score_ == regressor.report_["best_score"]
+    assert regressor.best_params_ == regressor.estimator_.best_params_
+    assert len(regressor.cv_results_["params"]) == regressor.report_["candidates"]
+    held = regressor.report_["heldout"]
+    assert (held["rows"], held["folds"], held["n_folds"]) == (N, 3, 3)
+    squares = (regressor.estimator_.heldout_prediction_ - Y) ** 2
+    assert held["rmse_error"] == pytest.approx(squares.std() / np.sqrt(N) / (2 * held["rmse"]))
+    share = classifier.report_["heldout"]["accuracy"]
+    expected = np.sqrt(share * (1 - share) / N)
+    assert classifier.report_["heldout"]["accuracy_error"] == pytest.approx(expected, rel=1e-2)
+    blended = TableRegressor(cv=3, kernel=["rbf", "linear"], metric=None, gammas=[1.0], alphas=[0.1, 1])
+    blended.fit(FRAME, Y)
+    assert blended.best_score_ == blended.estimator_.blend_score_
 
 
 def test_columns_are_found_by_name(regressor):
@@ -112,16 +157,19 @@ def test_weights_and_groups(regressor):
 def test_saved_loaded_pickled_and_cloned(regressor, classifier, tmp_path):
     for model in (regressor, classifier):
         model.save(tmp_path / "m")
-        for again in (onefold.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
+        for again in (load_table_model(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
             assert type(again) is type(model)
             np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
             assert again.preparation_.parts == model.preparation_.parts
-            assert again.notes_ == model.notes_
+            assert (again.notes_, again.report_) == (model.notes_, model.report_)
             assert again.get_params() == model.get_params()
         assert not hasattr(clone(model), "estimator_")
         assert clone(model).get_params() == model.get_params()
     onefold.load(tmp_path / "m").save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+    LSSVR().fit(Y[:, None], Y).save(tmp_path / "plain")
+    with pytest.raises(TableError, match=r"not tuned on a table; read it with onefold.load"):
+        load_table_model(tmp_path / "plain")
 
 
 def test_importances_are_of_table_columns():
@@ -172,6 +220,9 @@ def series(values) -> list:
     return [values[i % len(values)] for i in range(40)]
 
 
+DAY, LATER = datetime.date(2020, 1, 1), datetime.date(2021, 5, 1)
+
+
 @pytest.mark.parametrize(
     "column",
     [
@@ -182,39 +233,31 @@ def series(values) -> list:
         pd.Series(series(["a", "b"]), dtype=pd.ArrowDtype(pa.string())),
         pd.Series(pd.Categorical(series([3, 1]))),
         pd.Series(series([decimal.Decimal("1.5"), decimal.Decimal("2")])),
-        pd.Series(series([datetime.date(2020, 1, 1), datetime.date(2021, 5, 1)])),
+        pd.Series(series([DAY, LATER])),
         pd.Series(pd.to_timedelta(series([1, 5]), unit="h")),
         pd.Series(pd.period_range("2020-01", periods=40, freq="M")).astype(str),
         pd.Series(series([1, 2]), dtype="uint8"),
         pd.Series(series([1, 2]), dtype="float16"),
-    ],
-    ids=lambda column: str(column.dtype),
-)
-def test_types_of_pandas(column):
-    table = pd.DataFrame({"x": column, 3: np.arange(40.0)})
-    model = TableRegressor(**SMALL).fit(table, np.sin(np.arange(40)))
-    assert model.feature_names_in_.tolist() == ["x", "3"]
-    assert np.isfinite(model.predict(table)).all()
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
         pl.Series(series(["a", "b", None]), dtype=pl.Enum(["b", "a", "never"])),
         pl.Series(series(["a", "b"]), dtype=pl.Categorical),
         pl.Series(series([decimal.Decimal("1.50"), decimal.Decimal("2.25")])),
-        pl.Series(series([datetime.date(2020, 1, 1), None, datetime.date(2021, 5, 1)])),
+        pl.Series(series([DAY, None, LATER])),
         pl.Series(series([datetime.datetime(2020, 1, 1), datetime.datetime(2021, 5, 1)])),
         pl.Series(series([datetime.timedelta(1), datetime.timedelta(2)])),
         pl.Series(series([datetime.time(1), datetime.time(2)])),
         pl.Series(series([1, None, 3]), dtype=pl.Int8),
         pl.Series(series([None, True, False])),
     ],
-    ids=lambda column: str(column.dtype)[:12],
+    ids=lambda column: f"{type(column).__module__[:6]} {column.dtype!s:.12}",
 )
-def test_types_of_polars(column):
-    table = pl.DataFrame({"x": column, "n": np.arange(40.0)})
-    model = TableRegressor(**SMALL).fit(table, pl.Series(np.sin(np.arange(40))))
+def test_types_of_frames(column):
+    y = np.sin(np.arange(40))
+    if isinstance(column, pd.Series):
+        table = pd.DataFrame({"x": column, 3: np.arange(40.0)})
+    else:
+        table, y = pl.DataFrame({"x": column, "3": np.arange(40.0)}), pl.Series(y)
+    model = TableRegressor(**SMALL).fit(table, y)
+    assert model.feature_names_in_.tolist() == ["x", "3"]
     assert np.isfinite(model.predict(table)).all()
 
 
@@ -251,11 +294,28 @@ def test_what_cannot_be_learned_from_is_said(X, y, message):
         TableClassifier(**SMALL).fit(X, y)
 
 
-def test_settings_that_mean_nothing():
-    with pytest.raises(ValueError, match=r"use drop=\['a'\]"):
-        TableClassifier(drop="a").fit(NUMBERS, ["a", "b"] * 10)
-    with pytest.raises(ValueError, match="missing must be 'impute' or 'error'"):
-        TableClassifier(missing="drop").fit(NUMBERS, ["a", "b"] * 10)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"drop": "colour"}, r"use drop=\['colour'\]"),
+        ({"categorical": "colour"}, r"use categorical=\['colour'\]"),
+        ({"task": "ranking"}, "task must be None or 'classification' or 'regression'; got 'ranking'"),
+        ({"missing": "drop"}, "missing must be 'impute' or 'error'"),
+        ({"class_weight": "even"}, "class_weight must be None or 'balanced'"),
+        ({"cv": "five"}, "number of folds, at least 2, or 'loo'; got 'five'"),
+        ({"cv": 1}, "at least 2"),
+        ({"gap": 3}, "a gap needs ordered rows; use ordered=True"),
+        ({"min_frequency": 0}, "min_frequency must be a number of rows, at least 1, or a share"),
+        ({"min_frequency": 1.5}, "between 0 and 1; got 1.5"),
+        ({"drop_missing_target": 1}, "drop_missing_target must be True or False; got 1"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused_first(options, words):
+    with pytest.raises(ValueError, match=words):
+        tune_table("not looked for.csv", "y", **options)
+
+
+def test_settings_that_do_not_suit_the_table(plain):
     with pytest.raises(ValueError, match="no drop column 'c'; the columns are"):
         TableClassifier(drop=["c"]).fit(NUMBERS, ["a", "b"] * 10)
     with pytest.raises(ValueError, match=r"missing values in 'size' \(9 of 80 rows\)"):
@@ -263,6 +323,20 @@ def test_settings_that_mean_nothing():
     assert not TableRegressor(missing="error").__sklearn_tags__().input_tags.allow_nan
     with pytest.raises(ValueError, match="5 folds need at least 5 rows"):
         TableRegressor().fit(NUMBERS.head(3), [1.0, 2.0, 3.0])
+    with pytest.raises(TableError, match=r"drop: t\.csv has no column 'c'"):
+        tune_table("t.csv", "y", drop=["c"])
+    with pytest.raises(
+        TableError, match="the parameter calibration is for classification, and 'y' holds numbers"
+    ):
+        tune_table(plain, "y", calibration="isotonic")
+    with pytest.raises(
+        TableError, match="the parameter intervals is for regression, and 'colour' holds classes"
+    ):
+        tune_table(plain, "colour", intervals="normalised")
+    with pytest.raises(ValueError, match="target='3'"):
+        tune_table(plain, 3)
+    with pytest.raises(ValueError, match="groups='3'"):
+        tune_table(plain, "y", groups=3)
 
 
 def test_several_levels_of_column_names():
@@ -270,12 +344,6 @@ def test_several_levels_of_column_names():
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=columns)
     model = TableRegressor(**SMALL).fit(table, table[("a", "x")])
     assert model.feature_names_in_.tolist() == ["a x", "a y"]
-
-
-def test_new_categories_warn_once(classifier):
-    with pytest.warns(UserWarning, match="80 in 'colour'") as caught:
-        classifier.predict(FRAME.assign(colour="violet"))
-    assert len(caught) == 1
 
 
 def test_balanced_classes_are_chosen_by_balanced_accuracy():
@@ -295,36 +363,210 @@ def test_a_hundred_thousand_rows_are_prepared_quickly():
     assert len(learn_preparation(rows_of_frame(table)).feature_names) == 10 + 7 + 3
 
 
-@pytest.mark.parametrize("method", ["predict_proba", "predict_log_proba"])
-def test_probabilities_are_those_of_the_estimator_inside(classifier, method):
-    if not hasattr(classifier.estimator_, method):
-        assert not hasattr(classifier, method)
-        pytest.skip("the estimator inside has no probabilities yet")
-    expected = getattr(classifier.estimator_, method)(classifier.matrix(FRAME))
-    np.testing.assert_array_equal(getattr(classifier, method)(FRAME), expected)
-
-
-class Bounds:
-    """Stands in for an estimator with intervals."""
-
-    def predict(self, X):
-        return X[:, 0]
-
-    def predict_interval(self, X, coverage=0.9):
-        return np.column_stack([X[:, 0] - coverage, X[:, 0] + coverage])
-
-    def predict_quantiles(self, X, quantiles):
-        return np.column_stack([X[:, 0] + q for q in quantiles])
-
-
 def test_bounds_come_as_frames(regressor):
-    model = clone(regressor)
-    vars(model).update(vars(regressor))
-    model.estimator_ = Bounds()
     indexed = FRAME.set_index(np.arange(N) + 7)
-    found = model.predict_interval(indexed, coverage=0.5)
+    found = regressor.predict_interval(indexed, coverage=0.5)
     assert list(found.columns) == ["lower", "upper"]
     assert found.index.equals(indexed.index)
-    np.testing.assert_allclose(found["upper"] - found["lower"], 1.0)
-    assert model.predict_quantiles(pl.from_pandas(FRAME), [0.1, 0.5]).columns == ["0.1", "0.5"]
-    assert model.predict_interval(pa.Table.from_pandas(FRAME)).shape == (N, 2)
+    expected = regressor.estimator_.predict_interval(regressor.matrix(FRAME), coverage=0.5)
+    np.testing.assert_array_equal(found, expected)
+    assert regressor.predict_quantiles(pl.from_pandas(FRAME), [0.1, 0.5]).columns == ["0.1", "0.5"]
+    assert regressor.predict_interval(pa.Table.from_pandas(FRAME)).shape == (N, 2)
+
+
+# Blocks of tables on disk
+
+A, B = np.random.default_rng(1).normal(size=(2, 60))
+TABLE = pa.table({"a": A, "b": B, "c": ["x", "y"] * 30, "y": np.where(A + B > 0, "yes", "no").tolist()})
+
+
+@pytest.fixture(scope="module")
+def model() -> TableClassifier:
+    return TableClassifier(**TINY).fit(TABLE, "y")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("batch_rows", [1, 7, 1000])
+def test_every_kind_of_table_gives_the_same_predictions(model, tmp_path, suffix, batch_rows):
+    path, expected = tmp_path / f"t.{suffix}", model.predict(TABLE)
+    if suffix == "csv":
+        TABLE.to_pandas().to_csv(path, index=False)
+    else:
+        pa.parquet.write_table(TABLE, path, row_group_size=11)
+    tables = [
+        path,
+        str(path),
+        open_table(path),
+        TABLE.to_pandas(),
+        pl.from_arrow(TABLE),
+        TableRows(TABLE),
+    ]
+    for table in tables:
+        np.testing.assert_array_equal(model.predict(table), expected)
+    blocks = list(model.predict_blocks(path, batch_rows, beside=("y",)))
+    assert max(len(rows) for rows, _ in blocks) <= batch_rows
+    assert all(set(rows.names) == {"a", "b", "c", "y"} for rows, _ in blocks)
+    np.testing.assert_array_equal(np.concatenate([predicted for _, predicted in blocks]), expected)
+
+
+def test_late_blocks(model, tmp_path):
+    """Whole numbers first, fractions later; other categories; what is wrong names its row."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n" + "1,2,x\n" * 50 + "0.25,-1.5,y\n")
+    later = pd.DataFrame({"a": [1.0] * 50 + [0.25], "b": [2.0] * 50 + [-1.5], "c": ["x"] * 50 + ["y"]})
+    together = np.concatenate([p for _, p in model.predict_blocks(path, 10)])
+    np.testing.assert_array_equal(together, model.predict(later))
+    path.write_text("a,b,c\n" + "1,2,z\n" * 50 + ",2,x\n")
+    with pytest.warns(UserWarning, match="never seen") as caught:
+        list(model.predict_blocks(path, 10))
+    unseen, missing = sorted((str(one.message) for one in caught), reverse=True)
+    assert "50 in 'c'" in unseen
+    assert "missing values where training rows had none" in missing
+    assert "'a' (1 of 51 rows, 2%)" in missing
+    path.write_text("a,b,c\n" + "1,2,x\n" * 50 + "1,oops,x\n")
+    with pytest.raises(TableError, match="'b' should hold numbers but has 'oops' in data row 51"):
+        list(model.predict_blocks(path, 10))
+    path.write_text("a,bb,c\n1,2,x\n")
+    with pytest.raises(TableError, match=r"no column 'b'.*did you mean 'bb'"):
+        next(model.predict_blocks(path))
+    path.write_text("a,b,c\n")
+    with pytest.raises(TableError, match="no rows"):
+        model.predict(path)
+
+
+def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path):
+    """1.234 is a thousand in a table with decimal commas, also when the table is open already."""
+    path = tmp_path / "t.csv"
+    path.write_text("x;y\n" + "".join(f"{i + 1}.234;{i},5\n" for i in range(9)))
+    rows = open_table(path, Reading(decimal=",")).read()
+    preparation = learn_preparation(rows, exclude=["y"])
+    estimator = LSSVR().fit(preparation.transform(rows), learn_target(rows, "y").values)
+    model = table_model(estimator, preparation, "y", reading=rows.reading)
+    model.save(tmp_path / "m.onefold")
+    again = load_table_model(tmp_path / "m.onefold")
+    assert again.reading_ == model.reading_
+    expected = estimator.predict(preparation.transform(rows))
+    frame = pd.DataFrame({"x": [f"{i + 1}.234" for i in range(9)]})
+    for table in (path, open_table(path), rows, frame):
+        np.testing.assert_array_equal(again.predict(table), expected)
+
+
+def test_svmlight_tables(tmp_path):
+    rng, path = np.random.default_rng(1), tmp_path / "t.svm"
+    dump_svmlight_file(rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.5), A, str(path))
+    model = TableRegressor(**TINY).fit(path, "target")
+    model.save(tmp_path / "m.onefold")
+    together = [p for _, p in load_table_model(tmp_path / "m.onefold").predict_blocks(path, 7)]
+    np.testing.assert_allclose(np.concatenate(together), model.predict(path), atol=1e-12)
+
+
+# From a table to a model: a path, a frame and the command line
+
+
+@pytest.fixture
+def plain(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    frame["colour"] = rng.choice(["red", "green"], 60)
+    frame["y"] = np.sin(2 * frame["a"]) + (frame["colour"] == "red") + 0.1 * rng.normal(size=60)
+    frame.to_csv("t.csv", index=False)
+    return frame
+
+
+def test_a_path_a_frame_and_the_command_line_give_the_same_model(plain, capsys):
+    events = []
+    with tuning("t.csv", "y", **TINY) as job:
+        model = job.run(events.append)
+    assert isinstance(model, TableRegressor)
+    assert events[-1]["done"] == events[-1]["total"] == 2
+    small = ["--simple", "--gammas", "0.1,1", "--alphas", "0.01,0.1"]
+    assert main(["tune", "t.csv", "--target", "y", *small, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {key: result[key] for key in model.report_ if key != "seconds"} == {
+        key: value for key, value in model.report_.items() if key != "seconds"
+    }
+    expected = load_table_model("t-onefold/model.onefold").predict(plain)
+    for found in (model, tune_table(plain, "y", **TINY)):
+        assert found.predict(plain).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "parameters"),
+    [
+        ("y", ["--intervals", "normalised"], {"intervals": "normalised"}),
+        ("y", ["--intervals", "none", "--device", "cpu"], {"intervals": None, "device": "cpu"}),
+        ("y", ["--min-frequency", "8", "--drop-missing-target"],
+         {"min_frequency": 8, "drop_missing_target": True}),
+        ("colour", ["--calibration", "isotonic", "--min-frequency", "0.1"],
+         {"calibration": "isotonic", "min_frequency": 0.1}),
+        ("big", ["--target-transform", "log"], {"target_transform": "log"}),
+    ],
+)  # fmt: skip
+def test_options_reach_the_model_and_its_file(plain, target, options, parameters):
+    plain.assign(big=np.exp(plain.y)).to_csv("t.csv", index=False)
+    assert main(["tune", "t.csv", "--target", target, "--simple", "--quiet", *options]) == 0
+    loaded = load_table_model("t-onefold/model.onefold")
+    assert {name: loaded.get_params()[name] for name in parameters} == parameters
+    again = clone(loaded).fit("t.csv", target)
+    assert again.predict("t.csv").tolist() == loaded.predict("t.csv").tolist()
+
+
+def test_a_table_larger_than_memory_leaves_no_file_behind(plain, monkeypatch, tmp_path):
+    monkeypatch.setattr(training, "available_memory", lambda: 1000)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = sorted(tmp_path.iterdir())
+    model = tune_table("t.csv", "y", **TINY)
+    assert model.preparation_.columns == ("a", "b", "colour")
+    assert sorted(tmp_path.iterdir()) == before
+    on_disk = TableRegressor(gammas=[0.1, 1.0], alphas=[0.01, 0.1]).fit("t.csv", "y")
+    assert "stay on disk" in on_disk.report_["search"]["note"]
+    assert on_disk.predict(plain).tolist() == model.predict(plain).tolist()
+    in_memory = TableRegressor(**TINY).fit(plain, "y")
+    np.testing.assert_allclose(on_disk.predict(plain), in_memory.predict(plain), atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["y", "colour"])
+def test_a_saved_model_can_be_fitted_again_on_its_own_table(plain, target):
+    plain["who"] = [f"row {i}" for i in range(60)]
+    plain["mass"] = 1.0 + np.arange(60) % 3
+    plain.to_csv("t.csv", index=False)
+    options = {"gammas": [0.1, 1.0], "alphas": [0.01, 0.1], "id_column": "who", "ordered": True}
+    model = tune_table("t.csv", target, weight="mass", **options)
+    model.save("m.onefold")
+    again = clone(onefold.load("m.onefold")).fit("t.csv", target, sample_weight="mass")
+    assert again.predict(plain).tolist() == model.predict(plain).tolist()
+    other = {"seconds": 0, "task_reason": ""}  # the class says which task
+    assert again.report_ | other == model.report_ | other
+
+
+def test_the_estimators_take_paths_and_open_tables(plain):
+    model = TableRegressor(**TINY).fit(plain, "y")
+    for table in ("t.csv", Path("t.csv"), open_table("t.csv")):
+        assert TableRegressor(**TINY).fit(table, "y").predict("t.csv").tolist() == (
+            model.predict(plain).tolist()
+        )
+
+
+@pytest.mark.parametrize("options", [{"cv": "loo"}, {"criterion": "gcv"}, {"approximation": "toeplitz"}])
+def test_defaults_give_way_in_the_estimators_too(plain, options):
+    model = TableRegressor(drop=["colour", "b"], **options).fit(plain.sort_values("a"), "y")
+    assert model.report_["search"]["note"]
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        *(LeaveOneOut(), KFold(4), ShuffleSplit(3), KFold(4, shuffle=True)),
+        [([*range(40)], [*range(40, 60)])],
+    ],
+)
+def test_splitters_are_those_of_the_estimator_inside(plain, cv):
+    model = TableRegressor(simple=True, gammas=[0.1], alphas=[0.1], cv=cv).fit(plain, "y")
+    assert model.estimator_.cv is cv
+    held = np.asarray(model.estimator_.heldout_prediction_)
+    tested = np.isfinite(held)
+    assert model.report_["heldout"]["rows"] == tested.sum()
+    if not isinstance(cv, ShuffleSplit):
+        error = np.mean((held - plain.y.to_numpy())[tested] ** 2)
+        assert model.report_["heldout"]["rmse"] ** 2 == pytest.approx(error)

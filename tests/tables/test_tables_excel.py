@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from sheets import write_xlsx
 
-from onefold.tables import Reading, TableError, Times, learn_preparation, open_table, table_model
+from onefold.tables import DateColumn, Reading, TableError, learn_preparation, open_table, table_model
 from onefold.tables.target import learn_target
 
 DAYS = [datetime.datetime(2024, 1, 1) + datetime.timedelta(days=3 * i, hours=i) for i in range(12)]
@@ -42,7 +42,7 @@ def test_cells_keep_their_types(path):
     assert table["code"].to_pylist()[:2] == [7, 8]
     assert rows.text("code").to_pylist()[:2] == ["007", "8"]
     preparation = learn_preparation(rows)
-    assert [part.name for part in preparation.of_kind(Times)] == ["when"]
+    assert [part.name for part in preparation.parts if type(part) is DateColumn] == ["when"]
     blocks = list(source.batches(5, ["x", "when"]))
     assert [len(block) for block in blocks] == [5, 5, 2]
     joined = np.concatenate([block.numbers("x") for block in blocks])

@@ -11,16 +11,16 @@ import pyarrow.parquet
 import pytest
 
 from onefold.tables import (
-    Categories,
+    BooleanColumn,
+    CategoryColumn,
     Reading,
     TableError,
     TableRows,
-    Truths,
     learn_preparation,
     open_table,
     rows_on_disk,
 )
-from onefold.tables.suspects import column_notes
+from onefold.tables.preparation import column_notes
 
 N = 30
 X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
@@ -40,7 +40,7 @@ def notes(rows: TableRows, preparation) -> str:
 
 
 def categories(preparation) -> dict[str, tuple[str, ...]]:
-    return {part.name: part.categories for part in preparation.of_kind(Categories)}
+    return {part.name: part.categories for part in preparation.parts if type(part) is CategoryColumn}
 
 
 REFUSED = {
@@ -179,7 +179,7 @@ def test_columns_without_a_name_that_say_something_are_refused(tmp_path):
 def test_words_for_true_and_false_are_one_feature(tmp_path):
     rows = table(tmp_path, {"a": ["yes", "no"] * 15, "b": ["TRUE", "False"] * 15, "c": ["J", "N"] * 15})
     preparation = learn_preparation(rows)
-    assert [part.name for part in preparation.of_kind(Truths)] == ["a", "b", "c"]
+    assert [part.name for part in preparation.parts if type(part) is BooleanColumn] == ["a", "b", "c"]
     later = table(tmp_path, {"a": ["no"], "b": ["1"], "c": ["Nein"]})
     np.testing.assert_allclose(preparation.transform(later), np.sqrt(0.5) * np.array([[-1, 1, -1]]))
     letters = table(tmp_path, {"a": ["m", "f"] * 15, "b": ["t", "n"] * 15})

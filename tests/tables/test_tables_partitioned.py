@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from onefold.tables import TableError, open_table
-from onefold.tables.moments import ColumnMoments
+from onefold.tables.statistics import ColumnMoments
 from onefold.tuning import tune_table
 
 RNG = np.random.default_rng(0)

@@ -11,8 +11,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from onefold.facts.measures import heldout_measures
 from onefold.search import FullGrid
 from onefold.search.strategies import STRATEGIES
-from onefold.tables import Categories, Numbers, Preparation, TableRegressor
-from onefold.tables.importances import column_importances
+from onefold.tables import TableRegressor
 from onefold.tables.searching import Search, search_of
 
 
@@ -136,15 +135,6 @@ def test_measures_of_labels_that_were_tested():
     assert held["accuracy"] == accuracy_score(y[:8], ["a", "b", "a", "a", "a", "b", "b", "b"])
     assert held["class_rows"] == {"a": 4, "b": 4}  # no row of 'c' was tested
     assert set(held["recall"]) == {"a", "b"}
-
-
-def test_indicators_count_for_their_column():
-    colours = Categories("colour", categories=("blue", "green", "red"))
-    preparation = Preparation(parts=(Numbers("size"), Numbers("age"), colours))
-    shares = column_importances([0.2, 0.1, 0.3, 0.15, 0.25], preparation)
-    assert list(shares) == ["colour", "size", "age"]
-    assert shares == pytest.approx({"colour": 0.7, "size": 0.2, "age": 0.1})
-    assert column_importances(None, preparation) is None
 
 
 def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):

@@ -1,15 +1,24 @@
-"""The target column: which task it calls for, and what is refused."""
+"""The target: which task it calls for, labels as they were written, and what is refused."""
 
 from __future__ import annotations
 
 import datetime
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from onefold.tables import TableError, TableRows, learn_target
-from onefold.tables.target import read_target
+from onefold import TableClassifier, TableRegressor, load
+from onefold.tables import TableError, TableRows, learn_target, open_table, rows_on_disk
+from onefold.tables.target import as_target, as_written, known_labels, read_target
+from onefold.tuning import tune_table
+
+SIDES = [-1.0, 1.0] * 15
+SMALL = {"simple": True, "cv": 3, "gammas": [1.0], "alphas": [0.1]}
 
 
 def target(values, task=None):
@@ -28,7 +37,8 @@ def target(values, task=None):
         ([0, 1] * 9, "regression", "for 18 rows"),
         (list(range(20)) * 10, "classification", "20 different"),
         (list(range(21)) * 10, "regression", "more than 20"),
-        (list(range(100)), "regression", "more than 20"),
+        ([float(f"{i % 7}e200") for i in range(200)], "regression", "too large to be labels"),
+        ([float(f"{i % 7}e-200") for i in range(200)], "regression", "fractions"),
     ],
 )
 def test_inference(values, task, reason):
@@ -47,10 +57,13 @@ def test_values_have_the_form_estimators_want():
     assert target(range(5), "classification").values.tolist() == [0, 1, 2, 3, 4]
 
 
+HUGE = [2**60 + i for i in range(30)]
+
+
 @pytest.mark.parametrize(
     ("values", "task", "message"),
     [
-        ([1.0, None], None, r"missing values in 'y' \(1 of 2 rows\)"),
+        ([1.0, None], None, r"missing values in 'y' \(1 of 2 rows\).* use drop_missing_target=True"),
         ([1.0, float("nan")], None, "missing values"),
         (["a", None], None, "missing values"),
         (["a", ""], None, "missing values"),
@@ -65,12 +78,34 @@ def test_values_have_the_form_estimators_want():
         ([datetime.date(2020, 1, 1)] * 2, None, "has type date32"),
         ([f"id{i}" for i in range(30)], None, "30 classes in 30 rows"),
         ([*map(str, range(30)), "?"], None, r"'\?' in data row 31"),
+        (HUGE, None, r"up to 1.15e\+18, and float64 does not tell all of them apart; subtract"),
         (pa.array([], pa.float64()), None, "no rows"),
     ],
 )
 def test_refused(values, task, message):
     with pytest.raises(TableError, match=message):
         target(values, task)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (HUGE, "y holds whole numbers up to .* does not tell all of them apart"),
+        ([2**70 + i for i in range(30)], "y holds whole numbers of more than 64 bits; divide them"),
+        (pd.date_range("2020-01-01", periods=30), "y holds dates"),
+        (["a", 1] * 15, "mixes values of the types int and str"),
+        ([1.0, None] * 15, r"missing values in y \(15 of 30 rows\)"),
+    ],
+)
+def test_arrays_that_are_no_targets(y, message):
+    with pytest.raises(TableError, match=message):
+        as_target(pd.Series(y, dtype=None if "dates" in message else object).to_numpy(), "regression")
+
+
+def test_large_whole_numbers_that_differ_enough_are_targets():
+    y = np.array([2**60 + i * 2**20 + 1 for i in range(30)])
+    assert target(y).values.tolist() == y.astype(float).tolist()
+    assert as_target(y, "regression") is y
 
 
 def test_unknown_column_suggests_the_nearest():
@@ -87,3 +122,172 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
     assert read(["true", "False"], "classification", np.array([False, True])) == [True, False]
     assert read(["a", "b"], "classification", np.array(["a", "b"])) == ["a", "b"]
     assert read(["1.5", "2"], "regression", None) == [1.5, 2.0]
+    assert known_labels(["1", "2.0", "3"], np.array(["1.0", "2.0"])).tolist() == ["1.0", "2.0", "3"]
+    assert known_labels(["7", "007"], np.array(["007", "8"])).tolist() == ["007", "007"]
+    assert known_labels(["1", "0"], np.array([False, True])).tolist() == [True, False]
+    assert known_labels([str(2**60 + 1)], np.array([2**60, 2**60 + 1])).tolist() == [2**60 + 1]
+    with pytest.warns(UserWarning, match="does not know count as wrong"):
+        unknown = read(["1.7", "1"], "classification", np.array([0, 1]))
+    assert unknown == ["1.7", 1]  # and not cut down to 1
+
+
+# Labels
+
+
+def text_table(tmp_path, labels) -> TableRows:
+    lines = [f'{side * (1 + i / 40)},"{labels[side > 0]}"' for i, side in enumerate(SIDES)]
+    (tmp_path / "t.csv").write_text("x,y\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return open_table(tmp_path / "t.csv").read()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(("007", "008"), ("True", "False"), ("true", "false"), ("1.0", "2.0"), (" 1", " 2")),
+        *(("+1", "-1"), ("1e3", "2e3"), ("0", "1"), ("10", "9"), ("2024-01-01", "2024-02-01")),
+        *(("31/12/2024", "1/1/2025"), ("10 %", "20 %"), ("1,000", "2,000"), ("$5", "$6")),
+        *(("yes", "no "), (str(2**60), str(2**60 + 1)), (str(2**70), str(2**70 + 1))),
+        *(("9" * 50, "8" * 50), ("-0", "1"), ("é", "ü"), ("inner", "outer")),
+    ],
+)
+def test_labels_keep_their_spelling(tmp_path, labels):
+    text_table(tmp_path, labels)
+    TableClassifier(**SMALL).fit(tmp_path / "t.csv", "y").save(tmp_path / "m.onefold")
+    again = load(tmp_path / "m.onefold")
+    predicted = [str(label) for label in again.predict(tmp_path / "t.csv")]
+    assert predicted == [labels[side > 0] for side in SIDES]
+    (block,) = open_table(tmp_path / "t.csv", again.reading_).batches(100)
+    labels_again = read_target(block, "y", "classification", again.estimator_.classes_)
+    assert (labels_again == again.predict(tmp_path / "t.csv")).all()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *(("1", "1.0"), ("1", " 1"), ("1", "01"), ("1e1", "10"), ("True", "true"), ("a", "a ")),
+        ("1,000", "1000"),
+    ],
+)
+def test_two_spellings_of_a_class_are_refused(tmp_path, one, other):
+    (tmp_path / "t.csv").write_text(f'x,y\n1,"{one}"\n2,0\n3,"{other}"\n')
+    rows = open_table(tmp_path / "t.csv").read()
+    with pytest.raises(
+        TableError, match=f"same class as '{one}' and as '{other}' .data row 3.; write it"
+    ):
+        learn_target(rows, "y", "classification")
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "int64", "float32", "float64", "bool", "str"])
+def test_labels_keep_their_type(tmp_path, kind):
+    labels = np.array([0, 1] * 15).astype(kind)
+    path = tmp_path / "t.parquet"
+    pa.parquet.write_table(pa.table({"x": SIDES, "y": pa.array(labels)}), path)
+    TableClassifier(**SMALL).fit(path, "y").save(tmp_path / "m.onefold")
+    for found in (
+        load(tmp_path / "m.onefold").predict(path),
+        rows_on_disk(path, "y", tmp_path / "rows.npy", block=7).y,
+    ):
+        assert found.dtype.kind == labels.dtype.kind
+        assert kind == "str" or found.dtype == labels.dtype
+        assert found.tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize(
+    "labels", [("007", "008"), ("1.0", "2.0"), ("0", "1"), (" 1", " 2"), ("a", "b")]
+)
+def test_labels_of_tables_larger_than_memory(tmp_path, labels):
+    text_table(tmp_path, labels)
+    found = rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=7)
+    assert [str(label) for label in found.y] == [labels[side > 0] for side in SIDES]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 9), min_size=1, max_size=9))
+def test_whole_numbers_stay_numbers_and_exact(numbers):
+    found = as_written([str(number) for number in numbers], "y")
+    if max(map(abs, numbers)) < 10**18:
+        assert found.dtype == np.int64
+    assert [str(label) for label in found] == [str(number) for number in numbers]
+
+
+@pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X")])
+def test_labels_that_a_fit_keeps_apart_are_kept_apart_everywhere(pair, tmp_path):
+    rng = np.random.default_rng(0)
+    first = rng.random(80) < 0.5
+    frame = pd.DataFrame({"a": rng.normal(size=80) + 6 * first, "y": np.where(first, *pair)})
+    model = TableClassifier(simple=True).fit(frame, "y")
+    assert sorted(model.classes_) == sorted(pair)
+    assert model.score(frame, "y") == np.mean(model.predict(frame) == frame.y) > 0.9
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert model.score(tmp_path / "t.parquet", "y") == model.score(frame, "y")
+    test = tune_table(frame, "y", simple=True, holdout=0.25).report_["test"]
+    assert sorted(test["recall"]) == sorted(pair)
+    assert test["accuracy"] > 0.8
+
+
+# Options
+
+
+def prices(n=60):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "c": rng.choice(["x", "y"], n)})
+    frame["price"] = 1e4 * np.exp(frame.a + (frame.c == "x") + 0.1 * rng.normal(size=n))
+    return frame
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_rows_without_a_target_are_left_out(tmp_path, monkeypatch, disk):
+    frame = prices().assign(mass=1.0 + np.arange(60) % 3)
+    known = frame.drop(index=[3, 17, 59])
+    frame.loc[[3, 17, 59], "price"] = np.nan
+    options = SMALL | {"drop_missing_target": True}
+    expected = TableRegressor(**SMALL).fit(known, "price", sample_weight="mass")
+    if disk:
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        known.to_csv(tmp_path / "known.csv", index=False)
+        monkeypatch.setattr("onefold.tables.training.available_memory", lambda: 1000)
+        expected = TableRegressor(**SMALL).fit(tmp_path / "known.csv", "price", sample_weight="mass")
+        models = [TableRegressor(**options).fit(tmp_path / "t.csv", "price", sample_weight="mass")]
+        models.append(tune_table(tmp_path / "t.csv", "price", weight="mass", **options))
+        tested = tune_table(tmp_path / "t.csv", "price", holdout=0.2, **options).report_
+    else:
+        X = frame.drop(columns=["price", "mass"])
+        models = [TableRegressor(**options).fit(frame, "price", sample_weight="mass")]
+        models.append(tune_table(frame, "price", weight="mass", **options))
+        models.append(TableRegressor(**options).fit(X, frame.price, sample_weight=frame.mass))
+        tested = tune_table(frame, "price", holdout=0.2, **options).report_
+    for model in models:
+        assert model.predict(known).tolist() == expected.predict(known).tolist()
+        assert any("left out 3 of 60 rows, which have no value of" in note for note in model.notes_)
+    assert (tested["rows"], tested["test"]["rows"]) == (46, 11)
+
+
+def test_a_logarithm_of_the_target(tmp_path):
+    frame = prices()
+    model = TableRegressor(**SMALL, target_transform="log").fit(frame, "price")
+    plain = TableRegressor(**SMALL).fit(frame.drop(columns="price"), np.log(frame.price))
+    np.testing.assert_allclose(model.predict(frame), np.exp(plain.predict(frame)), rtol=1e-12)
+    for method, argument in (("predict_interval", 0.8), ("predict_quantiles", [0.1, 0.5])):
+        found, expected = (getattr(one, method)(frame, argument) for one in (model, plain))
+        np.testing.assert_allclose(found, np.exp(expected), rtol=1e-12)
+    assert model.best_score_ == pytest.approx(plain.best_score_)
+    held, predicted = model.report_["heldout"], np.exp(plain.estimator_.heldout_prediction_)
+    assert held["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - frame.price) ** 2)))
+    assert held["rmse_error"] < held["rmse"] < held["baseline_rmse"]
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.target_transform == "log"
+    assert again.predict(frame).tolist() == model.predict(frame).tolist()
+    assert model.report(tmp_path / "page.html", frame) is not None
+    with pytest.raises(
+        TableError, match="log' is for positive targets, and 'price' has -5 in data row 4"
+    ):
+        TableRegressor(**SMALL, target_transform="log").fit(
+            frame.assign(price=frame.price.where(frame.index != 3, -5.0)), "price"
+        )
+    with pytest.raises(
+        TableError, match="the parameter target_transform is for regression, and 'c' holds classes"
+    ):
+        tune_table(frame, "c", target_transform="log")
+    with pytest.raises(ValueError, match="target_transform must be None or 'log'; got 'sqrt'"):
+        TableRegressor(target_transform="sqrt").fit(frame, "price")

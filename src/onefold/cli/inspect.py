@@ -15,7 +15,7 @@ from onefold.cli.words import counted, json_text, number_words, score_label, sco
 from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
 from onefold.report.ran import approximation_lines, parameter_lines
-from onefold.tables import Categories, Numbers, Preparation, TableModel, Times, Truths
+from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
 
@@ -108,16 +108,16 @@ def _table_facts(model: TableModel) -> dict[str, Any]:
 
 
 def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
-    kinds: dict[str, Any] = {
-        kind.__name__: {part.name: part for part in preparation.of_kind(kind)}
-        for kind in (Numbers, Times, Truths, Categories)
-    }
     return {
-        "numeric": {n: {"mean": p.mean, "scale": p.scale} for n, p in kinds["Numbers"].items()},
-        "dates": {name: list(part.cycles) for name, part in kinds["Times"].items()},
-        "boolean": list(kinds["Truths"]),
-        "categorical": {name: list(part.categories) for name, part in kinds["Categories"].items()},
-        "gaps": [part.name for part in preparation.parts if part.gaps],
+        "columns": {
+            part.name: {
+                "kind": part.label,
+                "summary": part.summary(),
+                **part.facts(),
+                "missing": part.missing,
+            }
+            for part in preparation.parts
+        },
         "constant": list(preparation.constant),
         "missing": preparation.missing,
     }
@@ -178,22 +178,19 @@ def _noted(tuning: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    preparation, lines = facts["preparation"], list[tuple[str, str]]()
-    if preparation["numeric"]:
-        lines.append(("numbers", listing(preparation["numeric"])))
-    for name, cycles in preparation["dates"].items():
-        shown = f" and the cycles of {', '.join(cycles)}" if cycles else ""
-        lines.append((f"dates '{name}'", f"elapsed time{shown}"))
-    if preparation["boolean"]:
-        lines.append(("true or false", listing(preparation["boolean"])))
-    for name, categories in preparation["categorical"].items():
-        lines.append((f"text '{name}'", listing(categories)))
+    preparation, lines = facts["preparation"], dict[str, str]()
+    for name, column in preparation["columns"].items():
+        if column["summary"]:
+            lines[f"{column['kind']} '{name}'"] = column["summary"]
+        else:
+            alike = [n for n, c in preparation["columns"].items() if c["kind"] == column["kind"]]
+            lines[column["kind"]] = listing(alike)
     if preparation["constant"]:
-        lines.append(("left out", f"{listing(preparation['constant'])} (constant)"))
-    gaps = "filled in" if preparation["missing"] == "impute" else "refused"
-    if preparation["gaps"]:
-        gaps += f"; tuning had some in {listing(preparation['gaps'])}"
-    lines.append(("missing values", gaps))
+        lines["left out"] = f"{listing(preparation['constant'])} (constant)"
+    lines["missing values"] = "filled in" if preparation["missing"] == "impute" else "refused"
+    lacking = [name for name, column in preparation["columns"].items() if column["missing"]]
+    if lacking:
+        lines["missing values"] += f"; training rows had some in {listing(lacking)}"
     if facts["id_column"]:
-        lines.append(("id column", f"'{facts['id_column']}'"))
-    return lines
+        lines["id column"] = f"'{facts['id_column']}'"
+    return list(lines.items())

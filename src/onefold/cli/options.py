@@ -66,6 +66,22 @@ def share(text: str) -> float:
     return float(text)
 
 
+def frequency(text: str) -> float:
+    """A number of rows, or a share of them."""
+    if text.isdigit() and int(text) >= 1:
+        return int(text)
+    if not 0 < _float(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is neither a number of rows nor a share of them between 0 and 1"
+        )
+    return float(text)
+
+
+def or_none(text: str) -> str | None:
+    """A name, or none."""
+    return None if text == "none" else text
+
+
 def duration(text: str) -> float:
     """Seconds: ``90``, ``90s``, ``5m`` or ``2h``."""
     number, unit = text.strip(), {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text.strip()[-1:])
@@ -157,6 +173,16 @@ _COLUMNS: Specs = {
         "where, or refuse them (default: impute)",
         choices=["impute", "error"],
     ),
+    "--min-frequency": _option(
+        "categories in fewer rows (10), or in a smaller share of the rows (0.01), are taken together",
+        "N|SHARE",
+        frequency,
+    ),
+    "--drop-missing-target": _flag("leave out rows without a target, instead of refusing them"),
+    "--target-transform": _option(
+        "log: fit the logarithm of a positive target, as for prices (regression)",
+        choices=["log"],
+    ),
 }
 _SEARCH: Specs = {
     "--simple": _flag("one kernel (rbf, or that of --kernel) over gamma and alpha: no metric, no blend"),
@@ -186,6 +212,18 @@ _SEARCH: Specs = {
         "rare classes weigh as much as others; chooses by balanced_accuracy unless --criterion is given",
         choices=["balanced"],
     ),
+    "--calibration": _option(
+        "how decision values become probabilities: temperature, sigmoid, isotonic or none (default: "
+        "temperature; classification)",
+        "NAME",
+        or_none,
+    ),
+    "--intervals": _option(
+        "cv+ (one width for all rows), jackknife+, normalised (wider where errors are larger) or none "
+        "(default: cv+; regression)",
+        "NAME",
+        or_none,
+    ),
     "--gammas": _option(
         "as 0.1,1,10 or 2^-15:2^9:13; relative to the mean distance of the rows unless --simple",
         "GRID",
@@ -201,6 +239,7 @@ _SEARCH: Specs = {
         "NAME",
     ),
     "--check": _flag("check the approximation against the exact method"),
+    "--device": _option("where to compute: cuda, cuda:1 (default: the processor)", "NAME"),
     "--jobs": _option("threads (-1: all cores)", "N", threads, dest="n_jobs"),
     "--seed": _option("of the shuffle into folds (default: 0)", "N", seed, dest="random_state"),
 }

@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace) -> None:
     with _writer(out, arguments.json, shown) as write:
         extra = tuple(name for name in (id_column, target) if name)
         for rows, X in model.matrix_blocks(source, arguments.batch_rows, extra):
-            predicted = np.asarray(estimator.predict(X))
+            predicted = model.on_matrix("predict", X)
             columns: Columns = {} if id_column is None else {id_column: rows.column(id_column)}
-            write(columns | {"prediction": predicted} | _more_columns(estimator, X, arguments))
+            write(columns | {"prediction": predicted} | _more_columns(model, X, arguments))
             if target is not None:
                 classes = getattr(estimator, "classes_", None)
                 truths.append(read_target(rows, target, model.task, classes))
@@ -107,18 +107,19 @@ def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str
     return name
 
 
-def _more_columns(estimator: Any, X: Any, arguments: argparse.Namespace) -> Columns:
+def _more_columns(model: TableModel, X: Any, arguments: argparse.Namespace) -> Columns:
     """Decision values, probabilities and bounds, where they were asked for."""
     columns: Columns = {}
+    estimator = model.estimator_
     if arguments.decision:
         values = np.asarray(estimator.decision_function(X))
         labels = [""] if values.ndim == 1 else [f"_{label}" for label in estimator.classes_]
         columns |= dict(zip((f"decision{label}" for label in labels), values.reshape(len(values), -1).T))
     if arguments.proba:
-        shares = np.asarray(estimator.predict_proba(X))
+        shares = model.on_matrix("predict_proba", X)
         columns |= {f"probability_{label}": shares[:, j] for j, label in enumerate(estimator.classes_)}
     if arguments.interval is not None:
-        lower, upper = np.asarray(estimator.predict_interval(X, coverage=arguments.interval)).T
+        lower, upper = model.on_matrix("predict_interval", X, coverage=arguments.interval).T
         columns |= {"lower": lower, "upper": upper}
     return columns
 

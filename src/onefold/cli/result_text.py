@@ -19,6 +19,7 @@ from onefold.cli.words import (
     score_text,
 )
 from onefold.facts.measures import kept_score
+from onefold.facts.words import readable, rough
 from onefold.report.ran import approximation_lines, parameter_lines
 from onefold.tables import TableModel
 from onefold.tables.findings import edge_note
@@ -80,7 +81,8 @@ def result_text(model: TableModel, files: list[str]) -> str:
             "Most important columns (shares of what moves the prediction)",
             *aligned(important),
         ]
-    lines += ["", "Next best", *next_best(estimator, report["criterion"])]
+    unit = " (scores of the logarithm)" if report.get("target_transform") else ""
+    lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
     lines += aligned([(path, _purpose(path)) for path in files])
     return "\n".join(lines)
@@ -98,8 +100,8 @@ def _test_text(test: dict[str, Any]) -> list[str]:
 def tested_lines(test: dict[str, Any]) -> list[tuple[str, str]]:
     """Scores with their standard errors next to a constant prediction, as label and value."""
     if "rmse" in test:
-        found = f"{test['rmse']:.4g} ± {test['standard_error']:.2g}"
-        always = f"always the mean of the tuning rows: {test['baseline_rmse']:.4g}"
+        found = f"{readable(test['rmse'])} ± {rough(test['standard_error'])}"
+        always = f"always the mean of the tuning rows: {readable(test['baseline_rmse'])}"
         return [("R2", decimal(test["r2"])), ("RMSE", f"{found}  ({always})")]
     found = f"{percent(test['accuracy'])} ± {percent(test['standard_error'])}"
     always = f"always '{test['baseline_class']}': {percent(test['baseline_accuracy'])}"
@@ -119,13 +121,14 @@ def measure_lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     if held is not None and "accuracy" in held:
         lines += _class_lines(held, criterion)
     elif held is not None:
-        baseline = f"always the mean: {held['baseline_rmse']:.4g}"
+        baseline = f"always the mean: {readable(held['baseline_rmse'])}"
         lines.append(("R2", decimal(held["r2"])))
-        lines.append(("RMSE", f"{held['rmse']:.4g}  ({baseline})"))
+        lines.append(("RMSE", f"{readable(held['rmse'])} ± {rough(held['rmse_error'])}  ({baseline})"))
     if score_label(criterion) not in dict(lines):
         lines.insert(0, (score_label(criterion), score_text(criterion, kept_score(report))))
     if held is not None and held.get("rows", report["rows"]) < report["rows"]:
-        tested = f"{held['rows']} of {report['rows']}; the others taught the metric"
+        folds = f"{counted(held['folds'], 'fold')} of {held['n_folds']}"
+        tested = f"{held['rows']} of {report['rows']}, {folds}; the others taught the metric"
         lines.append(("held-out rows", tested))
     return lines
 
@@ -134,7 +137,8 @@ def _class_lines(held: dict[str, Any], criterion: str) -> list[tuple[str, str]]:
     """Accuracy, and what it hides if some classes are rare or the choice went by another score."""
     always = f"always '{held['baseline_class']}'"
     baseline = f"{always}: {percent(held['baseline_accuracy'])}"
-    lines = [("accuracy", f"{percent(held['accuracy'])}  ({baseline})")]
+    accuracy = f"{percent(held['accuracy'])} ± {percent(held['accuracy_error'])}"
+    lines = [("accuracy", f"{accuracy}  ({baseline})")]
     rows = held["class_rows"]
     rare = min(rows.values()) < _UNBALANCED * max(rows.values())
     if rare or score_label(criterion) != "accuracy":

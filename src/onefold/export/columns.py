@@ -7,31 +7,33 @@ none of the known ones, or that there was none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from onefold.export.graph import Graph, Node, need
-from onefold.tables.features import HALF, Categories, Numbers, Part, Times, Truths
-from onefold.tables.prepare import Preparation
-from onefold.tables.truths import WORDS, truth_of
+from onefold.tables.kinds import (
+    BOOLEANS,
+    HALF,
+    BooleanColumn,
+    CategoryColumn,
+    Column,
+    NumberColumn,
+    boolean_of,
+)
+from onefold.tables.preparation import Preparation
 
 
 def check_preparation(preparation: Preparation) -> None:
     """Raise if a column has no place in a graph."""
-    remedy = (
-        "or export what is inside, estimator_.to_onnx(), for rows of the matrix that matrix(X) makes"
-    )
-    for part in preparation.of_kind(Times):
-        raise ValueError(
-            f"column '{part.name}' holds dates or times, for which ONNX has no type; fit with it "
-            f"dropped or as numbers, {remedy}."
-        )
-
-
-def is_text(part: Part) -> bool:
-    """Whether a column comes as text; of one whose only news is where it has gaps, too."""
-    return not isinstance(part, Numbers)
+    for part in preparation.parts:
+        if type(part) not in _NODES:
+            raise ValueError(
+                f"column '{part.name}' holds {part.label}, for which ONNX has no type; fit with it "
+                "dropped or as numbers, or export what is inside, estimator_.to_onnx(), for rows of the "
+                "matrix that matrix(X) makes."
+            )
 
 
 def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:
@@ -43,27 +45,22 @@ def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node])
     return found[0] if len(found) == 1 else graph.node("Concat", *found, axis=1)
 
 
-def _features(graph: Graph, part: Part, column: Node, fill: bool) -> list[Node]:
-    """The features of one column, that of its gaps last; without `fill` gaps are NaN."""
-    made: list[Node] = []
-    if isinstance(part, Numbers):
-        values, absent = _numbers(graph, part, column, fill)
-        made = [values]
-    elif isinstance(part, Categories):
-        values, absent = _categories(graph, part, column, fill)
-        made = [values]
-    elif isinstance(part, Truths):
-        values, absent = _truths(graph, part, column, fill)
-        made = [values]
-    else:
-        _, absent = _codes(graph, column, {})
-    if part.gaps:
+def _features(graph: Graph, part: Column, column: Node, fill: bool) -> list[Node]:
+    """The features of one column, "is missing" last; without `fill` missing values are NaN."""
+    values, absent = _NODES[type(part)](graph, part, column, fill)
+    made = [] if values is None else [values]
+    if part.missing:
         made.append(graph.cast(absent, need("onnx").TensorProto.DOUBLE))
     return made
 
 
-def _numbers(graph: Graph, part: Numbers, column: Node, fill: bool) -> tuple[Node, Node]:
-    """(x − mean) / scale, the median in the gaps."""
+def _missing(graph: Graph, part: Column, column: Node, fill: bool) -> tuple[None, Node]:
+    """No feature but "is missing"."""
+    return None, _codes(graph, column, {})[1]
+
+
+def _numbers(graph: Graph, part: NumberColumn, column: Node, fill: bool) -> tuple[Node, Node]:
+    """(x − mean) / scale, the median for missing ones."""
     values = graph.cast(column, need("onnx").TensorProto.DOUBLE)
     absent = graph.node("IsNaN", values)
     if fill:
@@ -72,23 +69,23 @@ def _numbers(graph: Graph, part: Numbers, column: Node, fill: bool) -> tuple[Nod
     return graph.node("Div", about, graph.constant(part.scale)), absent
 
 
-def _categories(graph: Graph, part: Categories, column: Node, fill: bool) -> tuple[Node, Node]:
-    """One indicator per category."""
+def _categories(graph: Graph, part: CategoryColumn, column: Node, fill: bool) -> tuple[Node, Node]:
+    """One indicator per category, and one for all others where there are rare ones."""
     places = {word: place for place, word in enumerate(part.categories)}
     codes, absent = _codes(graph, column, places)
     if fill:
-        most = graph.constant(places.get(part.most_frequent, -1))
-        codes = graph.node("Where", absent, most, codes)
-    same = graph.node("Equal", codes, graph.constant(np.arange(len(places))[None, :]))
+        codes = graph.node("Where", absent, graph.constant(places[part.most_frequent]), codes)
+    known = [*range(len(places)), *([-1] if part.rare else [])]
+    same = graph.node("Equal", codes, graph.constant(np.array(known)[None, :]))
     values = graph.cast(same, need("onnx").TensorProto.DOUBLE)
     return (values if fill else graph.node("Where", absent, graph.constant(np.nan), values)), absent
 
 
-def _truths(graph: Graph, part: Truths, column: Node, fill: bool) -> tuple[Node, Node]:
+def _booleans(graph: Graph, part: BooleanColumn, column: Node, fill: bool) -> tuple[Node, Node]:
     """False and true as −½√2 and ½√2, other words as 0."""
     # Words as they are usually written; of other mixtures of letter cases a graph knows nothing.
-    forms = {form for word in WORDS for form in (word, word.upper(), word.capitalize())}
-    places = {form: int(truth) for form in sorted(forms) if (truth := truth_of(form)) is not None}
+    forms = {form for word in BOOLEANS for form in (word, word.upper(), word.capitalize())}
+    places = {form: int(truth) for form in sorted(forms) if (truth := boolean_of(form)) is not None}
     codes, absent = _codes(graph, column, places)
     gap = (HALF if part.most_frequent else -HALF) if fill else np.nan
     levels = graph.constant(np.array([-HALF, HALF, gap, 0.0]))  # codes −2 and −1 count from the end
@@ -107,3 +104,11 @@ def _codes(graph: Graph, column: Node, places: Mapping[str, int]) -> tuple[Node,
         default_int64=-1,
     )
     return codes, graph.node("Equal", codes, graph.constant(-2))
+
+
+_NODES: dict[type[Column], Callable[[Graph, Any, Node, bool], tuple[Node | None, Node]]] = {
+    NumberColumn: _numbers,
+    BooleanColumn: _booleans,
+    CategoryColumn: _categories,
+    Column: _missing,
+}

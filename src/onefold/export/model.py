@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
-from onefold.export.columns import is_text
 from onefold.export.graph import need
 from onefold.export.registration import register
 from onefold.tables import TableModel
@@ -73,4 +72,4 @@ def _inputs(estimator: Any, number: Any, text: Any) -> list[tuple[str, Any]]:
     if not isinstance(estimator, TableModel):
         return [("X", number([None, estimator.n_features_in_]))]
     parts = estimator.preparation_.parts
-    return [(part.name, (text if is_text(part) else number)([None, 1])) for part in parts]
+    return [(part.name, (text if part.as_text else number)([None, 1])) for part in parts]

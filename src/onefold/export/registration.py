@@ -29,7 +29,7 @@ from onefold.estimators import (
 )
 from onefold.estimators.base import KernelMachine
 from onefold.export.classes import class_values, label_values, probabilities, write_labels
-from onefold.export.columns import check_preparation, is_text, prepared
+from onefold.export.columns import check_preparation, prepared
 from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node, need
 from onefold.tables import TableClassifier, TableModel, TableRegressor
@@ -131,8 +131,8 @@ def _columns_in(model: Any, inputs: Any) -> dict[str, Any]:
                 f"input (rows, 1) for each of {', '.join(model.preparation_.columns)}."
             )
         text = isinstance(by_name[part.name].type, types.StringTensorType)
-        if text != is_text(part):
-            wanted = "text" if is_text(part) else "numbers"
+        if text != part.as_text:
+            wanted = "text" if part.as_text else "numbers"
             raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
     return by_name
 
@@ -175,7 +175,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         if len(outputs) > 2:
             _write(graph, class_values(graph, values, len(model.classes_)), outputs[2])
     else:
-        _write(graph, values, outputs[0])
+        logarithm = getattr(model, "target_transform", None) == "log"
+        _write(graph, graph.node("Exp", values) if logarithm else values, outputs[0])
 
 
 def _second(graph: Graph, model: Any, values: Node, raw: bool) -> Node:

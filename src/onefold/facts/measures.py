@@ -16,7 +16,11 @@ from onefold.criteria import label_index
 
 
 def heldout_measures(
-    estimator: Any, y: np.ndarray, folds: Sequence[np.ndarray], weight: np.ndarray | None = None
+    estimator: Any,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    weight: np.ndarray | None = None,
+    predicted: Any = None,
 ) -> dict[str, Any] | None:
     """Measures of the held-out predictions of the chosen candidate, or of the blend.
 
@@ -30,27 +34,32 @@ def heldout_measures(
         The rows that were held out together, every row once.
     weight : ndarray (n,), optional
         By which rows count within their fold.
+    predicted : ndarray (n,), optional
+        The held-out predictions in units of y, where those of the estimator are in others.
 
     Returns
     -------
     dict or None
-        ``rows``, how many were tested; ``accuracy``, ``balanced_accuracy`` and ``recall`` by class with
-        the accuracies of always answering ``baseline_class``, or ``r2`` and ``rmse`` with
-        ``baseline_rmse``; ``gain`` over the constant prediction, in accuracy or as a share of the
-        squared error, with its standard error. None for criteria that hold out nothing.
+        ``rows``, how many were tested, in ``folds`` of ``n_folds``; ``accuracy`` with its standard error
+        ``accuracy_error``, ``balanced_accuracy`` and ``recall`` by class with the accuracies of always
+        answering ``baseline_class``, or ``r2`` and ``rmse`` with ``rmse_error`` and ``baseline_rmse``;
+        ``gain`` over the constant prediction, in accuracy or as a share of the squared error, with its
+        standard error. None for criteria that hold out nothing.
     """
     decision = getattr(estimator, "heldout_prediction_", None)
     if decision is None:
         return None
+    decision, n_folds = (decision if predicted is None else predicted), len(folds)
     weight = np.ones(len(y)) if weight is None else weight
     decision = np.asarray(decision).reshape(len(y), -1)
     tested = np.isfinite(decision).all(axis=1)
     places = np.cumsum(tested) - 1
     folds = [places[fold[tested[fold]]] for fold in folds if tested[fold].any()]
     decision, y, weight = decision[tested], y[tested], weight[tested]
+    tested_on = {"rows": len(y), "folds": len(folds), "n_folds": n_folds}
     if hasattr(estimator, "classes_"):
-        return {"rows": len(y), **_of_labels(estimator.classes_, decision, y, folds, weight)}
-    return {"rows": len(y), **_of_numbers(decision.ravel(), y, folds, weight)}
+        return tested_on | _of_labels(estimator.classes_, decision, y, folds, weight)
+    return tested_on | _of_numbers(decision.ravel(), y, folds, weight)
 
 
 def kept_score(report: dict[str, Any]) -> float:
@@ -69,6 +78,7 @@ def _of_numbers(
     return {
         "r2": 1.0 - error / unit,
         "rmse": math.sqrt(error),
+        "rmse_error": _standard_error(losses, weight) / (2.0 * math.sqrt(error)) if error > 0 else 0.0,
         "baseline_rmse": math.sqrt(spread),
         "gain": 1.0 - error / unit,
         "gain_error": float(np.std((constant - losses) / unit)) / math.sqrt(len(y)),
@@ -98,6 +108,7 @@ def _of_labels(
     difference = right - constant
     return {
         "accuracy": _mean_over(folds, right, weight),
+        "accuracy_error": _standard_error(right, weight),
         "baseline_accuracy": shares[most],
         "baseline_class": classes[most].item(),
         "balanced_accuracy": _balanced(folds, right, y, weight),
@@ -108,6 +119,12 @@ def _of_labels(
         "gain_error": float(np.std(difference)) / math.sqrt(len(y)),
         "balanced_gain_error": math.sqrt(chance_error) / len(classes),
     }
+
+
+def _standard_error(values: np.ndarray, weight: np.ndarray) -> float:
+    """The standard error of the weighted mean of a number of each row."""
+    about = values - np.average(values, weights=weight)
+    return float(np.linalg.norm(weight * about) / weight.sum())
 
 
 def _mean_over(folds: Sequence[np.ndarray], values: np.ndarray, weight: np.ndarray) -> float:

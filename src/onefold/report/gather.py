@@ -27,7 +27,6 @@ from onefold.report.scores import Judge, score_facts
 from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
 from onefold.report.worst import worst_facts
 from onefold.search.metrics import importances
-from onefold.tables.importances import column_importances
 
 _NO_ROWS = "give X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
@@ -199,7 +198,7 @@ def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str
     if isinstance(own, dict):
         shares = {str(name): float(share) for name, share in own.items()}
     elif subject.preparation is not None:
-        shares = column_importances(features, subject.preparation) or {}
+        shares = subject.preparation.shares(features) or {}
     else:
         shares = dict(zip(_names(subject, given), np.asarray(features, dtype=np.float64).tolist()))
     greatest = sorted(shares, key=lambda name: -shares[name])

@@ -19,6 +19,7 @@ from onefold.rows import gathered
 from onefold.tables import TableSource, open_table
 from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.target import read_target
+from onefold.tables.training import with_target
 
 
 @dataclass(frozen=True)
@@ -154,10 +155,12 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     if isinstance(table, TableSource):
         table = table.read()
     rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table))
-    matrix = model.matrix(rows)
     named = subject.target if y is None else y
     if named is None:
         raise ValueError("a report on rows needs their targets: give y as well as X.")
+    rows, named = with_target(model, rows, named)
+    y = named
+    matrix = model.matrix(rows)
     if isinstance(named, str):
         y = read_target(rows, named, "regression" if classes is None else "classification", classes)
     constant = getattr(subject.preparation, "constant", ())
@@ -166,7 +169,9 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     ident = of_table(model, "id_column")
     names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
     target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))
-    return Given(matrix, columns, _targets(y), target, names, width)
+    if model.in_target_units(0.0) != 0.0 and target is not None:
+        target = f"log({target})"  # in the estimator's own units
+    return Given(matrix, columns, model.fitted_target(_targets(y)), target, names, width)
 
 
 def _targets(y: Any) -> np.ndarray:

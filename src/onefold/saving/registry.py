@@ -18,7 +18,7 @@ from onefold.saving.checks import (
     check_fold_models,
 )
 from onefold.saving.container import NONSENSE, BadContent
-from onefold.saving.tabular import TABLES
+from onefold.saving.tabular import TABLES, check_reading, check_table_model
 
 _NAMES = {
     "onefold.kernels": (
@@ -28,7 +28,7 @@ _NAMES = {
     "onefold.calibration": ("Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
     "onefold.expansions": ("Expansion", "GridExpansion", "Blend", "FoldModels"),
     "onefold.estimators": ESTIMATORS,
-    "onefold.tables": tuple(TABLES),
+    "onefold.tables": TABLES,
     "onefold.heldout": ("GapKFold",),
     "sklearn.model_selection": (
         "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit",
@@ -42,6 +42,8 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(ESTIMATORS, check_estimator),
     **dict.fromkeys(("Expansion", "GridExpansion", "Blend"), check_expansion),
     "FoldModels": check_fold_models,
+    **dict.fromkeys(("TableClassifier", "TableRegressor"), check_table_model),
+    "Reading": check_reading,
 }
 
 
@@ -50,7 +52,8 @@ def find(name: str) -> type | None:
     if name in MODULES:
         found: type = getattr(import_module(MODULES[name]), name)
         return found
-    return {cls.__name__: cls for cls in registered().values()}.get(name)
+    classes = (*registered().values(), *import_module("onefold.tables.kinds").KINDS)
+    return {cls.__name__: cls for cls in classes}.get(name)
 
 
 def name_of(value: object) -> str | None:
@@ -63,9 +66,7 @@ def check(value: Any) -> None:
     """Raise BadContent unless the instance of a class in files can be used."""
     name = type(value).__name__
     try:
-        if name in TABLES:
-            TABLES[name].check(value, name)
-        elif name in _CHECKS:
+        if name in _CHECKS:
             _CHECKS[name](value)
     except BadContent:
         raise

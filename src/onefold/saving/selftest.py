@@ -22,7 +22,6 @@ from onefold.saving.container import BadContent
 _RELATIVE = 1e-6
 _ROUNDING = {8: 1e-9, 4: 1e-4}  # by the bytes of a number in the rows
 _COVERAGE = 0.9
-_DAY, _EARLIEST = 86_400.0, -2e9  # seconds; about 1906
 
 
 def record(model: Any) -> dict[str, Any] | None:
@@ -164,33 +163,7 @@ def _table(rows: Any) -> Any:
 
 def _example_rows(preparation: Any) -> Any:
     missing = [None] if preparation.missing == "impute" else []
-    columns = [_example_values(part) + missing for part in preparation.parts]
+    columns = [part.examples() + missing for part in preparation.parts]
     length = max((len(values) for values in columns), default=0)
     levelled = [[values[i % len(values)] for i in range(length)] for values in columns]
     return {"names": list(preparation.columns), "columns": levelled}
-
-
-def _example_values(part: Any) -> list[Any]:
-    """Values like those of a column of a table."""
-    kind = type(part).__name__
-    if kind == "Numbers":
-        return _around(part.mean, part.scale)
-    if kind == "Times":
-        if part.order == "time":
-            return [f"{hour:02d}:30" for hour in (0, 7, 23)]
-        moments = np.clip(_around(part.mean, part.scale), _EARLIEST, -_EARLIEST) // _DAY
-        days = [str(np.datetime64(int(one), "D")) for one in moments]
-        return [f"{day}T12:00:00+00:00" for day in days] if part.zone else days
-    if kind == "Truths":
-        return ["true", "false", "true?"]
-    if kind == "Categories":
-        unknown = max(part.categories, key=len) + "?"
-        return [part.categories[0], part.categories[-1], unknown]
-    return ["any"]
-
-
-def _around(centre: Any, spread: Any) -> list[float]:
-    """A number and its surroundings; 0 and 1 stand in for what is not finite."""
-    middle, width = float(centre), float(spread)
-    middle, width = middle if math.isfinite(middle) else 0.0, width if math.isfinite(width) else 1.0
-    return [middle, middle + width, middle - width]

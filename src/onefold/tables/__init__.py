@@ -8,24 +8,25 @@ tables as they come.
 
 from onefold.tables.errors import TableError
 from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model, table_model
-from onefold.tables.features import Categories, Numbers, Part, Times, Truths
 from onefold.tables.frames import rows_of_frame
-from onefold.tables.learn import Learner, learn_preparation
+from onefold.tables.kinds import BooleanColumn, CategoryColumn, Column, DateColumn, NumberColumn
 from onefold.tables.matrix import RowsOnDisk, rows_on_disk
 from onefold.tables.model import TableModel
 from onefold.tables.number_formats import NumberFormat
-from onefold.tables.prepare import Preparation
+from onefold.tables.preparation import Learner, Preparation, learn_preparation
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [
-    "Categories",
+    "BooleanColumn",
+    "CategoryColumn",
+    "Column",
+    "DateColumn",
     "Learner",
+    "NumberColumn",
     "NumberFormat",
-    "Numbers",
-    "Part",
     "Preparation",
     "Reading",
     "RowsOnDisk",
@@ -36,8 +37,6 @@ __all__ = [
     "TableRows",
     "TableSource",
     "Target",
-    "Times",
-    "Truths",
     "learn_preparation",
     "learn_target",
     "load_table_model",

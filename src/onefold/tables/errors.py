@@ -60,6 +60,25 @@ class TableError(ValueError):
         return TableError(self.cause, (*self.remedies, remedy))
 
 
+class SeveralProblems(TableError):
+    """All that is wrong with the columns of a table."""
+
+    def __init__(self, problems: Sequence[TableError]) -> None:
+        super().__init__(f"the table has {len(problems)} problems")
+        self.args, self.problems = (problems,), tuple(problems)
+
+    def spelled(self, spell: Callable[[Remedy], str | None]) -> str:
+        """The sentences one after another."""
+        each = (f"({place}) {one.spelled(spell)}" for place, one in enumerate(self.problems, start=1))
+        return f"{self.cause}: " + ". ".join(each)
+
+
+def raise_all(problems: Sequence[TableError]) -> None:
+    """Raise what there is of problems, several of them as one error."""
+    if problems:
+        raise problems[0] if len(problems) == 1 else SeveralProblems(problems)
+
+
 def _as_python(remedy: Remedy) -> str:
     if remedy.name == "task":
         return _ESTIMATORS[remedy.value]

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from onefold import saving
-from onefold.approximations import Approximation
 from onefold.estimators import LSSVCCV, LSSVRCV
-from onefold.search.loop import Callback
 from onefold.tables.errors import TableError
-from onefold.tables.learn import Missing
 from onefold.tables.model import TableModel
-from onefold.tables.prepare import Preparation
+from onefold.tables.preparation import Preparation
 from onefold.tables.reading import Reading
-from onefold.typing import (
-    ArrayLike,
-    ClassWeight,
-    CriterionLike,
-    CrossValidation,
-    MaybeArray,
-    RandomState,
-)
+from onefold.tables.target import TargetKind
+from onefold.typing import ArrayLike, ClassWeight, MaybeArray
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableClassifier(ClassifierMixin, TableModel):
     r"""Classes from a table as it is: f(x) of :class:`LSSVCCV` on the prepared columns.
 
@@ -44,6 +36,12 @@ class TableClassifier(ClassifierMixin, TableModel):
         Columns whose values are categories, even if they look like numbers or dates.
     drop : sequence of str, default=()
         Columns to leave out.
+    min_frequency : int, float or None, default=None
+        Categories in fewer rows than this, or in a smaller share of the rows, are taken together in one
+        indicator, as in scikit-learn's ``OneHotEncoder``; values never seen in training count among
+        them.
+    drop_missing_target : bool, default=False
+        Leave out rows without a target, with a note; otherwise they are refused.
     id_column : str, default=None
         Column that names the rows: no feature; predictions and reports repeat it.
     cv : int, "loo", splitter or iterable, default=5
@@ -88,6 +86,9 @@ class TableClassifier(ClassifierMixin, TableModel):
         What was filled in, left out or assumed.
     report_ : dict
         What the fit found: scores, choice, importances, notes.
+    best_score_, best_params_, cv_results_
+        The score of the model that is kept, of the blend or of the best candidate, as the criterion
+        counts it (greater is better); what was chosen; every candidate.
     target_, id_column_, reading_
         Names of the target and of the column that names the rows, if known; how text is read.
 
@@ -101,148 +102,48 @@ class TableClassifier(ClassifierMixin, TableModel):
     ['warm']
     """
 
-    task = "classification"
-    _inner = LSSVCCV
+    task: ClassVar[TargetKind] = "classification"
+    _inner: ClassVar[Any] = LSSVCCV
 
-    def __init__(
-        self,
-        *,
-        missing: Missing = "impute",
-        categorical: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        id_column: str | None = None,
-        cv: CrossValidation = 5,
-        ordered: bool = False,
-        gap: int = 0,
-        criterion: CriterionLike = None,
-        class_weight: ClassWeight = None,
-        simple: bool = False,
-        kernel: Any = "auto",
-        metric: str | None = "auto",
-        blend: bool | Literal["auto"] = "auto",
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        search: Any = "grid",
-        check: bool = False,
-        approximation: str | Approximation = "auto",
-        calibration: str | None = "temperature",
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        device: Any = None,
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.missing = missing
-        self.categorical = categorical
-        self.drop = drop
-        self.id_column = id_column
-        self.cv = cv
-        self.ordered = ordered
-        self.gap = gap
-        self.criterion = criterion
-        self.class_weight = class_weight
-        self.simple = simple
-        self.kernel = kernel
-        self.metric = metric
-        self.blend = blend
-        self.gammas = gammas
-        self.alphas = alphas
-        self.search = search
-        self.check = check
-        self.approximation = approximation
-        self.calibration = calibration
-        self.time_budget = time_budget
-        self.checkpoint = checkpoint
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    class_weight: ClassWeight = None
+    calibration: str | None = "temperature"
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """Accuracy on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     r"""Numbers from a table as it is: f(x) of :class:`LSSVRCV` on the prepared columns.
 
     Parameters
     ----------
-    missing, categorical, drop, id_column, cv, ordered, gap, criterion, simple, kernel, metric, blend,
-    gammas, alphas, search, check, approximation, time_budget, checkpoint, device, random_state, n_jobs,
-    verbose, callback
+    missing, categorical, drop, min_frequency, drop_missing_target, id_column, cv, ordered, gap,
+    criterion, simple, kernel, metric, blend, gammas, alphas, search, check, approximation, time_budget,
+    checkpoint, device, random_state, n_jobs, verbose, callback
         As in :class:`TableClassifier`.
     intervals : str or None, default="cv+"
         Where the bounds of ``predict_interval`` come from, as in :class:`LSSVRCV`.
+    target_transform : {"log", None}, default=None
+        "log" fits the logarithm of positive targets, as for prices, where errors grow with the value.
+        Predictions, intervals and quantiles are in the units of the target, predictions being the
+        exponential of the one fitted: medians rather than means. The search scores in units of the
+        logarithm.
 
     Attributes
     ----------
     estimator_ : LSSVRCV
     preparation_, n_features_in_, feature_names_in_, feature_importances_, importances_, notes_, report_,
-    target_, id_column_, reading_
+    best_score_, best_params_, cv_results_, target_, id_column_, reading_
         As in :class:`TableClassifier`.
     """
 
-    task = "regression"
-    _inner = LSSVRCV
+    task: ClassVar[TargetKind] = "regression"
+    _inner: ClassVar[Any] = LSSVRCV
 
-    def __init__(
-        self,
-        *,
-        missing: Missing = "impute",
-        categorical: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        id_column: str | None = None,
-        cv: CrossValidation = 5,
-        ordered: bool = False,
-        gap: int = 0,
-        criterion: CriterionLike = None,
-        simple: bool = False,
-        kernel: Any = "auto",
-        metric: str | None = "auto",
-        blend: bool | Literal["auto"] = "auto",
-        gammas: MaybeArray = None,
-        alphas: MaybeArray = None,
-        search: Any = "grid",
-        check: bool = False,
-        approximation: str | Approximation = "auto",
-        intervals: str | None = "cv+",
-        time_budget: float | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        device: Any = None,
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.missing = missing
-        self.categorical = categorical
-        self.drop = drop
-        self.id_column = id_column
-        self.cv = cv
-        self.ordered = ordered
-        self.gap = gap
-        self.criterion = criterion
-        self.simple = simple
-        self.kernel = kernel
-        self.metric = metric
-        self.blend = blend
-        self.gammas = gammas
-        self.alphas = alphas
-        self.search = search
-        self.check = check
-        self.approximation = approximation
-        self.intervals = intervals
-        self.time_budget = time_budget
-        self.checkpoint = checkpoint
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    intervals: str | None = "cv+"
+    target_transform: Literal["log"] | None = None
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""

@@ -11,8 +11,7 @@ from onefold.facts.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_g
 from onefold.facts.measures import heldout_measures, kept_score
 from onefold.search.ledger import edges
 from onefold.tables.errors import listing
-from onefold.tables.features import Categories
-from onefold.tables.importances import column_importances
+from onefold.tables.kinds import CategoryColumn
 from onefold.tables.training import Training
 
 _MOST_COLUMNS = 50  # whose importance is kept
@@ -23,9 +22,12 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
     """What the fit of a table's estimator found."""
     estimator, target = model.estimator_, training.target
     criterion = criterion_of(estimator)
+    transformed = getattr(model, "target_transform", None)
     held = None
     if training.y.ndim == 1:
-        held = heldout_measures(estimator, training.y, training.folds(), training.sample_weight)
+        predicted = model.in_target_units(estimator.heldout_prediction_)
+        weight = training.sample_weight
+        held = heldout_measures(estimator, training.y, training.folds(), weight, predicted)
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as asked for" if target is None else target.reason,
@@ -36,14 +38,13 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "cv": training.cv_words,
         "criterion": criterion,
         "class_weight": getattr(model, "class_weight", None),
+        "target_transform": transformed,
         "best_score": float(estimator.best_score_),
         "blend": estimator.blend_,
         "blend_score": estimator.blend_score_,
         "candidates": len(estimator.cv_results_["params"]),
         "heldout": held,
-        "importances": column_importances(
-            estimator.feature_importances_, training.preparation, _MOST_COLUMNS
-        ),
+        "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
         "seconds": seconds,
         "column_notes": list(training.notes),
@@ -51,7 +52,7 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
     }
     meaning = shown(criterion)
     # Its own way of taking means over folds counts.
-    if held is not None and meaning.measure is not None:
+    if held is not None and meaning.measure is not None and not transformed:
         held[meaning.measure] = meaning.number(kept_score(report))
     notes = [stopped_note(report["search"]), constant_note(report), edge_note(estimator)]
     if suspicious:
@@ -155,7 +156,7 @@ def suspicious_columns(training: Training, numbers: bool) -> list[str]:
     found, rows = [], X[::step]
     for part, (name, features) in zip(preparation.parts, preparation.spans()):
         values = np.asarray(rows[:, features], dtype=np.float64)
-        if type(part) is Categories:
+        if type(part) is CategoryColumn:
             left = left_by_groups(values.argmax(axis=1), codes, numbers)
         else:  # of a moment, the elapsed time; where all values are equal, whether there is one
             left = left_by_numbers(values[:, 0], codes, numbers)

@@ -7,7 +7,6 @@ text again would make many times slower.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +17,7 @@ import pyarrow as pa
 
 from onefold.machine.files import replacing
 from onefold.tables.errors import TableError
-from onefold.tables.learn import Learner, Missing
-from onefold.tables.prepare import Preparation
+from onefold.tables.preparation import Learner, Missing, Preparation, Surprises
 from onefold.tables.rows import TableRows
 from onefold.tables.source import TableSource, open_table
 from onefold.tables.target import learn_target
@@ -73,7 +71,8 @@ def rows_on_disk(
     source = table if isinstance(table, TableSource) else open_table(table)
     for name in (target, *drop):
         source.require(name)
-    learner, beside, _ = learn_from_disk(source, [target], drop, missing, categorical, block)
+    learner = Learner({target, *drop}, missing, categorical)
+    beside, _ = learn_from_disk(source, [target], learner, block)
     preparation = learner.finish()
     y = learn_target(beside, target).values
     X = written(preparation, source.typed_batches(block, preparation.columns), len(beside), Path(path))
@@ -82,30 +81,28 @@ def rows_on_disk(
 
 def learn_from_disk(
     source: TableSource,
-    beside: Collection[str],
-    exclude: Collection[str] = (),
-    missing: Missing = "impute",
-    categorical: Collection[str] = (),
+    others: Collection[str],
+    learner: Learner | None = None,
     block: int = BLOCK,
     mask: np.ndarray | None = None,
-) -> tuple[Learner, TableRows, TableRows]:
-    """What a pass leaves: what was learned, the columns `beside` in memory, and a first block.
+) -> tuple[TableRows, TableRows]:
+    """Let a learner see all blocks, in one pass that leaves the columns `others` and a first block.
 
     Only the rows of `mask` are looked at, where there is one.
     """
-    learner = Learner({*exclude, *beside}, missing, categorical)
     kept: list[TableRows] = []
     first: TableRows | None = None
-    blocks = source.typed_batches(block)
+    blocks = source.typed_batches(block, None if learner is not None else list(others))
     for rows in blocks if mask is None else masked(blocks, mask):
-        learner.add(rows)
+        if learner is not None:
+            learner.add(rows)
         first = first or rows
-        kept.append(_only(rows, beside))
+        kept.append(_only(rows, others))
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
     joined = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
     texts = [rows.written for rows in kept if rows.written is not None]
-    return learner, _replaced(kept[0], joined, pa.concat_tables(texts) if texts else None), first
+    return _replaced(kept[0], joined, pa.concat_tables(texts) if texts else None), first
 
 
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
@@ -116,7 +113,7 @@ def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path:
             X = np.lib.format.open_memmap(partial, "w+", np.float32, (n, width))
             place = 0
             for rows in blocks:
-                X[place : place + len(rows)] = preparation.transform(rows, Counter())
+                X[place : place + len(rows)] = preparation.transform(rows, Surprises())
                 place += len(rows)
             X.flush()
             del X

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,24 +19,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from onefold import saving
+from onefold.approximations import Approximation
 from onefold.estimators.base import with_groups_of
 from onefold.estimators.validation import check_budget
-from onefold.tables.answers import as_frame_like, as_target, feature_matrix_names
-from onefold.tables.blocks import blocks_for
+from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
-from onefold.tables.frames import as_array, is_frame, rows_of_frame
-from onefold.tables.importances import column_importances
-from onefold.tables.learn import Missing
-from onefold.tables.prepare import Preparation, warn_unknown
+from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables.preparation import Missing, Preparation, Surprises, check_min_frequency
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, open_table
-from onefold.tables.target import TargetKind, read_target
+from onefold.tables.target import TargetKind, as_target, read_target
 from onefold.tables.training import Training, prepared_again, training_of
-from onefold.typing import ArrayLike, MaybeArray
+from onefold.typing import ArrayLike, CriterionLike, CrossValidation, MaybeArray, RandomState
 
+_BLOCK_NUMBERS = 1 << 22  # of a block that is predicted, if its rows are neither few nor many
+_FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
 _PASSED_ON = (
     "gammas", "alphas", "search", "check", "criterion", "approximation", "time_budget", "checkpoint",
     "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration",
@@ -47,36 +49,39 @@ def _inside(name: str) -> Callable[[Any], bool]:
     return lambda model: hasattr(getattr(model, "estimator_", None) or model.inner_estimator(), name)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableModel(BaseEstimator):
-    """A self-tuning estimator together with the preparation of its tables."""
+    """A self-tuning estimator together with the preparation of its tables; its fields are parameters."""
 
     task: ClassVar[TargetKind]
     _inner: ClassVar[Any]
 
-    estimator_: Any
-    preparation_: Preparation
-    n_features_in_: int
-    target_: str | None
-    id_column_: str | None
-    report_: dict[str, Any]
-    notes_: list[str]
-    reading_: Reading
-    missing: Missing
-    categorical: Any
-    drop: Any
-    id_column: str | None
-    simple: bool
-    kernel: Any
-    metric: str | None
-    blend: Any
-    gammas: Any
-    search: Any
-    approximation: Any
-    criterion: Any
-    cv: Any
-    ordered: bool
-    gap: int
-    random_state: Any
+    missing: Missing = "impute"
+    categorical: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    min_frequency: float | None = None
+    drop_missing_target: bool = False
+    id_column: str | None = None
+    cv: CrossValidation = 5
+    ordered: bool = False
+    gap: int = 0
+    criterion: CriterionLike = None
+    simple: bool = False
+    kernel: Any = "auto"
+    metric: str | None = "auto"
+    blend: bool | Literal["auto"] = "auto"
+    gammas: MaybeArray = None
+    alphas: MaybeArray = None
+    search: Any = "grid"
+    check: bool = False
+    approximation: str | Approximation = "auto"
+    time_budget: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    device: Any = None
+    random_state: RandomState = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+    callback: Callback | None = None
 
     def get_metadata_routing(self) -> Any:
         """The requests of this estimator, as meta-estimators of scikit-learn ask for them."""
@@ -136,16 +141,17 @@ class TableModel(BaseEstimator):
         inner = self.inner_estimator(training.search, cv=training.cv)
         suspicious = suspicious_columns(training, self.task == "regression")
         begin = time.perf_counter()
-        inner.fit(training.X, training.y, sample_weight=training.sample_weight, groups=training.groups)
+        y = self.fitted_target(training.y)
+        inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
         seconds = time.perf_counter() - begin
         if training.cv_words == "folds as given":
             inner.set_params(cv=self.cv)
         inner.set_params(callback=None, checkpoint=None)  # they have done their work
         self._hold(inner, training.preparation, list(training.columns), training.reading)
-        self.target_ = None if training.target is None else training.target.name
-        self.id_column_ = self.id_column
-        self.notes_ = list(training.notes)
-        self.report_ = findings(self, training, suspicious, seconds)
+        self.target_: str | None = None if training.target is None else training.target.name
+        self.id_column_: str | None = self.id_column
+        self.notes_: list[str] = list(training.notes)
+        self.report_: dict[str, Any] = findings(self, training, suspicious, seconds)
         return self
 
     def as_step(
@@ -159,12 +165,34 @@ class TableModel(BaseEstimator):
         self.check_settings()
         if hasattr(self, "estimator_"):
             matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
-            return self.estimator_, matrix, y, {"sample_weight": weight, "groups": groups}
+            return (
+                self.estimator_,
+                matrix,
+                self.fitted_target(y),
+                {"sample_weight": weight, "groups": groups},
+            )
         with self.prepared(X, y, sample_weight, groups) as training:
             inner = self.inner_estimator(training.search, cv=training.cv)
             given = {"sample_weight": training.sample_weight, "groups": training.groups}
             matrix = np.array(training.X) if training.on_disk else training.X
-            return inner, matrix, training.y, given
+            return inner, matrix, self.fitted_target(training.y), given
+
+    def fitted_target(self, y: Any) -> Any:
+        """A target as the estimator inside fits it."""
+        return np.log(y) if y is not None and self._logarithmic else y
+
+    def in_target_units(self, values: Any) -> Any:
+        """What the estimator inside predicts, in the units of the target."""
+        return np.exp(values) if self._logarithmic else values
+
+    def on_matrix(self, method: str, matrix: Any, **options: Any) -> np.ndarray:
+        """A method of the estimator inside, on rows of :meth:`matrix`, in the units of the target."""
+        values = np.asarray(getattr(self.estimator_, method)(matrix, **options))
+        return np.asarray(self.in_target_units(values))
+
+    @property
+    def _logarithmic(self) -> bool:
+        return getattr(self, "target_transform", None) == "log"
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
@@ -188,15 +216,14 @@ class TableModel(BaseEstimator):
     @available_if(_inside("predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
-        return as_frame_like(
-            X, self._answer("predict_interval", X, coverage=coverage), ("lower", "upper")
-        )
+        values = self._answer("predict_interval", X, coverage=coverage)
+        return _as_frame_like(X, values, ("lower", "upper"))
 
     @available_if(_inside("predict_quantiles"))
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
         """Quantiles of the target: (rows, quantiles), or a frame."""
         values = self._answer("predict_quantiles", X, quantiles=quantiles)
-        return as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
+        return _as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
 
     def known_target(self, X: Any, y: Any) -> Any:
         """The target of further rows: an array, or the column of X with this name."""
@@ -242,11 +269,30 @@ class TableModel(BaseEstimator):
         return np.asarray(self.preparation_.feature_names, dtype=object)
 
     @property
+    def best_score_(self) -> float:
+        """The score of the model that is kept: of the blend, or of the best candidate."""
+        check_is_fitted(self, "estimator_")
+        blended = getattr(self.estimator_, "blend_score_", None)
+        return float(self.estimator_.best_score_ if blended is None else blended)
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """What was chosen, as the estimator inside has it."""
+        check_is_fitted(self, "estimator_")
+        return dict(self.estimator_.best_params_)
+
+    @property
+    def cv_results_(self) -> dict[str, Any]:
+        """Every candidate with its scores, as the estimator inside has it."""
+        check_is_fitted(self, "estimator_")
+        return dict(self.estimator_.cv_results_)
+
+    @property
     def importances_(self) -> dict[str, float]:
         """The share of every table column in what moves the prediction, the greatest first."""
         check_is_fitted(self, "estimator_")
         features = getattr(self.estimator_, "feature_importances_", None)
-        found = column_importances(features, self.preparation_)
+        found = self.preparation_.shares(features)
         if found is None:
             raise AttributeError("importances come from a learned metric; fit with metric='auto'")
         return found
@@ -255,7 +301,7 @@ class TableModel(BaseEstimator):
     def feature_importances_(self) -> np.ndarray:
         """The same in the order of the columns, 0 for those that were left out."""
         shares = self.importances_
-        names = feature_matrix_names(self)
+        names = self._column_names()
         return np.array([shares.get(name, 0.0) for name in names])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -281,23 +327,72 @@ class TableModel(BaseEstimator):
             Columns to read besides those the model needs.
         """
         for rows, matrix in self.matrix_blocks(table, batch_rows, beside):
-            yield rows, np.asarray(self.estimator_.predict(matrix))
+            yield rows, self.on_matrix("predict", matrix)
 
     def matrix_blocks(
         self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
     ) -> Iterator[tuple[TableRows, Any]]:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         check_is_fitted(self, "estimator_")
-        unknown: Counter[str] = Counter()
-        for rows in blocks_for(self, table, batch_rows, beside):
-            yield rows, self.preparation_.transform(rows, unknown)
-        warn_unknown(unknown)
+        surprises = Surprises()
+        for rows in self._blocks(table, batch_rows, beside):
+            yield rows, self.preparation_.transform(rows, surprises)
+        surprises.warn()
+
+    def _blocks(self, table: Any, rows: int | None, others: tuple[str, ...]) -> Iterator[TableRows]:
+        """Blocks of at most `rows` rows with the columns that are needed, and `others`.
+
+        Tables of text are read as the model's own was.
+        """
+        width = max(len(self.preparation_.feature_names), 1)
+        size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
+        source = open_table(table, self.reading_) if isinstance(table, str | Path) else table
+        if not isinstance(source, TableSource):
+            yield from replace(self._in_memory(source), reading=self.reading_).slices(size)
+            return
+        if source.reading == Reading() != self.reading_:
+            source = open_table(source.path, self.reading_)
+        for name in others:
+            source.require(name)
+        if not source.absent_is_zero:
+            self.preparation_.check_columns(source.names)
+        yield from source.batches(size, tuple(dict.fromkeys(self.preparation_.columns + others)))
+
+    def _in_memory(self, X: Any) -> TableRows:
+        """Rows by the names of the columns; a model that learned from an array knows places."""
+        names = self._column_names()
+        if not is_frame(X):
+            array = as_array(X)
+            if array.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input; pass a table with named columns, or such "
+                    "rows."
+                )
+            return rows_of_array(array, names)
+        rows = rows_of_frame(X)
+        known = hasattr(self, "feature_names_in_") or set(names) <= set(rows.names)
+        if known or len(rows.names) != len(names):
+            return rows
+        warnings.warn(
+            f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
+            "taken in their order",
+            UserWarning,
+            stacklevel=2,
+        )
+        return replace(rows, columns=rows.columns.rename_columns(names))
+
+    def _column_names(self) -> list[str]:
+        """The columns of the table that the model was fitted on."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            return [str(name) for name in names]
+        return [f"x{j}" for j in range(self.n_features_in_)]
 
     def _answer(self, method: str, X: Any, **options: Any) -> np.ndarray:
         """What a method of the estimator inside says of a table, block by block."""
         check_is_fitted(self, "estimator_")
-        ask = getattr(self.estimator_, method)
-        blocks = [np.asarray(ask(matrix, **options)) for _, matrix in self.matrix_blocks(X)]
+        blocks = [self.on_matrix(method, matrix, **options) for _, matrix in self.matrix_blocks(X)]
         if not blocks:
             raise TableError("the table has no rows")
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
@@ -309,21 +404,28 @@ class TableModel(BaseEstimator):
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
         if self.missing not in ("impute", "error"):
             raise ValueError(f"missing must be 'impute' or 'error'; got {self.missing!r}")
-        number = isinstance(self.cv, int | np.integer)
-        if (number and self.cv < 2) or (isinstance(self.cv, str) and self.cv != "loo"):
+        check_min_frequency(self.min_frequency)
+        if not any(self.drop_missing_target is value for value in (True, False)):
+            raise ValueError(
+                f"drop_missing_target must be True or False; got {self.drop_missing_target!r}"
+            )
+        if getattr(self, "target_transform", None) not in (None, "log"):
+            raise ValueError(f"target_transform must be None or 'log'; got {self.target_transform!r}")
+        if (isinstance(self.cv, int | np.integer) and self.cv < 2) or (
+            isinstance(self.cv, str) and self.cv != "loo"
+        ):
             raise ValueError(f"cv must be a number of folds, at least 2, or 'loo'; got {self.cv!r}")
         if self.gap and not self.ordered:
             raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         check_budget(self.time_budget)
 
     def _hold(self, inner: Any, preparation: Preparation, columns: list[str], reading: Reading) -> None:
-        self.estimator_, self.preparation_, self.reading_ = inner, preparation, reading
+        self.estimator_, self.preparation_ = inner, preparation
+        self.reading_ = reading
         self.feature_names_in_ = np.asarray(columns, dtype=object)
         self.n_features_in_ = len(columns)
         if hasattr(inner, "classes_"):
             self.classes_ = inner.classes_
-        self.target_ = self.id_column_ = None
-        self.report_, self.notes_ = {}, []
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -333,3 +435,13 @@ class TableModel(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
+
+
+def _as_frame_like(table: Any, values: np.ndarray, columns: Sequence[str]) -> Any:
+    """Predictions as a frame of the library that the table is of; an array for other tables."""
+    library = type(table).__module__.partition(".")[0]
+    if values.ndim != 2 or library not in ("pandas", "polars"):
+        return values
+    frame: Any = import_module(library).DataFrame
+    named = {name: values[:, j] for j, name in enumerate(columns)}
+    return frame(named, index=table.index) if library == "pandas" else frame(named)

@@ -1,20 +1,26 @@
-"""The target column: which task it calls for, and its values in the form an estimator wants."""
+"""The target: which task it calls for, and its values in the form an estimator wants.
+
+Labels stay as they were written: 007 stays 007, 1.0 stays 1.0, True stays True.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onefold.linalg import is_foreign, to_numpy
 from onefold.tables.columns import as_numbers, as_text, decoded, kind_of
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.labels import as_written, known_labels
 from onefold.tables.number_formats import is_number
-from onefold.tables.prepare import refuse_missing
+from onefold.tables.preparation import refuse_missing
 from onefold.tables.refusals import refuse_mangled_numbers
 from onefold.tables.rows import TableRows
 
@@ -22,6 +28,12 @@ TargetKind = Literal["classification", "regression"]
 
 _MOST_CLASSES = 20
 _ROWS_PER_CLASS = 10
+_EXACT = 2.0**53  # float64 holds all whole numbers below
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_KNOWN: list[Remedy | str] = [
+    "remove those rows: the target must be known",
+    Remedy("drop_missing_target", True),
+]
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     column = rows.column(name, role="target column")
     if len(rows) == 0:
         raise TableError("the table has no rows")
-    _refuse_gaps(column, name)
+    _refuse_missing(column, name)
     kind = kind_of(column)
     if kind in {"date", "other"}:
         raise TableError(
@@ -71,19 +83,33 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
         inferred, reason = "classification", f"'{name}' holds {kind}"
     if task is not None:
         inferred, reason = task, "as asked for"
-    if task == "regression" and kind == "text":
-        _refuse_words(rows, name)
-    if inferred == "regression":
-        return _regression(name, reason, rows.numbers(name))
-    if kind == "numeric":
-        _refuse_fractions(rows.numbers(name), name)
-    return Target(name, "classification", reason, _checked_classes(_classes(rows, name), name))
+    if inferred == "classification":
+        if kind == "numeric" and (values != np.round(values)).any():
+            raise TableError(
+                f"the target '{name}' holds numbers with fractions, which can't be classes",
+                [Remedy("task", "regression")],
+            )
+        return Target(name, inferred, reason, _checked_classes(_classes(rows, name), name))
+    if kind == "text":
+        text = as_text(column, name).to_pylist()
+        odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
+        if odd is not None:
+            raise TableError(
+                f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}",
+                ["correct it", Remedy("task", "classification")],
+            )
+    values = rows.numbers(name)
+    if kind == "numeric" and exact and np.abs(values).max() >= _EXACT:
+        _refuse_lost_digits(distinct, values, f"the target '{name}'")
+    if values.min() == values.max():
+        raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
+    return Target(name, inferred, reason, values)
 
 
 def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
     """The target of further rows, in the form of the classes `like` (None for regression)."""
     column = rows.column(name, role="target column")
-    _refuse_gaps(column, name)
+    _refuse_missing(column, name)
     if task == "regression" or like is None:
         return rows.numbers(name)
     spelled = as_text(rows.text(name), name) if kind_of(column) in {"text", "boolean"} else column
@@ -95,33 +121,94 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
     return labels
 
 
-def _refuse_words(rows: TableRows, name: str) -> None:
-    """Refuse text that is no numbers as a target of regression."""
-    text = as_text(rows.column(name), name).to_pylist()
-    odd = next((row for row, value in enumerate(text) if not is_number(value)), None)
-    if odd is not None:
-        raise TableError(
-            f"the target '{name}' should hold numbers but has '{text[odd]}' in data row {odd + 1}",
-            ["correct it", Remedy("task", "classification")],
-        )
-
-
-def _regression(name: str, reason: str, values: np.ndarray) -> Target:
-    if values.min() == values.max():
-        raise TableError(f"the target '{name}' is the same in every row: nothing to learn")
-    return Target(name, "regression", reason, values)
-
-
-def _refuse_gaps(column: pa.ChunkedArray, name: str) -> None:
+def missing_targets(y: Any, rows: TableRows) -> np.ndarray:
+    """Which rows have no target: of a column by its name, or of an array."""
+    if not isinstance(y, str):
+        return _missing_in(_plain(y))
+    column = rows.column(y, role="target column")
     kind = kind_of(column)
-    if kind == "numeric" or kind == "empty":
-        absent = int(np.isnan(as_numbers(column, name)).sum())
-    elif kind == "text":
-        absent = int(as_text(column, name).null_count)
+    if kind in ("numeric", "empty"):
+        return np.isnan(as_numbers(column, y))
+    return np.asarray(pc.is_null(as_text(column, y) if kind == "text" else column))
+
+
+def as_target(y: Any, task: TargetKind | None = None) -> Any:
+    """A target as a NumPy array; raise where a value is missing or can't be one."""
+    if is_foreign(y):
+        return to_numpy(y)
+    values = _plain(y)
+    missing = int(_missing_in(values).sum())
+    if missing:
+        raise TableError(
+            f"missing values in y ({missing} of {len(values)} rows): Input y contains NaN", _KNOWN
+        )
+    if values.dtype.kind == "M":
+        raise TableError(
+            "y holds dates, and a target holds numbers, text or booleans; turn them into numbers, such "
+            "as days since the first"
+        )
+    if values.dtype.kind == "m":  # in seconds, as columns of durations are
+        return values / np.timedelta64(1, "s")
+    if values.dtype.kind == "O" and values.ndim == 1 and len(values):
+        kinds = {type(one) for one in values}
+        if kinds <= {bool, np.bool_} or kinds <= {str}:
+            return values.astype(bool if kinds <= {bool, np.bool_} else str)
+        if kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
+            raise TableError(
+                "y holds whole numbers of more than 64 bits; divide them, or make text of them if they "
+                "are labels"
+            )
+        if kinds <= {int, float}:
+            values = values.astype(float if float in kinds else np.int64)
+        elif str in kinds and len(kinds) > 1:
+            mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
+    if task == "regression" and values.dtype.kind in "iu" and values.size:
+        numbers = values.astype(np.float64)
+        if np.abs(numbers).max() >= _EXACT:
+            _refuse_lost_digits(len(np.unique(values)), numbers, "y")
+    return values
+
+
+def _plain(y: Any) -> np.ndarray:
+    if isinstance(y, pa.Array | pa.ChunkedArray):
+        return np.asarray(y.to_pandas())
+    return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+
+
+def _missing_in(values: np.ndarray) -> np.ndarray:
+    """Which values are missing; a row of several targets lacks one if any is."""
+    if values.dtype.kind in "mM":
+        found = np.isnat(values)
+    elif values.dtype.kind == "f":
+        found = np.isnan(values)
+    elif values.dtype.kind == "O":
+        # NaN, NaT and pandas' NA are the values that are not equal to themselves, or not clearly so.
+        found = np.array([_is_no_value(one) for one in values.ravel()], dtype=bool).reshape(values.shape)
     else:
-        absent = int(column.null_count)
-    gaps = {name: absent} if absent else {}
-    refuse_missing(gaps, len(column), ["remove those rows: the target must be known"])
+        return np.zeros(len(values), dtype=bool)
+    return found.reshape(len(values), -1).any(axis=1)
+
+
+def _is_no_value(one: Any) -> bool:
+    if one is None or type(one).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(one, float) and one != one
+
+
+def _refuse_missing(column: pa.ChunkedArray, name: str) -> None:
+    missing = int(missing_targets(name, TableRows(pa.table({name: column}))).sum())
+    refuse_missing({name: missing} if missing else {}, len(column), _KNOWN)
+
+
+def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:
+    """Refuse whole numbers so large that different ones are the same in float64."""
+    if len(np.unique(values)) < distinct:
+        raise TableError(
+            f"{name} holds whole numbers up to {np.abs(values).max():.3g}, and float64 does not tell "
+            "all of them apart",
+            ["subtract a constant from them", Remedy("task", "classification", "if they are labels")],
+        )
 
 
 def _task_of_numbers(
@@ -129,7 +216,7 @@ def _task_of_numbers(
 ) -> tuple[TargetKind, str]:
     if (values != np.round(values)).any():
         return "regression", f"'{name}' holds numbers with fractions"
-    if not exact and np.abs(values).max() >= 2.0**53:
+    if not exact and np.abs(values).max() >= _EXACT:
         return "regression", f"'{name}' holds numbers too large to be labels"
     if distinct <= _MOST_CLASSES and len(values) >= _ROWS_PER_CLASS * distinct:
         return "classification", f"'{name}' holds {distinct} different whole numbers"
@@ -137,12 +224,18 @@ def _task_of_numbers(
     return "regression", f"'{name}' holds {distinct} different whole numbers, {why}"
 
 
+# Labels
+
+
 def _classes(rows: TableRows, name: str) -> np.ndarray:
     column = decoded(rows.column(name))  # categories keep the type of their values
     kind = kind_of(column)
+    if kind == "text":
+        first: dict[str, int] = {}
+        for row, value in enumerate(as_text(column, name).to_pylist(), start=1):
+            first.setdefault(value, row)
+        refuse_mangled_numbers(first, name)
     if rows.written is not None:
-        if kind == "text":
-            _refuse_mangled(column, name)
         numbers = column.to_pylist() if kind == "numeric" else None
         return as_written(rows.text(name).to_pylist(), name, numbers)
     if kind == "boolean":
@@ -150,23 +243,7 @@ def _classes(rows: TableRows, name: str) -> np.ndarray:
     if kind == "numeric":
         values: np.ndarray = column.to_numpy()
         return values if values.dtype.kind in "iuf" else rows.numbers(name).astype(np.int64)
-    _refuse_mangled(column, name)
     return np.asarray(as_text(column, name).to_pylist(), dtype=np.str_)
-
-
-def _refuse_mangled(column: pa.ChunkedArray, name: str) -> None:
-    first: dict[str, int] = {}
-    for row, value in enumerate(as_text(column, name).to_pylist(), start=1):
-        first.setdefault(value, row)
-    refuse_mangled_numbers(first, name)
-
-
-def _refuse_fractions(values: np.ndarray, name: str) -> None:
-    if (values != np.round(values)).any():
-        raise TableError(
-            f"the target '{name}' holds numbers with fractions, which can't be classes",
-            [Remedy("task", "regression")],
-        )
 
 
 def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
@@ -181,3 +258,53 @@ def _checked_classes(values: np.ndarray, name: str) -> np.ndarray:
             "identifier; name another target column"
         )
     return values
+
+
+def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = None) -> np.ndarray:
+    """Labels of a column of text: int64 if that shows every label as it was, else text.
+
+    `numbers` are those that the texts stand for, if they do. Raises if a label is written in two ways,
+    as 1 and 1.0, or with and without blanks.
+    """
+    distinct = dict.fromkeys(texts)
+    if all(_CANONICAL.fullmatch(text) for text in distinct):
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    spelled: dict[object, str] = {}
+    meanings = dict(zip(texts, numbers)) if numbers is not None else {t: _meaning(t) for t in distinct}
+    for text, meaning in meanings.items():
+        earlier = spelled.setdefault(meaning, text)
+        if earlier != text:
+            raise TableError(
+                f"the target '{name}' has the same class as '{earlier}' and as '{text}' (data row "
+                f"{texts.index(text) + 1}); write it one way"
+            )
+    return np.asarray(texts, dtype=np.str_)
+
+
+def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
+    """Labels of further rows in the form of `classes`, however they are spelled there.
+
+    Classes that a fit kept apart, as 007 and 7, are told by their spelling alone. A label that is none
+    of the classes stays text, which equals none of them.
+    """
+    exact = {str(label): label for label in classes.tolist()}
+    meanings = Counter(map(_meaning, exact))
+    by_meaning = {_meaning(text): one for text, one in exact.items() if meanings[_meaning(text)] == 1}
+    if classes.dtype.kind == "b":
+        by_meaning |= {0: False, 1: True}
+    labels = [exact.get(text, by_meaning.get(_meaning(text), text)) for text in found]
+    if all(type(label) is type(classes[0].item()) for label in labels):
+        return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
+    mixed: np.ndarray = np.array(labels, dtype=object)
+    return mixed
+
+
+def _meaning(text: str) -> object:
+    """What a label says: a whole number of any size, another number, a boolean, or its words."""
+    text = text.strip()
+    if text.lower() in {"true", "false"}:
+        return text.lower()
+    try:
+        return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text.replace("_", "?"))
+    except ValueError:
+        return text

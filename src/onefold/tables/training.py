@@ -16,26 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
 from onefold.facts.criteria import check_criterion
+from onefold.heldout import GapKFold
 from onefold.machine.memory import available_memory
-from onefold.tables.answers import as_target
 from onefold.tables.beside import groups_in, weights_in
-from onefold.tables.errors import TableError, listing
-from onefold.tables.folds import folds_of
+from onefold.tables.errors import Remedy, TableError, listing
 from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
-from onefold.tables.learn import Learner
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked, written
-from onefold.tables.prepare import Preparation
+from onefold.tables.preparation import Learner, Preparation, column_notes, copies_note
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, open_table
-from onefold.tables.suspects import column_notes
-from onefold.tables.target import Target, learn_target
+from onefold.tables.target import Target, as_target, learn_target, missing_targets
 
 if TYPE_CHECKING:
     from onefold.tables.model import TableModel
@@ -105,34 +102,76 @@ def training_of(
     """The table as matrix and arrays; a matrix on disk lies in `scratch` while the block runs.
 
     y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
-    looked at, where there is one.
+    looked at, where there is one. A table on disk is gone over twice, text once more to find its types,
+    with memory for a block of rows.
     """
     table = in_memory(X)
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
     check_columns(model, table, named)
     search = search_of(model, on_disk=isinstance(table, TableSource))
-    if isinstance(table, TableSource):
-        folder = tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch)
-        with folder as place:
-            path = Path(place) / "rows.npy"
-            try:
-                given = (y, sample_weight, groups)
-                yield _from_disk(model, table, given, named, search, keep, path)
-            finally:
-                path.unlink(missing_ok=True)
+    exclude = {*named.values(), *model.drop}
+    learner = Learner(exclude, model.missing, model.categorical, model.min_frequency)
+    if isinstance(table, TableRows):
+        rows = table if keep is None else table.take(np.flatnonzero(keep))
+        rows, y, sample_weight, groups = with_target(model, rows, y, sample_weight, groups)
+        if not rows.names:
+            raise TableError("the table has no columns; pass one that has some")
+        if len(rows) < 2:
+            raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
+        known = _known(model, rows, y, sample_weight, groups)
+        learner.add(rows)
+        preparation = learner.finish()
+        matrix = preparation.transform(rows)
+        yield _assembled(model, known, search, learner, preparation, matrix, named, rows, rows)
         return
-    rows = table if keep is None else table.take(np.flatnonzero(keep))
-    if not rows.names:
-        raise TableError("the table has no columns; pass one that has some")
-    if len(rows) < 2:
-        raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
-    known = _known(model, rows, y, sample_weight, groups)
-    learner = Learner({*named.values(), *model.drop}, model.missing, model.categorical)
-    learner.add(rows)
-    preparation = learner.finish()
-    matrix = preparation.transform(rows)
-    yield _assembled(model, known, search, learner, preparation, matrix, named, rows, rows)
+    with tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch) as folder:
+        path, remarks = Path(folder) / "rows.npy", table.remarks
+        has_target = with_target_on_disk(model, table, y)
+        if has_target is not None and not has_target.all():
+            remarks = (*remarks, left_out_note(~has_target, y))
+            keep = has_target if keep is None else keep & has_target
+        others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
+        beside, first = learn_from_disk(table, others, learner, BLOCK, keep)
+        known = _known(model, beside, y, sample_weight, groups)
+        preparation = learner.finish()
+        blocks = table.typed_batches(BLOCK, preparation.columns)
+        blocks = blocks if keep is None else masked(blocks, keep)
+        try:
+            matrix = written(preparation, blocks, len(beside), path)
+            first = replace(first, remarks=remarks)
+            yield _assembled(model, known, search, learner, preparation, matrix, named, first, beside)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tuple[Any, ...]:
+    """Rows, targets and `others`, arrays or names of columns, without rows that have no target.
+
+    They are left out where the model says so, with a note; otherwise nothing is.
+    """
+    if y is None or not model.drop_missing_target:
+        return rows, y, *others
+    missing = missing_targets(y, rows)
+    if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
+        return rows, y, *others
+    keep = np.flatnonzero(~missing)
+    arrays = [v if v is None or isinstance(v, str) else np.asarray(v)[keep] for v in (y, *others)]
+    remarks = (*rows.remarks, left_out_note(missing, y))
+    return replace(rows.take(keep), remarks=remarks), *arrays
+
+
+def left_out_note(missing: np.ndarray, y: Any) -> str:
+    """What to say about rows without a target."""
+    name = f"'{y}'" if isinstance(y, str) else "y"
+    return f"left out {missing.sum()} of {len(missing)} rows, which have no value of {name}"
+
+
+def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.ndarray | None:
+    """The mask of rows with a target, one more pass over that column; None where all are to be used."""
+    if not (model.drop_missing_target and isinstance(y, str)):
+        return None
+    return np.concatenate([~missing_targets(y, rows) for rows in source.typed_batches(BLOCK, [y])])
 
 
 def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
@@ -140,6 +179,7 @@ def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups
     rows = in_memory(X)
     if isinstance(rows, TableSource):
         rows = rows.read()
+    rows, y, sample_weight, groups = with_target(model, rows, y, sample_weight, groups)
     known = _known(model, rows, y, sample_weight, groups)
     return model.preparation_.transform(rows), *known[:3]
 
@@ -162,13 +202,16 @@ def _known(
 ) -> tuple[Any, Any, Any, Target | None]:
     """Targets, weights and groups as arrays; raise where they do not suit."""
     target = learn_target(rows, y, model.task) if isinstance(y, str) else None
-    values = as_target(y if target is None else target.values) if y is not None else None
+    values = y if target is None else target.values
+    values = None if values is None else as_target(values, model.task)
     if values is not None:
         check_length(values, len(rows))
         if model.task == "classification":
             check_classification_targets(values)
         elif target is not None:
             _check_squares(target)
+        if model.task == "regression":
+            _check_logarithm(model, values, f"'{y}'" if target is not None else "y")
         if isinstance(model.criterion, str):
             name = y if isinstance(y, str) else "y"
             check_criterion(model.criterion, model.task, name, values, model.approximation)
@@ -176,6 +219,15 @@ def _known(
     weight = check_weights(weight, len(rows))
     groups = groups_in(rows, groups) if isinstance(groups, str) else groups
     return values, weight, groups, target
+
+
+def _check_logarithm(model: Any, values: Any, name: str) -> None:
+    if model.target_transform == "log" and not np.all(values > 0):
+        row = int(np.flatnonzero(~(np.asarray(values).reshape(len(values), -1) > 0).all(axis=1))[0])
+        raise TableError(
+            f"target_transform='log' is for positive targets, and {name} has {np.min(values[row]):g} "
+            f"in data row {row + 1}; leave it out, or add a constant to the target"
+        )
 
 
 def _check_squares(target: Target) -> None:
@@ -188,29 +240,6 @@ def _check_squares(target: Target) -> None:
             f"the values of '{target.name}' differ by {2 * spread:.2g} at most, whose square is "
             "beyond floating point; multiply the column by a constant, to values near 1"
         ) from error
-
-
-def _from_disk(
-    model: TableModel,
-    source: TableSource,
-    given: tuple[Any, Any, Any],
-    named: dict[str, str],
-    search: Search,
-    keep: np.ndarray | None,
-    path: Path,
-) -> Training:
-    """Two passes over the table, for text one more that finds its types; memory for a block of rows."""
-    others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
-    exclude = {*named.values(), *model.drop}
-    learner, beside, first = learn_from_disk(
-        source, others, exclude, model.missing, model.categorical, BLOCK, keep
-    )
-    known = _known(model, beside, *given)
-    preparation = learner.finish()
-    blocks = source.typed_batches(BLOCK, preparation.columns)
-    matrix = written(preparation, blocks if keep is None else masked(blocks, keep), len(beside), path)
-    first = replace(first, remarks=source.remarks)
-    return _assembled(model, known, search, learner, preparation, matrix, named, first, beside)
 
 
 def _assembled(
@@ -240,15 +269,64 @@ def _assembled(
             cv = list(cv.split(np.zeros((len(y), 1)), y, groups))
     others = [named.get("sample_weight", ""), "" if classes else named.get("target", "")]
     constant, names = preparation.constant, preparation.identifiers
+    copies = copies_note(preparation, matrix)
     notes = (
         *rows.remarks,
         *([f"dropped constant columns: {listing(constant)}"] if constant else []),
         *([f"dropped columns that look like identifiers: {listing(names)}"] if names else []),
         *learner.notes(),
         *column_notes(rows, preparation.columns, others, preparation.row_numbers),
+        *([copies] if copies else []),
     )
     not_features = set(named.values())
     columns = tuple(name for name in rows.names if name not in not_features)
     return Training(
         matrix, y, weight, groups, preparation, search, cv, words, target, columns, beside.reading, notes
     )
+
+
+def folds_of(
+    cv: Any, y: np.ndarray, *, classes: bool, groups: Any = None, seed: Any = 0, gap: int | None = None
+) -> tuple[Any, str]:
+    """The ``cv`` argument of an estimator, and what it is in words.
+
+    A number of folds is shuffled by the `seed`, evenly by class where y holds `classes`, unless rows of
+    one group stay together, or folds are blocks of consecutive rows with a `gap` around each. Anything
+    else but "loo" is left to the estimator.
+    """
+    if isinstance(cv, str) and cv == "loo":
+        if groups is not None or gap is not None:
+            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
+        return "loo", "leave-one-out"
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
+        return cv, "folds as given"
+    cv, n = int(cv), len(y)
+    if cv > n:
+        raise TableError(
+            f"{cv} folds need at least {cv} rows, and the table has {n} (n_samples={n})", _fewer(n)
+        )
+    if groups is not None:
+        if gap is not None:
+            raise TableError("ordered rows and groups exclude each other; leave one of them out")
+        n_groups = len(np.unique(groups))
+        if n_groups < cv:
+            raise TableError(
+                f"{cv} folds need at least {cv} groups, and there are {n_groups}", _fewer(n_groups)
+            )
+        return GroupKFold(cv), f"{cv}-fold, groups kept together"
+    if gap is not None:
+        words = f" with {gap} rows left out around each" if gap else ""
+        return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
+    if not classes:
+        return KFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
+    _, counts = np.unique(y, return_counts=True)
+    if counts.max() < cv:
+        raise TableError(
+            f"{cv} folds need a class with at least {cv} rows, and the largest has {counts.max()}",
+            [*_fewer(int(counts.max())), Remedy("cv", "loo")],
+        )
+    return StratifiedKFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
+
+
+def _fewer(folds: int) -> list[Remedy]:
+    return [Remedy("cv", folds)] if folds > 1 else []

@@ -1,0 +1,461 @@
+"""What each kind of column becomes, in memory, in blocks, from files and saved; what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import pickle
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import OneHotEncoder
+
+from onefold import LSSVRCV, TableRegressor, load
+from onefold.approximations import Nystroem
+from onefold.tables import (
+    CategoryColumn,
+    Learner,
+    NumberColumn,
+    Preparation,
+    TableError,
+    TableRows,
+    learn_preparation,
+    open_table,
+    rows_on_disk,
+)
+from onefold.tables.kinds import HALF, KINDS
+from onefold.tables.matrix import learn_from_disk, written
+from onefold.tables.preparation import copies_note
+from onefold.tables.statistics import MedianSketch
+
+N = 120
+RNG = np.random.default_rng(5)
+
+
+def rows(**columns) -> TableRows:
+    return TableRows(pa.table(columns))
+
+
+def categories(preparation: Preparation) -> dict[str, tuple[str, ...]]:
+    return {part.name: part.categories for part in preparation.parts if type(part) is CategoryColumn}
+
+
+# Every kind of column, with and without missing values, in an order that no block shows wholly.
+BEGIN = datetime.datetime(2019, 3, 1)
+NUMBERS = RNG.normal(3, 2, N)
+COLUMNS = {
+    "a": np.where(RNG.random(N) < 0.2, np.nan, NUMBERS),
+    "count": pa.array([None if i % 9 == 0 else i % 7 for i in range(N)], pa.int64()),
+    "late": pa.array([None] * 60 + list(range(60)), pa.int64()),
+    "colour": [["red", "green", "blue", None][i % 4] if i < 100 else "grey" for i in range(N)],
+    "ok": [["yes", "no", "Yes", None][i % 4] for i in range(N)],
+    "truth": [i % 3 == 0 for i in range(N)],
+    "when": [BEGIN + datetime.timedelta(hours=151 * i) for i in range(N)],
+    "day": [f"{1 + i % 28}/{1 + i % 12}/{2018 + i % 4}" for i in range(N)],
+    "clock": [f"{i % 24:02d}:{i % 60:02d}" for i in range(N)],
+    "same": ["x"] * N,
+    "some": ["x" if i % 5 else None for i in range(N)],
+    "y": np.sin(NUMBERS),
+}
+TABLE = pa.table(COLUMNS)
+
+
+def in_blocks(table: TableRows, size: int, **options) -> Preparation:
+    learner = Learner(["y"], **options)
+    for block in table.slices(size):
+        learner.add(block)
+    return learner.finish()
+
+
+def assert_same(one: Preparation, other: Preparation) -> None:
+    assert one.feature_names == other.feature_names
+    assert (one.constant, one.row_numbers, one.missing) == (
+        other.constant, other.row_numbers, other.missing,
+    )  # fmt: skip
+    for mine, theirs in zip(one.parts, other.parts):
+        assert type(mine) is type(theirs)
+        for key, value in vars(mine).items():
+            if isinstance(value, float):
+                np.testing.assert_allclose(value, vars(theirs)[key], rtol=1e-12, atol=1e-12)
+            else:
+                assert value == vars(theirs)[key]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, N])
+@pytest.mark.parametrize("options", [{}, {"min_frequency": 25}])
+def test_blocks_learn_what_the_whole_table_does(size, options):
+    table = TableRows(TABLE)
+    whole, parts = learn_preparation(table, ["y"], **options), in_blocks(table, size, **options)
+    assert_same(whole, parts)
+    np.testing.assert_allclose(parts.transform(table), whole.transform(table), rtol=1e-9, atol=1e-9)
+    assert "some is missing" in whole.feature_names
+    assert whole.constant == ("same",)
+    assert {type(part) for part in whole.parts} == set(KINDS)
+    assert pickle.loads(pickle.dumps(whole)) == whole
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("block", [7, 1000])
+def test_a_file_in_blocks_gives_the_matrix_of_memory(tmp_path, suffix, block):
+    path = tmp_path / f"t.{suffix}"
+    (pyarrow.csv.write_csv if suffix == "csv" else pyarrow.parquet.write_table)(TABLE, path)
+    table = open_table(path).read()
+    whole = learn_preparation(table, ["y"])
+    source, learner = open_table(path), Learner({"y"})
+    others, _ = learn_from_disk(source, ["y"], learner, block)
+    preparation = learner.finish()
+    assert_same(whole, preparation)
+    X = written(preparation, source.typed_batches(block), len(others), tmp_path / "rows.npy")
+    np.testing.assert_allclose(X, whole.transform(table), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(others.numbers("y"), TABLE["y"], rtol=1e-12)
+    text = next(open_table(path).batches(N))  # as prediction reads it
+    np.testing.assert_allclose(whole.transform(text), whole.transform(table), rtol=1e-12)
+
+
+def test_the_types_of_text_are_those_of_the_whole_table(tmp_path):
+    lines = ["1,1,true,1 000,x"] * 20 + ["2.5,3,false,2 000,7", "3,,true,3 000,x"]
+    (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "\n".join(lines) + "\n")
+    source = open_table(tmp_path / "t.csv")
+    whole = source.read()
+    blocks = list(source.typed_batches(3))
+    joined = pa.concat_tables([block.columns for block in blocks])
+    assert joined.schema == whole.columns.schema
+    assert joined.to_pydict() == whole.columns.to_pydict()
+    assert blocks[0].notes == whole.notes
+    assert blocks[-1].start == 21
+    assert blocks[0].reading == whole.reading
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("block", [1, 500])
+def test_rows_on_disk_are_the_standardised_table(tmp_path, suffix, block):
+    path, a, b = tmp_path / f"t{suffix}", RNG.normal(5, 2, 500), RNG.normal(-1, 0.1, 500)
+    table = pa.table({"a": a, "y": np.sin(a) + b, "b": b, "same": np.ones(500), "id": np.arange(500)})
+    (pyarrow.csv.write_csv if suffix == ".csv" else pyarrow.parquet.write_table)(table, path)
+    found = rows_on_disk(path, "y", tmp_path / "rows.npy", drop=["id"], block=block)
+    X = np.column_stack([a, b])
+    assert (found.preparation.columns, found.preparation.constant) == (("a", "b"), ("same",))
+    np.testing.assert_allclose(found.X, (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.y, table["y"])
+    assert isinstance(found.X, np.memmap)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["rows.npy", f"t{suffix}"]
+    fitted = LSSVRCV(gammas=[0.5], approximation=Nystroem(50)).fit(found.X, found.y)
+    assert fitted.score(found.X, found.y) > 0.99
+
+
+def test_every_kind_is_saved_with_what_it_learned(tmp_path):
+    model = TableRegressor(simple=True, cv=3, gammas=[0.1], alphas=[0.1], min_frequency=25)
+    model.fit(TABLE, "y").save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.preparation_ == model.preparation_
+    assert again.predict(TABLE).tolist() == model.predict(TABLE).tolist()
+
+
+def test_numbers_are_standardised_and_text_becomes_indicators():
+    a, b = np.array([1.0, 2, 3, 6]), np.array([0.0, 10, 20, 30])
+    data = rows(
+        a=a, colour=["red", "blue", "red", "green"], b=b.astype(int), ok=[True, False, True, True]
+    )
+    preparation = learn_preparation(data)
+    assert preparation.feature_names == ("a", "b", "ok", "colour=blue", "colour=green", "colour=red")
+    X = preparation.transform(data)
+    np.testing.assert_allclose(X[:, 0], (a - a.mean()) / a.std())
+    np.testing.assert_allclose(X[:, 1], (b - b.mean()) / b.std())
+    # True and false are as far apart as two categories.
+    np.testing.assert_allclose(X[:, 2], np.sqrt(0.5) * np.array([1, -1, 1, 1]))
+    np.testing.assert_array_equal(X[:, 3:], [[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
+    for texts in (["True", "FALSE"], ["1", "0"], ["true", "false"]):
+        later = rows(a=[3.0, 3.0], b=[15, 15], ok=texts, colour=["red", "red"])
+        np.testing.assert_allclose(preparation.transform(later)[:, 2], [HALF, -HALF])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2, 4], pa.int8()),
+        pa.array([1, 2, 4], pa.uint64()),
+        pa.array([1, 2, 4], pa.float32()),
+        pa.array(np.array([1, 2, 4], np.float16)),
+        pa.array([decimal.Decimal(v) for v in (1, 2, 4)]),
+    ],
+)
+def test_every_number_type(column):
+    X = learn_preparation(rows(a=column)).transform(rows(a=column))
+    a = np.array([1.0, 2, 4])
+    np.testing.assert_allclose(X[:, 0], (a - a.mean()) / a.std())
+
+
+def test_dictionaries_are_text():
+    preparation = learn_preparation(rows(a=pa.array([1, 2, 1, 3]).dictionary_encode()))
+    assert categories(preparation) == {"a": ("1", "2", "3")}
+    # Plain whole numbers and text mean the same categories later.
+    for later in ([3, 1], ["3", "1"]):
+        np.testing.assert_array_equal(preparation.transform(rows(a=later)), [[0, 0, 1], [1, 0, 0]])
+    with pytest.raises(TableError, match="'a' is used as text or codes"):
+        preparation.transform(rows(a=[1.5]))
+
+
+@pytest.mark.parametrize("frequency", [2, 10, 0.05, 0.2])
+def test_rare_categories_are_those_of_scikit_learns_encoder(frequency):
+    rng = np.random.default_rng(1)
+    texts = rng.choice(list("abcdefgh"), 200, p=[0.4, 0.3, 0.15, 0.05, 0.04, 0.03, 0.02, 0.01])
+    encoder = OneHotEncoder(min_frequency=frequency, handle_unknown="infrequent_if_exist")
+    found = learn_preparation(rows(c=texts), min_frequency=frequency)
+    later = np.array([*texts, "never seen"])
+    expected = encoder.fit(texts[:, None]).transform(later[:, None]).toarray()
+    if "c is rare" not in found.feature_names:
+        later, expected = texts, expected[:-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(found.transform(rows(c=later)), expected)
+
+
+def test_constant_columns_are_left_out():
+    data = rows(a=[1.0, 2.0], c=[0.1, 0.1], t=["x", "x"])
+    preparation = learn_preparation(data)
+    assert preparation.constant == ("c", "t")
+    assert preparation.transform(data).shape == (2, 1)
+    # All rare, no category is left.
+    assert learn_preparation(rows(a=[1, 2], c=["x", "y"]), min_frequency=2).constant == ("c",)
+
+
+def test_missing_values_are_filled_with_median_and_most_frequent():
+    data = rows(
+        a=[1.0, None, 5.0, 6.0], c=["x", "y", "x", None], gone=[None] * 4, one=["z", None, "z", "z"]
+    )
+    preparation = learn_preparation(data)
+    assert preparation.constant == ("gone",)
+    assert preparation.feature_names == (
+        "a", "a is missing", "c=x", "c=y", "c is missing", "one is missing",
+    )  # fmt: skip
+    X = preparation.transform(data)
+    filled = np.array([1.0, 5, 5, 6])
+    np.testing.assert_allclose(X[:, 0], (filled - filled.mean()) / filled.std())
+    expected = [[0, 1, 0, 0, 0], [1, 0, 1, 0, 1], [0, 1, 0, 0, 0], [0, 1, 0, 1, 0]]
+    np.testing.assert_array_equal(X[:, 1:], expected)
+
+
+def test_missing_values_where_training_had_none():
+    whole = learn_preparation(rows(a=[1.0, 3.0], c=["x", "y"]))
+    with pytest.warns(
+        UserWarning, match=r"training rows had none, .*'a' \(1 of 2 rows, 50%\)"
+    ) as caught:
+        X = whole.transform(rows(a=[None, 2.0], c=["x", "x"]))
+    assert len(caught) == 1
+    np.testing.assert_array_equal(X[:, 0], [0.0, 0.0])
+    strict = learn_preparation(rows(a=[1.0, 2.0], c=["x", "y"]), missing="error")
+    with pytest.raises(TableError, match=r"missing values in 'a' \(1 of 2 rows\)"):
+        strict.transform(rows(a=[None, 1.0], c=["x", "y"]))
+    with pytest.raises(TableError, match=r"missing values in 'c'"):
+        strict.transform(rows(a=[1.0, 1.0], c=["x", ""]))
+
+
+def test_unknown_categories_are_zeros_with_one_warning():
+    preparation = learn_preparation(rows(c=["x", "y"], d=["u", "v"]))
+    with pytest.warns(UserWarning, match="2 in 'c', 1 in 'd'") as caught:
+        X = preparation.transform(rows(c=["x", "q", "r"], d=["u", "u", "w"]))
+    assert len(caught) == 1
+    np.testing.assert_array_equal(X, [[1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+WORDS = [str(v) for v in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({"c": [0.1, 0.1], "t": ["x", "x"]}, {}, r"every column is constant \('c', 't'\)"),
+        ({"a": [1.0, None], "c": ["x", None]}, {"missing": "error"}, r"'a' \(1 of 2 rows\).*impute"),
+        ({"a": [1.0, 2.0], "b": [1.0, float("-inf")]}, {}, "infinite values in 'b'"),
+        ({"a": [1, 2], "l": [[1], [2]]}, {}, r"values of type list<item: int64> in 'l'"),
+        ({"a": [1, 2], "l": [b"\xe9", b"x"]}, {}, "UTF-8"),
+        ({"who": [f"id-{i}" for i in range(60)]}, {}, "every column looks like an identifier"),
+        ({"hp": [*WORDS[:3], "?", *WORDS[3:]] * 3}, {}, r"'hp' holds numbers but.*'\?' in data row 4"),
+        ({"hp": [f"{v},5" for v in range(30)] * 3}, {}, r"holds numbers as text, .*decimal point"),
+        ({"unnamed_1": [1, 1, 2], "a": [1, 2, 2]}, {}, r"column 1 has no name.*drop=\['unnamed_1'\]"),
+        ({"a": pa.array([], pa.float64())}, {}, "no rows"),
+        ({"y": [1, 2]}, {"exclude": ["y"]}, "no column left"),
+        ({"a": [1, 2]}, {"missing": "fill"}, "missing is 'error' or 'impute', not 'fill'"),
+    ],
+)
+def test_refused(columns, options, message):
+    with pytest.raises(TableError, match=message):
+        learn_preparation(rows(**columns), **options)
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(TableError) as caught:
+        learn_preparation(rows(a=[1, 2**53 + 1], b=[np.inf, 1.0], c=[[1], [2]], d=[1, 2]))
+    message = str(caught.value)
+    assert message.startswith("the table has 3 problems: (1) column 'a' has 9007199254740993")
+    assert "(2) infinite values in 'b'" in message
+    assert "(3) values of type list<item: int64> in 'c'" in message
+    assert str(pickle.loads(pickle.dumps(caught.value))) == message
+
+
+def test_what_tells_rows_apart_is_left_out():
+    names = [f"id-{i}" for i in range(60)]
+    found = learn_preparation(rows(who=names, a=range(60)))
+    assert (found.columns, found.identifiers) == (("a",), ("who",))
+    assert learn_preparation(rows(who=names, a=range(60)), categorical=["who"]).columns == ("a", "who")
+    # Fifty categories are fine, and so are many that repeat, and dates.
+    assert learn_preparation(rows(who=names[:50], a=range(50))).identifiers == ()
+    assert learn_preparation(rows(who=names * 2, a=range(120))).identifiers == ()
+    days = [str(datetime.date(2020, 1, 1) + datetime.timedelta(i)) for i in range(60)]
+    assert learn_preparation(rows(day=days)).columns == ("day",)
+    assert learn_preparation(rows(unnamed_1=[1, 2], a=[1, 2])).row_numbers == ("unnamed_1",)
+    # A few codes, some of which look like numbers, are categories.
+    assert categories(learn_preparation(rows(n=["0", "1", "2", "3+"] * 9)))["n"][3] == "3+"
+
+
+def test_columns_of_many_texts_take_little_memory():
+    """Blocks of an identifier: no more texts are kept than may be categories."""
+    learner = Learner()
+    for block in range(4):
+        learner.add(rows(who=[f"row {block} {i}" for i in range(5000)], a=range(5000)))
+    assert len(learner._columns["who"]._learner._counts) == 2001
+    assert learner.finish().identifiers == ("who",)
+    shops = [f"shop {i}" for i in range(3000)]
+    few, together = Learner(), Learner(min_frequency=10)
+    for _ in range(9):
+        few.add(rows(who=shops, a=range(3000)))
+        together.add(rows(who=[*shops[:2999], "shop 0"], a=range(3000)))
+    with pytest.raises(
+        TableError, match=r"more than 2000 different texts.* use min_frequency=13, or drop="
+    ):
+        few.finish()
+    assert together.finish().feature_names == ("a", "who=shop 0", "who is rare")
+
+
+def test_copies_of_columns_are_named():
+    a, sex = RNG.normal(size=40), RNG.choice(["f", "m"], 40)
+    data = rows(a=a, inches=a / 2.54, other=RNG.normal(size=40), sex=sex, code=(sex == "m").astype(int))
+    preparation = learn_preparation(data)
+    note = copies_note(preparation, preparation.transform(data))
+    assert "'inches' of 'a', 'sex' of 'code'; drop" in note
+    assert copies_note(preparation, preparation.transform(data)[:10]) is None  # by chance
+
+
+def test_columns_are_found_by_name():
+    preparation = learn_preparation(rows(length=[1, 2], width=[1, 2], depth=[3, 4]))
+    with pytest.raises(TableError, match=r"no column 'length'.*did you mean 'lenght'\?"):
+        preparation.transform(rows(lenght=[1], width=[1], depth=[2]))
+    with pytest.raises(TableError, match=r"no columns 'length', 'depth'.*the columns are 'width'"):
+        preparation.transform(rows(width=[1]))
+    alone = learn_preparation(rows(a=[1.0, 3.0]))
+    np.testing.assert_array_equal(alone.transform(rows(z=[[1], [2]], a=[2.0, 3.0])), [[0.0], [1.0]])
+    np.testing.assert_array_equal(alone.transform(rows(a=[" 2", "3.0 "])), [[0.0], [1.0]])
+    with pytest.raises(TableError, match="'a' should hold numbers but has 'two' in data row 102"):
+        alone.transform(TableRows(pa.table({"a": ["1", "two", "x"]}), start=100))
+    with pytest.raises(TableError, match="infinite values in 'a'"):
+        alone.transform(rows(a=[np.inf]))
+
+
+def test_what_is_wrong_in_a_later_block_names_its_row():
+    numbers = pa.table({"a": ["1"] * 40 + ["2"] * 30 + ["?"] + [str(i) for i in range(40)]})
+    with pytest.raises(TableError, match=r"first being '\?' in data row 71; .*na_values=\['\?'\]"):
+        in_blocks(TableRows(numbers), 7)
+    with pytest.raises(TableError, match="9007199254740993 in data row 21"):
+        in_blocks(rows(a=[1] * 20 + [2**53 + 1]), 7)
+    learner = Learner()
+    learner.add(rows(a=[1.5, 2.0]))
+    learner.add(TableRows(pa.table({"a": ["x", "y"]}), start=2))
+    with pytest.raises(TableError, match="of another from data row 3 on"):
+        learner.finish()
+
+
+def test_missing_values_are_noted_or_refused():
+    learner = Learner(["y"])
+    for block in TableRows(TABLE).slices(50):
+        learner.add(block)
+    learner.finish()
+    (note,) = learner.notes()
+    assert "missing values filled in by the median or the most frequent value" in note
+    assert "'late' (60 of 120 rows)" in note
+    with pytest.raises(TableError, match=r"'late' \(60 of 120 rows\).*missing='impute'"):
+        in_blocks(TableRows(TABLE), 50, missing="error")
+
+
+def test_importances_of_columns_are_sums_over_their_features():
+    colours = CategoryColumn("colour", False, ("blue", "green", "red"), "red")
+    preparation = Preparation(parts=(NumberColumn("size"), NumberColumn("age"), colours))
+    shares = preparation.shares([0.2, 0.1, 0.3, 0.15, 0.25])
+    assert list(shares) == ["colour", "size", "age"]
+    assert shares["colour"] == pytest.approx(0.7)
+    assert preparation.shares(None) is None
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"name": 3},
+        {"missing": "no"},
+        {"most_frequent": "grey"},
+        {"categories": ["red"]},
+        {"categories": ()},
+        {"rare": 1},
+    ],
+)
+def test_fields_are_checked(damaged):
+    with pytest.raises(ValueError, match="damaged"):
+        CategoryColumn(**{"name": "c", "categories": ("red",), "most_frequent": "red"} | damaged)
+
+
+def test_medians_of_blocks():
+    for count, exact in ((100, True), (50_000, False)):
+        values = np.random.default_rng(count).normal(size=count) ** 3
+        for order in (values, np.sort(values)):
+            sketch = MedianSketch(1 << 10)
+            for part in np.array_split(order, 40):
+                sketch.add(part)
+            assert sketch.exact == exact
+            rank = np.mean(values < sketch.value())
+            assert abs(rank - 0.5) < (1e-9 if exact else 6 / (2 * 1024)) + 1 / count
+    alone = MedianSketch(4)
+    alone.add(np.arange(101.0))  # one block is exact, however long
+    assert alone.exact
+    assert alone.value() == 50.0
+    assert np.isnan(MedianSketch().value())
+
+
+DRAWN = {
+    "numbers": st.none() | st.floats(-1e6, 1e6),
+    "whole": st.none() | st.integers(-5, 5),
+    "texts": st.none() | st.sampled_from(["a", "b", "", "c d"]),
+    "truths": st.none() | st.booleans(),
+    "words": st.none() | st.sampled_from(["yes", "no", "ja"]),
+    "dates": st.none() | st.dates(datetime.date(1990, 1, 1), datetime.date(2030, 1, 1)),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), n=st.integers(1, 25), block=st.integers(1, 9))
+def test_any_columns(data, n, block):
+    """Missing values, duplicates, one row, constants: the same in blocks, finite, or refused alike."""
+    kinds = {"numbers": pa.float64(), "whole": pa.int64(), "truths": pa.bool_(), "dates": pa.date32()}
+    columns = {}
+    for name in data.draw(st.lists(st.sampled_from(list(DRAWN)), min_size=1, unique=True)):
+        values = data.draw(st.lists(DRAWN[name], min_size=n, max_size=n))
+        columns[name] = pa.array(values, kinds.get(name, pa.string()))
+    table = rows(**columns)
+    try:
+        whole = learn_preparation(table)
+    except TableError:
+        with pytest.raises(TableError, match="constant"):
+            in_blocks(table, block)
+        return
+    parts = in_blocks(table, block)
+    assert_same(whole, parts)
+    X = whole.transform(table)
+    assert X.shape == (n, len(whole.feature_names))
+    assert np.isfinite(X).all()
+    np.testing.assert_allclose(parts.transform(table), X, rtol=1e-6, atol=1e-6)
+    pieces = [whole.transform(part) for part in table.slices(block)]
+    np.testing.assert_array_equal(np.vstack(pieces), X)
+    assert np.ptp(X, axis=0).min() > 0  # no feature is constant
