@@ -38,6 +38,7 @@ from onefold.tables.training import (
     Training,
     check_columns,
     in_memory,
+    training_of,
     with_target,
     with_target_on_disk,
 )
@@ -165,7 +166,6 @@ def tuning(
             )
         del parameters[name]
     model = (TableClassifier if found.task == "classification" else TableRegressor)(**parameters)
-    model.check_settings()
     held = None if holdout is None else _held_out(beside, found, groups, holdout, model)
     if held is not None and known is not None:
         of_known, held = held, np.zeros(len(known), dtype=bool)
@@ -177,7 +177,7 @@ def tuning(
     if isinstance(data, TableRows):
         data = rows = data if keep is None else data.take(np.flatnonzero(keep))
         keep = None
-    with model.prepared(data, target, weight, groups, keep, scratch) as training:
+    with training_of(model, data, target, weight, groups, keep, scratch) as training:
         yield Tuning(model, replace(training, target=found), found, rows, weight, scored)
 
 
@@ -237,8 +237,8 @@ def measures_on(
     targets, answers, counts = [], [], []
     for block in blocks:
         weighed = weight_column if weight_column in block.names else None
-        beside = (name,) if weighed is None else (name, weighed)
-        for rows, predicted in model.predict_blocks(block, beside=beside):
+        extra = (name,) if weighed is None else (name, weighed)
+        for rows, predicted in model.predict_blocks(block, extra=extra):
             targets.append(read_target(rows, name, model.task, known))
             answers.append(predicted)
             counts.append(np.ones(len(rows)) if weighed is None else weights_in(rows, weighed))

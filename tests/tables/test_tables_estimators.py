@@ -403,7 +403,7 @@ def test_every_kind_of_table_gives_the_same_predictions(model, tmp_path, suffix,
     ]
     for table in tables:
         np.testing.assert_array_equal(model.predict(table), expected)
-    blocks = list(model.predict_blocks(path, batch_rows, beside=("y",)))
+    blocks = list(model.predict_blocks(path, batch_rows, extra=("y",)))
     assert max(len(rows) for rows, _ in blocks) <= batch_rows
     assert all(set(rows.names) == {"a", "b", "c", "y"} for rows, _ in blocks)
     np.testing.assert_array_equal(np.concatenate([predicted for _, predicted in blocks]), expected)

@@ -169,7 +169,7 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     ident = of_table(model, "id_column")
     names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
     target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))
-    if model.in_target_units(0.0) != 0.0 and target is not None:
+    if getattr(model, "target_transform", None) and target is not None:
         target = f"log({target})"  # in the estimator's own units
     return Given(matrix, columns, model.fitted_target(_targets(y)), target, names, width)
 

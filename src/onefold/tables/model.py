@@ -7,7 +7,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -111,30 +110,12 @@ class TableModel(BaseEstimator):
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        with self.prepared(X, y, sample_weight, groups) as training:
+        with training_of(self, X, y, sample_weight, groups) as training:
             self.fit_prepared(training)
         if not is_frame(X) and not isinstance(X, str | Path | TableSource | TableRows):
             self.n_features_in_ = int(as_array(X).shape[1])
             del self.feature_names_in_
         return self
-
-    @contextmanager
-    def prepared(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
-        keep: Any = None,
-        scratch: Path | None = None,
-    ) -> Iterator[Training]:
-        """What `fit` is about to fit, checked, with its notes, for :meth:`fit_prepared`.
-
-        Only the rows of the mask `keep` are looked at; a matrix on disk lies in `scratch`.
-        """
-        self.check_settings()
-        with training_of(self, X, y, sample_weight, groups, keep, scratch) as training:
-            yield training
 
     def fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
@@ -165,13 +146,9 @@ class TableModel(BaseEstimator):
         self.check_settings()
         if hasattr(self, "estimator_"):
             matrix, y, weight, groups = prepared_again(self, X, y, sample_weight, groups)
-            return (
-                self.estimator_,
-                matrix,
-                self.fitted_target(y),
-                {"sample_weight": weight, "groups": groups},
-            )
-        with self.prepared(X, y, sample_weight, groups) as training:
+            given = {"sample_weight": weight, "groups": groups}
+            return self.estimator_, matrix, self.fitted_target(y), given
+        with training_of(self, X, y, sample_weight, groups) as training:
             inner = self.inner_estimator(training.search, cv=training.cv)
             given = {"sample_weight": training.sample_weight, "groups": training.groups}
             matrix = np.array(training.X) if training.on_disk else training.X
@@ -196,33 +173,33 @@ class TableModel(BaseEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict every row of a table, an array, a path or an open table."""
-        return self._answer("predict", X)
+        return self._predicted("predict", X)
 
     @available_if(_inside("decision_function"))
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Decision values, as the estimator inside gives them."""
-        return self._answer("decision_function", X)
+        return self._predicted("decision_function", X)
 
     @available_if(_inside("predict_proba"))
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of every class, in the order of ``classes_``."""
-        return self._answer("predict_proba", X)
+        return self._predicted("predict_proba", X)
 
     @available_if(_inside("predict_log_proba"))
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Logarithms of the probabilities."""
-        return self._answer("predict_log_proba", X)
+        return self._predicted("predict_log_proba", X)
 
     @available_if(_inside("predict_interval"))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Lower and upper bounds that hold the target with this probability: (rows, 2), or a frame."""
-        values = self._answer("predict_interval", X, coverage=coverage)
+        values = self._predicted("predict_interval", X, coverage=coverage)
         return _as_frame_like(X, values, ("lower", "upper"))
 
     @available_if(_inside("predict_quantiles"))
     def predict_quantiles(self, X: Any, quantiles: Any) -> Any:
         """Quantiles of the target: (rows, quantiles), or a frame."""
-        values = self._answer("predict_quantiles", X, quantiles=quantiles)
+        values = self._predicted("predict_quantiles", X, quantiles=quantiles)
         return _as_frame_like(X, values, [str(one) for one in np.atleast_1d(quantiles)])
 
     def known_target(self, X: Any, y: Any) -> Any:
@@ -310,37 +287,29 @@ class TableModel(BaseEstimator):
         saving.save(self, path)
 
     def predict_blocks(
-        self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
+        self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
     ) -> Iterator[tuple[TableRows, np.ndarray]]:
         """Blocks of rows with their predictions, in the order of the table.
 
-        Never holds more than a block in memory if the table can be read in blocks. Values that
-        tuning had never seen are counted over all blocks, for one warning at the end.
-
-        Parameters
-        ----------
-        table : path, TableSource or in-memory table
-            As `predict` takes it.
-        batch_rows : int, optional
-            Rows in a block; by default about four million numbers.
-        beside : tuple of str
-            Columns to read besides those the model needs.
+        Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
+        about four million numbers. `extra` columns are read besides those that the model needs. One
+        warning at the end tells what training had not seen.
         """
-        for rows, matrix in self.matrix_blocks(table, batch_rows, beside):
+        for rows, matrix in self.matrix_blocks(table, batch_rows, extra):
             yield rows, self.on_matrix("predict", matrix)
 
     def matrix_blocks(
-        self, table: Any, batch_rows: int | None = None, beside: tuple[str, ...] = ()
+        self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
     ) -> Iterator[tuple[TableRows, Any]]:
         """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         check_is_fitted(self, "estimator_")
         surprises = Surprises()
-        for rows in self._blocks(table, batch_rows, beside):
+        for rows in self._blocks(table, batch_rows, extra):
             yield rows, self.preparation_.transform(rows, surprises)
         surprises.warn()
 
-    def _blocks(self, table: Any, rows: int | None, others: tuple[str, ...]) -> Iterator[TableRows]:
-        """Blocks of at most `rows` rows with the columns that are needed, and `others`.
+    def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
+        """Blocks of at most `rows` rows with the columns that are needed, and `extra` ones.
 
         Tables of text are read as the model's own was.
         """
@@ -352,11 +321,11 @@ class TableModel(BaseEstimator):
             return
         if source.reading == Reading() != self.reading_:
             source = open_table(source.path, self.reading_)
-        for name in others:
+        for name in extra:
             source.require(name)
         if not source.absent_is_zero:
             self.preparation_.check_columns(source.names)
-        yield from source.batches(size, tuple(dict.fromkeys(self.preparation_.columns + others)))
+        yield from source.batches(size, tuple(dict.fromkeys(self.preparation_.columns + extra)))
 
     def _in_memory(self, X: Any) -> TableRows:
         """Rows by the names of the columns; a model that learned from an array knows places."""
@@ -389,8 +358,8 @@ class TableModel(BaseEstimator):
             return [str(name) for name in names]
         return [f"x{j}" for j in range(self.n_features_in_)]
 
-    def _answer(self, method: str, X: Any, **options: Any) -> np.ndarray:
-        """What a method of the estimator inside says of a table, block by block."""
+    def _predicted(self, method: str, X: Any, **options: Any) -> np.ndarray:
+        """A method of the estimator inside on the rows of a table, block by block."""
         check_is_fitted(self, "estimator_")
         blocks = [self.on_matrix(method, matrix, **options) for _, matrix in self.matrix_blocks(X)]
         if not blocks:

@@ -99,12 +99,13 @@ def training_of(
     keep: np.ndarray | None = None,
     scratch: Path | None = None,
 ) -> Iterator[Training]:
-    """The table as matrix and arrays; a matrix on disk lies in `scratch` while the block runs.
+    """What a model is about to fit, checked: the table as matrix and arrays, with notes.
 
     y, `sample_weight` and `groups` are arrays or names of columns. Only the rows of the mask `keep` are
     looked at, where there is one. A table on disk is gone over twice, text once more to find its types,
-    with memory for a block of rows.
+    with memory for a block of rows; its matrix lies in `scratch` while the block runs.
     """
+    model.check_settings()
     table = in_memory(X)
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
