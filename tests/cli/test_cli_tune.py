@@ -197,7 +197,7 @@ def test_refused_tables(tmp_path, monkeypatch, refused, text):
         ([*TUNE, "--task", "regression"], "correct it, or use --task classification"),
         ([*TUNE, "--criterion", "neg_brier_score"], "use neg_log_loss, or error or balanced_accuracy"),
         ([*NUMBERS, "--task", "classification"], "can't be classes; use --task regression"),
-        ([*NUMBERS, "--class-weight", "balanced"], "leave them out, or use --task classification"),
+        ([*NUMBERS, "--class-weight", "balanced"], "leave it out, or use --task classification"),
         (["tune", "t.csv", "--target", "length", "--groups", "colour"], "there are 2; use --cv 2"),
     ],
 )

@@ -155,7 +155,7 @@ def table(missing: Any) -> Callable[[], Case]:
         report = {"rows": N, "candidates": 4, "cv": "3 folds", "task": "regression", "best_score": -0.5}
         report |= {
             "criterion": "mse",
-            "heldout": {"r2": 0.5, "rmse": 0.1, "baseline_rmse": 1.0},
+            "heldout": {"r2": 0.5, "rmse": 0.1, "rmse_error": 0.1, "baseline_rmse": 1.0},
             "notes": [],
         }
         return Case(table_model(best, prepared, "y", id_column="id", report=report), rows)

@@ -15,7 +15,8 @@ TABLES = ("TableClassifier", "TableRegressor", "Preparation", "Reading", "Number
 def check_table_model(model: Any) -> None:
     """Raise BadContent unless parameters make sense, and what prediction reads fits together."""
     model.check_settings()
-    inner, preparation = getattr(model, "estimator_", None), getattr(model, "preparation_", None)
+    inner: Any = getattr(model, "estimator_", None)
+    preparation: Any = getattr(model, "preparation_", None)
     if type(inner).__name__ not in ESTIMATORS or not hasattr(inner, "expansion_"):
         raise BadContent("the estimator of its tables is not a fitted one")
     if type(preparation).__name__ != "Preparation" or type(model.reading_).__name__ != "Reading":
