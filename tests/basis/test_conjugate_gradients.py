@@ -6,9 +6,22 @@ from sklearn.exceptions import ConvergenceWarning
 
 from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
 from onefold.approximations import ConjugateGradients, Nystroem, cg
-from onefold.kernels import RBF, Laplacian
+from onefold.approximations.cg import KernelOperator
+from onefold.kernels import RBF, Laplacian, Polynomial
 
 SHARP = ConjugateGradients(n_components=60, tolerance=1e-10, max_iterations=2000)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("kernel", [RBF(0.3), Laplacian(0.2), Polynomial(0.1, degree=2)])
+def test_operator_is_the_kernel_matrix(regression, monkeypatch, kernel, keep):
+    X, Y = regression
+    monkeypatch.setattr("onefold.approximations.cg._SIDE", 50)
+    operator = KernelOperator(kernel, X, dtype=np.float64, keep=keep)
+    np.testing.assert_allclose(operator.product(Y), kernel(X, X) @ Y, rtol=1e-10)
+    single = KernelOperator(kernel, X, dtype=np.float32, keep=keep)
+    np.testing.assert_allclose(single.product(Y), kernel(X, X) @ Y, rtol=1e-4)
+    np.testing.assert_allclose(single.product(Y, rough=True), kernel(X, X) @ Y, rtol=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

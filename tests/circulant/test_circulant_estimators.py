@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from circulant_twin import dense_fit, dense_matrix, dense_row, refit_without
 from numpy.testing import assert_allclose
-from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import KFold, ShuffleSplit
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Circulant, Problem, Workload
@@ -108,31 +108,6 @@ def test_validation_by_the_kernel_is_a_refit_of_each_training_part(chosen, fixed
         train = np.setdiff1d(np.arange(N), rows)
         part = fixed(gamma=1.5, alpha=0.3, approximation=structure).fit(X[train], Y[train])
         assert_allclose(found.heldout_prediction_[rows], part.predict(X[rows]), atol=1e-9)
-
-
-@pytest.mark.parametrize("validate", ["kernel", "matrix"])
-@pytest.mark.parametrize("labels", [LABELS, THREE], ids=["two", "three"])
-def test_classifiers(labels, validate) -> None:
-    structure = Circulant(spacing=(1.0, 1.4), order="given", validate=validate)
-    cv = StratifiedKFold(3)
-    found = LSSVCCV(gammas=[1.5], alphas=[0.3], approximation=structure, cv=cv, refit="same")
-    found.fit(X, labels)
-    assert found.cv_results_["split0_test_score"].shape == (1,)
-    final = LSSVC(gamma=1.5, alpha=0.3, approximation=structure).fit(X, labels)
-    assert_allclose(found.decision_function(X), final.decision_function(X))
-    for train, test in cv.split(X, labels):
-        if validate == "kernel":
-            part = LSSVC(gamma=1.5, alpha=0.3, approximation=structure).fit(X[train], labels[train])
-            expected = part.decision_function(X[test])
-        else:
-            one_hot = np.where(labels[:, None] == np.unique(labels)[None, :], 1.0, -1.0)
-            targets = one_hot if one_hot.shape[1] > 2 else one_hot[:, 1:]
-            expected = refit_without(twin(structure, RBF(1.5)), targets, test, 0.3, True)
-        assert_allclose(
-            found.heldout_prediction_[test].reshape(len(test), -1),
-            expected.reshape(len(test), -1),
-            atol=1e-8,
-        )
 
 
 def test_ding2011_on_banana() -> None:

@@ -2,26 +2,23 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.model_selection import KFold
 
-from onefold import LSSVRCV
 from onefold.approximations import Exact, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import make_splits
 from onefold.kernels import RBF
 from onefold.machine.journal import Journal
-from onefold.search import Proposal, register_strategy
+from onefold.search import Proposal
 from onefold.search.checkpoint import Checkpoint
 from onefold.search.evaluation import Candidate
 from onefold.search.loop import Found, Search, Stage
-from onefold.search.strategies import STRATEGIES
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((60, 2))
@@ -87,40 +84,6 @@ def test_two_rounds_of_proposals() -> None:
     best, ridge = found.ledger.best()
     alone = run_grid([stage.candidates[best]], ALPHAS[[ridge]], scoring())
     assert_allclose(found.leader.heldout, alone.leader.heldout, rtol=1e-9, atol=1e-12)
-
-
-@dataclass(frozen=True)
-class RandomSearch:
-    """Widths and ridges drawn log-uniformly, off any grid: a strategy from outside the package."""
-
-    n_iter: int = 5
-
-    name: ClassVar[str] = "random"
-
-    def check(self, setup: Any) -> None:
-        """Any setup will do."""
-
-    def run(self, search: Search) -> Found:
-        setup, rng = search.setup, np.random.default_rng(search.setup.seed or 0)
-        stage = search.stage("random", alphas=[])
-        for _ in range(self.n_iter):
-            number = stage.add(setup.candidate(setup.families[0], 10.0 ** rng.uniform(-3, 1)))
-            stage.evaluate([Proposal(number, [stage.ledger.ridge(10.0 ** rng.uniform(-4, 1))])])
-        return stage.found()
-
-
-def test_a_strategy_from_outside_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match='one of "grid", "halving"'):
-        LSSVRCV(search=RandomSearch()).fit(X, Y[:, 0])
-    monkeypatch.setattr("onefold.search.strategies.STRATEGIES", dict(STRATEGIES))
-    register_strategy(RandomSearch)
-    model = LSSVRCV(search="random", random_state=1, cv=4).fit(X, Y[:, 0])
-    assert model.search_["method"] == "random"
-    assert len(model.cv_results_["params"]) == 5
-    literal = LSSVRCV(gammas=[model.gamma_], alphas=[model.alpha_], cv=4).fit(X, Y[:, 0])
-    assert_allclose(model.best_score_, literal.best_score_, rtol=1e-9)
-    assert_allclose(model.predict(X), literal.predict(X), rtol=1e-8)
-    assert len(LSSVRCV(search=RandomSearch(2)).fit(X, Y[:, 0]).history_) == 2
 
 
 def test_the_model_that_is_chosen_is_kept_where_it_is_small() -> None:
