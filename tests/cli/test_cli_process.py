@@ -23,7 +23,7 @@ from onefold.approximations import registered
 from onefold.cli import entry, main, options, output
 from onefold.cli.progress import Progress
 from onefold.search.strategies import STRATEGIES
-from onefold.tables import TableClassifier, TableError
+from onefold.tables import TableClassifier, TableError, TableRegressor
 from onefold.tables.errors import Remedy
 from onefold.tuning import tuning
 
@@ -61,10 +61,8 @@ def test_help_waits_for_no_library():
 
 def test_options_are_parameters(capsys):
     """Nothing on the way from an option to its parameter can be forgotten."""
-    known = (
-        inspect.signature(TableClassifier).parameters.keys()
-        | inspect.signature(tuning).parameters.keys()
-    )
+    faces = (TableClassifier, TableRegressor, tuning)
+    known = {name for one in faces for name in inspect.signature(one).parameters}
     for command in ("tune", "plan"):
         arguments = options.parsed([command, "t.csv"])
         assert options.parameters(arguments) == {}
