@@ -28,7 +28,8 @@ from sklearn.metrics import DistanceMetric
 from benchmarks.common import Parts, Row, in_turn, run_parts
 from onefold.kernels import RBF, Kernel, Laplacian
 from onefold.kernels.tiles import gradient_product, gram, kernel_product
-from onefold.linalg import l1, to_numpy
+from onefold.linalg import distances as l1
+from onefold.linalg import to_numpy
 from onefold.machine.threads import limit_blas, use_threads
 
 _FEATURES = 20

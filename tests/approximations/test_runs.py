@@ -183,7 +183,7 @@ def test_free_memory_is_read_once_per_fit(monkeypatch):
     monkeypatch.setattr("onefold.machine.memory.available_memory", lambda: asked.append(0) or 10**10)
     run = started(Nystroem(9), refit="exact")
     assert run.at_once >= 1
-    assert run.refit.machine is run.machine
+    assert run.refit.free is run.free
     assert len(asked) == 1
 
 
@@ -216,8 +216,7 @@ def test_flags_of_auto_are_those_of_what_it_has_chosen():
 )
 def test_the_table_of_decisions(monkeypatch, n, place, given, free, chosen, reason):
     monkeypatch.setattr("onefold.approximations.problem.machine_speed", lambda: auto.NOMINAL)
-    facts, load = auto.Facts(n, 5, 1, place, given), Workload(13, 11, 5)
-    found = auto.choose(Auto(), facts, load, auto.Machine(free))
+    found = auto.choose(Auto(), (n, 5, 1), Workload(13, 11, 5), free, place=place, given=given)
     assert type(found.approximation).__name__ == chosen
     assert reason in found.reason
 

@@ -68,7 +68,7 @@ def test_block_size_does_not_matter(monkeypatch, rows):
     import sys
 
     module = sys.modules["onefold.rows.base"]
-    tiles = sys.modules["onefold.basis.design"]
+    tiles = sys.modules["onefold.basis.statistics"]
     rng = np.random.default_rng(1)
     X, Y = rng.standard_normal((301, 3)), rng.standard_normal((301, 1))
     design, label = Design(RBF(0.3), X[:10]), rng.integers(0, 3, 301)

@@ -14,9 +14,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.preprocessing import scale
 
 import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR, linalg
+from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVR
 from onefold.approximations.exact import ExactModel
 from onefold.kernels import RBF, CallableKernel, Linear
+from onefold.linalg import dense
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import best_cell, edges
 
@@ -183,10 +184,8 @@ class TestRidgesBelowTheRoundingOfK:
         monkeypatch.setattr("onefold.approximations.exact.ExactModel", Counted)
         counted = []
         for name in ("symmetric_eigh", "cholesky"):
-            original = getattr(linalg, name)
-            monkeypatch.setattr(
-                linalg, name, lambda *a, f=original, **k: counted.append(f) or f(*a, **k)
-            )
+            original = getattr(dense, name)
+            monkeypatch.setattr(dense, name, lambda *a, f=original, **k: counted.append(f) or f(*a, **k))
         settings = {"gammas": [0.01], "cv": KFold(4), "n_jobs": 1}
         found = LSSVRCV("polynomial", alphas=[above[0], *below, *above[1:]], **settings)
         found = found.fit(1e2 * X, Y)

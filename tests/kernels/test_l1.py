@@ -14,7 +14,9 @@ from numpy.testing import assert_allclose
 
 from onefold.kernels import Laplacian
 from onefold.kernels.tiles import gradient_product, gram, kernel_product
-from onefold.linalg import l1, l1_exponentials, signed_sums, to_numpy
+from onefold.linalg import distances as l1
+from onefold.linalg import to_numpy
+from onefold.linalg.distances import l1_exponentials, signed_sums
 from onefold.machine.threads import use_threads
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])

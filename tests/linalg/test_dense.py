@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold import LSSVR
-from onefold.linalg import free_memory_of, invert_lower, solve_positive, to_numpy
-from onefold.linalg.dense import add_gram, mirror
+from onefold.linalg import free_memory_of, to_numpy
+from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 

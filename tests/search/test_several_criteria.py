@@ -10,8 +10,9 @@ from sklearn.metrics import get_scorer, make_scorer, mean_absolute_error
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, RepeatedKFold
 
 import onefold.approximations.exact as exact_model
-from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidgeCV, linalg, trust
+from onefold import LSSVC, LSSVCCV, LSSVRCV, KernelRidgeCV, trust
 from onefold.approximations import Circulant, Exact, Nystroem, Toeplitz
+from onefold.linalg import dense
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
 RNG = np.random.default_rng(5)
@@ -121,8 +122,8 @@ def counted(monkeypatch: Any, module: Any, name: str, calls: list[str]) -> None:
 @pytest.mark.parametrize("alphas", [FEW, MANY], ids=["Cholesky", "eigenvalues"])
 def test_nothing_is_factorised_for_the_others(alphas, monkeypatch) -> None:
     calls: list[str] = []
-    counted(monkeypatch, linalg, "cholesky", calls)
-    counted(monkeypatch, linalg, "symmetric_eigh", calls)
+    counted(monkeypatch, dense, "cholesky", calls)
+    counted(monkeypatch, dense, "symmetric_eigh", calls)
     counted(monkeypatch, exact_model, "_check_matrix", calls)
     settings = {"gammas": [0.1, 1.0], "alphas": alphas, "n_jobs": 1, "approximation": Exact()}
     LSSVRCV(**settings).fit(X, Y)
@@ -135,7 +136,7 @@ def test_nothing_is_factorised_for_the_others(alphas, monkeypatch) -> None:
 @pytest.mark.parametrize("criterion", ["gcv", "evidence", "cost"])
 def test_each_ridge_is_factorised_once_and_predictions_are_made_once(criterion, monkeypatch) -> None:
     calls: list[str] = []
-    counted(monkeypatch, linalg, "cholesky", calls)
+    counted(monkeypatch, dense, "cholesky", calls)
     LSSVRCV(gammas=[0.1], alphas=FEW, criterion=criterion).fit(X, Y)
     assert len(calls) == len(FEW) + 1
     counted(monkeypatch, exact_model.ExactModel, "heldout", asked := [])

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from onefold.kernels import RBF
-from onefold.linalg import invert_lower
+from onefold.linalg.dense import invert_lower
 from onefold.smoothers import CholeskySmoother, SpectralSmoother
 from onefold.smoothers.dense import LeftOut
 

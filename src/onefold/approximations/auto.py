@@ -15,8 +15,9 @@ from typing import Any, Literal, NoReturn
 from onefold.approximations.base import Approximation, Model, Run, register
 from onefold.approximations.exact import Exact
 from onefold.approximations.nystroem import Nystroem
-from onefold.approximations.problem import Machine, Problem, Workload
+from onefold.approximations.problem import Problem, Workload, host_speed
 from onefold.kernels import Kernel, Precomputed
+from onefold.machine import memory
 from onefold.machine.speed import Speed, duration_words
 
 _ALWAYS_EXACT = 2000  # rows for which nothing else is worth a thought
@@ -68,21 +69,20 @@ class Plan:
         )
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a choice depends on, besides the workload and the machine."""
-
-    n: int
-    d: int
-    targets: int
-    place: Literal["memory", "dask", "streamed"] = "memory"  # where the rows are
-    given: bool = False  # the kernel matrix itself is given
+Place = Literal["memory", "dask", "streamed"]
 
 
 def choose(
-    asked: Approximation, facts: Facts, load: Workload, machine: Machine, *, timed: bool = False
+    asked: Approximation,
+    shape: tuple[int, int, int],
+    load: Workload,
+    free: int | None,
+    *,
+    place: Place = "memory",
+    given: bool = False,
+    timed: bool = False,
 ) -> Plan:
-    """What runs, why, and its price, a pure function of what it is handed; "auto" chooses:
+    """What runs, why, and its price, by rows, features and targets and the bytes free; "auto" chooses:
 
     ==================================================  ===============================================
     the first that holds                                what runs
@@ -100,7 +100,7 @@ def choose(
     The machine is measured only where the choice depends on its speed, or where the time is wanted and
     worth it (`timed`).
     """
-    shape = facts.n, facts.d, facts.targets
+    n, d, _ = shape
 
     def priced(what: Approximation, reason: str, seconds: float | None = None) -> Plan:
         """On a nominal machine unless a choice within `seconds` depends on it, or its time is wanted."""
@@ -113,19 +113,18 @@ def choose(
         rough = time or 0.0
         decisive = seconds is not None and seconds / _CLEARLY < rough < _CLEARLY * seconds
         if decisive or (timed and rough > _SHORT):
-            time = duration(machine.speed)
-        needed = what.memory(*shape, load, machine.free)
-        return Plan(what, facts.n, facts.d, time, needed, machine.free, reason)
+            time = duration(host_speed())
+        return Plan(what, n, d, time, what.memory(*shape, load, free), free, reason)
 
     if not isinstance(asked, Auto):
         return priced(asked, "as asked for")
     landmarks = Nystroem(random_state=asked.random_state)
-    if facts.given:
+    if given:
         return priced(Exact(), "a kernel matrix is given: exact")
-    if facts.place != "memory":
-        there = "stay on Dask's workers" if facts.place == "dask" else "are streamed to the device"
+    if place != "memory":
+        there = "stay on Dask's workers" if place == "dask" else "are streamed to the device"
         return priced(landmarks, f"rows {there}: landmarks")
-    if facts.n <= _ALWAYS_EXACT:
+    if n <= _ALWAYS_EXACT:
         found = priced(Exact(), f"at most {_ALWAYS_EXACT} rows: exact")
         if found.fits:
             return found
@@ -133,7 +132,7 @@ def choose(
     why_not = _objection(found, asked.seconds)
     if why_not is None:
         return found
-    sizes = [m for m in _SIZES if 4 * m <= facts.n] or [max(1, facts.n // 4)]
+    sizes = [m for m in _SIZES if 4 * m <= n] or [max(1, n // 4)]
     for m in sizes:
         found = priced(replace(landmarks, n_components=m), "", asked.seconds)
         short = _objection(found, asked.seconds)
@@ -146,7 +145,7 @@ def choose(
 
 def make_plan(approximation: Approximation, n: int, d: int, targets: int, load: Workload) -> Plan:
     """The price of an approximation on this machine; for `Auto`, the choice first."""
-    return choose(approximation, Facts(n, d, targets), load, Machine.host(), timed=True)
+    return choose(approximation, (n, d, targets), load, memory.available_memory(), timed=True)
 
 
 def _objection(found: Plan, seconds: float) -> str | None:
@@ -199,10 +198,10 @@ class Auto(Approximation):
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """The run of what is chosen; the reports of its models say why."""
         # A device has no measured speed of its own yet: the host's memory and speed decide for it.
-        deciding = Machine.host() if problem.on_device else problem.machine
+        free = memory.available_memory() if problem.on_device else problem.free
         given = any(isinstance(kernel, Precomputed) for kernel in kernels)
-        place: Any = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
-        found = choose(self, Facts(*problem.shape, place, given), load, deciding)
+        place: Place = "dask" if problem.remote else "streamed" if problem.streamed else "memory"
+        found = choose(self, problem.shape, load, free, place=place, given=given)
         return replace(found.approximation.start(problem, kernels, load), reason=found.reason)
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:

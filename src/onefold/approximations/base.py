@@ -28,12 +28,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.approximations.footprint import models_at_once
-from onefold.approximations.problem import Machine, Parts, Problem, Workload
+from onefold.approximations.problem import Parts, Problem, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import Array, is_foreign, is_sparse, namespace, take_rows
+from onefold.linalg import Array, is_sparse, namespace, take_rows
 from onefold.machine.memory import require_of
 from onefold.machine.speed import Speed
 from onefold.machine.warning import warn_user
@@ -55,20 +56,19 @@ class Model(ABC):
     # Why single rows have no closed form, and what to do: raised where they are asked for.
     no_leave_one_out: ClassVar[str] = ""
 
-    def usable(self, parts: Parts | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         """Whether each μ can be solved with for these held-out parts; None where there are none."""
-        return np.ones(len(alphas), dtype=bool)
+        return np.ones(np.size(alphas), dtype=bool)
 
-    def leave_one_out(self, alphas: Any) -> Array:
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Each row predicted from all others: (μ, n, targets)."""
         raise ValueError(
             self.no_leave_one_out or f"{type(self).__name__} has no leave-one-out; use folds."
         )
 
     def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
-        """Rows that are each predicted from all others, at one μ, and the predictions (rows, targets).
+        """Rows each predicted from all others at one μ, and how: all if one pass does, else `some`.
 
-        All rows where one pass gives them, otherwise `some`, ascending: their calibration is enough.
         Without a closed form each is predicted from four fifths of all rows.
         """
         if not self.no_leave_one_out:
@@ -81,42 +81,36 @@ class Model(ABC):
         return np.concatenate(rows), namespace(values[0]).concat(values)
 
     @abstractmethod
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """Each set of rows J predicted by the model trained on all other rows: (μ, |J|, targets)."""
 
-    def heldout_blocks(self, parts: Parts, alphas: Any) -> Iterator[tuple[int, Any, Array]]:
-        """The same in blocks, always in the same order: (number of J, positions in J, values).
-
-        Positions are a slice or whole numbers, values (μ, positions, targets). Whoever can predict a
-        block without holding all others does so.
-        """
+    def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
+        """The same by blocks in a fixed order: (number of J, positions in J, (μ, positions, t))."""
         for number, values in enumerate(self.heldout(parts, alphas)):
             yield number, slice(None), values
 
     def heldout_sums(
-        self, left_out: Parts, tests: Parts, alphas: Any, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
     ) -> list[Array] | None:
-        """Sums over each split's held-out rows, made where the rows are; None to predict here instead.
+        """Sums over each split's `tests`, made where the rows are; None to predict here instead.
 
-        Each part is trained without `left_out`, and its sum is over `tests` among them. `terms` is a
-        function of predictions (μ, rows, targets) and of what they are compared with: the targets of
-        `carrier`.
+        `terms` is a function of predictions (μ, rows, targets) and of the targets of `carrier`.
         """
         return None
 
-    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: Any) -> Any | None:
+    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: ArrayLike) -> Any | None:
         """Weighted mean squared held-out error (μ, splits), where it is known without predictions."""
         return None
 
     @abstractmethod
-    def expansion(self, alpha: Any) -> Expansion:
+    def expansion(self, alpha: ArrayLike) -> Expansion:
         """The model at one μ, or at one μ per target."""
 
-    def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
+    def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
         """The report with what is too costly for any but the final model; `expansion` is its own."""
         return self.report
 
-    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         """The models trained without each set of rows, for new rows; None where they need refits."""
         return None
 
@@ -145,7 +139,6 @@ class Approximation(ABC):
 
     def start(self, problem: Problem, kernels: Sequence[Kernel], load: Workload) -> Run:
         """Decide, check and prepare once what every kernel shares; raise before any long work."""
-        machine = problem.machine
         if problem.streamed and not self.streams:
             raise ValueError(
                 f"{self!r} needs all rows on the device, and {problem.X.nbytes / 2**30:.1f} GiB of them "
@@ -158,16 +151,16 @@ class Approximation(ABC):
             )
         for kernel in kernels:
             self.check(kernel, problem, load)
-        self.require_memory(problem, load, machine)
+        self.require_memory(problem, load)
         quick = load.refit == "auto" and problem.n <= LARGEST_UNASKED
         auto = quick and self.prefers_exact_refit(problem)
         refit = None
         if (auto or load.refit == "exact") and not self.exact:
             given = isinstance(kernels[0], Precomputed)
-            dense_rows = not (given or is_sparse(problem.X) or is_foreign(problem.X))
+            dense_rows = not (given or is_sparse(problem.X) or problem.on_device)
             final = registered()["cg" if dense_rows and problem.n > LARGEST_DENSE else "exact"]()
             refit = final.start(problem, kernels[:1], Workload())
-        return Run(self, problem, load, machine, shared=self.share(problem, kernels), refit=refit)
+        return Run(self, problem, load, problem.free, shared=self.share(problem, kernels), refit=refit)
 
     @abstractmethod
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
@@ -229,7 +222,7 @@ class Approximation(ABC):
         """Estimated peak of a whole fit in bytes, beyond the data; None where there is no estimate."""
         return self.peak_bytes(n, d, targets, load, self.at_once(n, d, targets, load, free))
 
-    def require_memory(self, problem: Problem, load: Workload, machine: Machine) -> None:
+    def require_memory(self, problem: Problem, load: Workload) -> None:
         """Raise MemoryError if a fit of this size would not find what it needs."""
         what = f"{'a search' if load.folds else 'a fit'} with {self!r} on {problem.n} rows"
         if problem.on_device:
@@ -237,8 +230,8 @@ class Approximation(ABC):
         if problem.on_device or problem.remote:  # one model at a time
             needed = self.peak_bytes(*problem.shape, load, 1)
         else:
-            needed = self.memory(*problem.shape, load, machine.free)
-        require_of(machine.free, needed or 0, what, self.remedy)
+            needed = self.memory(*problem.shape, load, problem.free)
+        require_of(problem.free, needed or 0, what, self.remedy)
 
 
 @dataclass(frozen=True)
@@ -248,7 +241,7 @@ class Run:
     approximation: Approximation  # the one that runs; nothing about it is open
     problem: Problem
     load: Workload
-    machine: Machine
+    free: int | None  # bytes where the rows are, looked at once per fit
     reason: str = ""  # why this approximation was chosen; nothing where it was asked for
     shared: Any = None  # what the models of all kernels share: landmarks, say
     refit: Run | None = None  # makes the final model with the true kernel; None where this one makes it
@@ -269,7 +262,7 @@ class Run:
             return 1
         if self.problem.remote:
             return 1 if self.problem.X.runner.client is None else 2  # workers pass while one is solved
-        return self.approximation.at_once(*self.problem.shape, self.load, self.machine.free)
+        return self.approximation.at_once(*self.problem.shape, self.load, self.free)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -291,13 +284,13 @@ class Run:
         model.report |= self.report
         return model
 
-    def finished(self, model: Model, alpha: Any) -> tuple[Expansion, dict[str, Any]]:
+    def finished(self, model: Model, alpha: ArrayLike) -> tuple[Expansion, dict[str, Any]]:
         """The expansion of a final model in the user's units at the user's alpha, and what fitted it."""
         ridges = self.problem.ridge(alpha)
         expansion = model.expansion(ridges)
         return self.problem.restore(expansion), model.final_report(ridges, expansion)
 
-    def final_model(self, kernel: Kernel, alpha: Any, model: Model | None = None) -> Model:
+    def final_model(self, kernel: Kernel, alpha: ArrayLike, model: Model | None = None) -> Model:
         """The model to predict with: of the true kernel where the run refits exactly."""
         if self.refit is None and model is not None:
             return model

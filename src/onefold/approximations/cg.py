@@ -21,15 +21,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
-from onefold.basis import BASES, Basis, Design, Whitening, finite_kernel, predict_groups
+from onefold.basis import BASES, Basis, Design, Whitening, predict_groups
+from onefold.basis.statistics import finite_kernel
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, is_foreign, is_sparse
+from onefold.linalg import Array, HostArray, Index, is_sparse
 from onefold.linalg.dense import add_gram, mirror
 from onefold.linalg.iterate import Correct, Map, Solution, conjugate_gradients, refined
 from onefold.machine.memory import available_memory
@@ -84,7 +86,7 @@ class ConjugateGradients(Approximation):
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
     def check(self, kernel: Kernel, problem: Problem, load: Workload) -> None:
-        if isinstance(kernel, Precomputed) or is_sparse(problem.X) or is_foreign(problem.X):
+        if isinstance(kernel, Precomputed) or is_sparse(problem.X) or problem.on_device:
             raise ValueError(
                 "conjugate gradients compute the kernel from dense NumPy rows; use "
                 'approximation="exact" for a precomputed matrix, sparse rows or another library.'
@@ -121,10 +123,10 @@ class IterativeModel(Model):
             "preconditioner": {**basis.report, "rank": self._low_rank.rank},
         }
 
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         raise ValueError(self.no_leave_one_out)
 
-    def expansion(self, alpha: Any) -> Expansion:
+    def expansion(self, alpha: ArrayLike) -> Expansion:
         problem, (_, t), solves = self.problem, self.problem.Y.shape, []
         ridges = TargetRidges(alpha, t)
         dual, intercept = np.empty(problem.Y.shape), np.zeros(t)
@@ -160,7 +162,7 @@ class IterativeModel(Model):
         self.report["tiles"] = f"{dtypes[0]}, {kept}"
         return [self._operators[dtype] for dtype in dtypes]
 
-    def _solve(self, mu: float, targets: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def _solve(self, mu: float, targets: Index) -> tuple[HostArray, HostArray, dict[str, Any]]:
         """α, b and how it went, for the given target columns."""
         problem, root = self.problem, self._root
         Y, offset = problem.Y[:, targets], np.zeros(len(targets))
@@ -171,11 +173,8 @@ class IterativeModel(Model):
         unit = np.exp2(np.frexp(np.abs(Y).max(axis=0, initial=0.0))[1])
         operators = self._operators_for(mu)
 
-        def times(operator: KernelOperator, *, fast: bool) -> Any:
-            def product(V: Any) -> Any:
-                return root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
-
-            return product
+        def times(operator: KernelOperator, *, fast: bool) -> Map:
+            return lambda V: root[:, None] * operator.product(root[:, None] * V, rough=fast) + mu * V
 
         a, b, outcome = solve_refined(
             times(operators[-1], fast=False),
@@ -201,22 +200,22 @@ class KernelOperator:
         self._rows = np.asarray(X if origin is None else X - origin[None, :], dtype=dtype)
         self._parts = list(spans(X.shape[0], _SIDE))
         self._bound = [kernel.bind(self._rows[part]) for part in self._parts]
-        self._kept: list[list[Any]] | None = None
+        self._kept: list[list[HostArray]] | None = None
         if keep:
 
-            def strip(i: int) -> list[Any]:
+            def strip(i: int) -> list[HostArray]:
                 left = self._rows[self._parts[i]]
                 return [tile(left) for tile in self._bound[: i + 1]]
 
             numbers = range(len(self._parts))
             self._kept = list(map_in_order(strip, numbers, self._threads))
 
-    def product(self, V: Any, *, rough: bool = False) -> Any:
+    def product(self, V: HostArray, *, rough: bool = False) -> HostArray:
         """K V (n, columns), float64; `rough` multiplies in the dtype of the tiles: some five digits."""
         dtype, height = (self.dtype, _SIDE) if rough else (np.dtype(np.float64), _STRIP)
         narrow = V.astype(dtype, copy=False)
 
-        def work(i: int) -> Any:
+        def work(i: int) -> HostArray:
             start, out = self._parts[i].start, np.zeros_like(V)
             for j, tile in self._tiles(i):
                 check_stop()
@@ -235,7 +234,7 @@ class KernelOperator:
             total += piece
         return total
 
-    def _tiles(self, i: int) -> Iterator[tuple[int, Any]]:
+    def _tiles(self, i: int) -> Iterator[tuple[int, HostArray]]:
         """(j, tile) of block row i up to the diagonal: the kept ones, or each in the same memory."""
         if self._kept is not None:
             yield from enumerate(self._kept[i])
@@ -258,7 +257,7 @@ class LowRankPreconditioner:
             self._features[rows] = values * root[rows, None]
         self._parts = list(spans(X.shape[0], _BLOCK))
 
-        def gram(part: slice) -> Any:
+        def gram(part: slice) -> HostArray:
             total = np.zeros((self.rank, self.rank))
             add_gram(total, self._some(part))
             return mirror(total)
@@ -267,14 +266,14 @@ class LowRankPreconditioner:
         values, self._vectors = np.linalg.eigh(finite_kernel(total))
         self._values = np.maximum(values, 0.0)
 
-    def _some(self, part: slice) -> Any:
+    def _some(self, part: slice) -> HostArray:
         return self._features[part].astype(np.float64, copy=False)
 
     def solver(self, mu: float) -> Map:
         """The function z ↦ (K̃ + μI)⁻¹ z for z of shape (n, columns)."""
         inner = (self._vectors / (self._values + mu)[None, :]) @ self._vectors.T
 
-        def solve(Z: Any) -> Any:
+        def solve(Z: HostArray) -> HostArray:
             projected = map_in_order(lambda part: self._some(part).T @ Z[part], self._parts)
             small = inner @ sum(projected)
             corrected = map_in_order(lambda p: (Z[p] - self._some(p) @ small) / mu, self._parts)
@@ -287,13 +286,13 @@ def solve_refined(
     apply: Map,
     roughs: Sequence[Map],
     precondition: Map,
-    Y: Any,
-    root: Any,
+    Y: HostArray,
+    root: HostArray,
     *,
     fit_intercept: bool,
     tolerance: float,
     max_iterations: int,
-) -> tuple[Any, Any, dict[str, Any]]:
+) -> tuple[HostArray, HostArray, dict[str, Any]]:
     r"""A a + s b = Y, sᵀa = 0, until ‖S⁻¹ (Y − s b − A a)‖ ≤ `tolerance` · ‖S⁻¹ Y‖ in each column.
 
     s holds √weights, S = diag s; without an intercept b = 0. The residual is computed from a and b by
@@ -302,13 +301,13 @@ def solve_refined(
     Returns a, b and a report: iterations, the largest relative residual, and whether it converged.
     """
 
-    def norm(R: Any) -> Any:
+    def norm(R: HostArray) -> HostArray:
         return np.linalg.norm(R / root[:, None], axis=0)
 
     scale, rho = np.maximum(norm(Y), np.finfo(float).tiny), None
 
     def correction(product: Map) -> Correct:
-        def correct(left: Any, some: Any, relative: Any, limit: int) -> Solution | None:
+        def correct(left: HostArray, some: Index, relative: HostArray, limit: int) -> Solution | None:
             nonlocal rho
             # A rough product is relative to what it multiplies: a correction needs fewer digits than a.
             goal = np.maximum(0.3 * tolerance, _DIGITS * relative) * scale[some]

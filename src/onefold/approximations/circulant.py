@@ -39,6 +39,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Run, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
@@ -47,8 +48,9 @@ from onefold.basis import predictions_of
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, listed
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, double, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, HostArray, Index, double, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import map_threads, spans
+from onefold.rows import to_host
 from onefold.smoothers.base import Reordered, Smoother
 from onefold.smoothers.circulant import CirculantSmoother, CirculantSpectrum, Negative
 
@@ -73,7 +75,7 @@ class Layout:
 
     rows: int
     shape: tuple[int, ...]  # the level order
-    order: Any  # (n,): the row in each cell
+    order: Index  # (n,): the row in each cell
     spacing: tuple[float, ...]  # of the cells along each level
     without: dict[bytes, Layout] = field(default_factory=dict)  # of the rows without some of them
 
@@ -181,7 +183,7 @@ class Circulant(Approximation):
         layout = settled.layout(problem)
         return replace(run, approximation=replace(settled, spacing=layout.spacing), shared=layout)
 
-    def layout(self, problem: Problem, rows: Any | None = None) -> Layout:
+    def layout(self, problem: Problem, rows: Index | None = None) -> Layout:
         """The cells of all rows or of some, which have a shape of their own and the spacings of all."""
         X = problem.X if rows is None else problem.rows(rows).X
         n = int(X.shape[0])
@@ -241,7 +243,7 @@ class CirculantModel(SmoothingModel):
         spectrum, intercept = self._spectrum(layout.shape), self.problem.fit_intercept
         return CirculantSmoother(spectrum, layout.rows, fit_intercept=intercept)
 
-    def usable(self, parts: Parts | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         spectra = [self._cells.spectrum]
         if self._settings.validate == "kernel" and parts is not None:
             sizes = {self.problem.n - len(part) for part in parts}
@@ -249,13 +251,13 @@ class CirculantModel(SmoothingModel):
             spectra += [self._spectrum(shape) for shape in shapes]
         return np.all([spectrum.positive_with(alphas) for spectrum in spectra], axis=0)
 
-    def leave_one_out(self, alphas: Any) -> Array:
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
         if self._settings.validate == "matrix":
             return self.smoother.leave_one_out(self.problem.Y, alphas)
         rows = [np.array([i]) for i in range(self.problem.n)]
         return namespace(self.problem.Y).concat(self.heldout(rows, alphas), axis=1)
 
-    def left_out(self, some: Any, alpha: float) -> tuple[Any, Array]:
+    def left_out(self, some: Index, alpha: float) -> tuple[Index, Array]:
         if self._settings.validate == "matrix":
             return super().left_out(some, alpha)
         parts = [np.array([row]) for row in some]
@@ -263,12 +265,12 @@ class CirculantModel(SmoothingModel):
             return some, take_rows(self.problem.Y, some) * float("nan")
         return some, namespace(self.problem.Y).concat(self.heldout(parts, [alpha]), axis=1)[0, ...]
 
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         if self._settings.validate == "matrix":
             return self.smoother.heldout(self.problem.Y, parts, alphas)
         return [self._predict_part(part, alphas) for part in parts]
 
-    def _predict_part(self, part: Any, alphas: Any) -> Array:
+    def _predict_part(self, part: Index, alphas: ArrayLike) -> Array:
         """The part predicted by all other rows, trained in the order of their own cells."""
         rows = np.setdiff1d(np.arange(self.problem.n), part)
         known, which = self._layout.without, np.asarray(part).tobytes()
@@ -282,7 +284,7 @@ class CirculantModel(SmoothingModel):
         X = take_rows(self.problem.X, part)
         return predictions_of(kernel_product(self._kernel, X, training.X, columns), intercepts)
 
-    def expansion(self, alpha: Any) -> Expansion:
+    def expansion(self, alpha: ArrayLike) -> Expansion:
         """Coefficients trained with U, for the true kernel."""
         Y, order = self.problem.Y, self._layout.order
         ridges = TargetRidges(alpha, Y.shape[1])
@@ -340,7 +342,7 @@ def fold_shape(n: int, levels: int, folds: int) -> tuple[int, ...] | None:
     return (folds,) if levels == 1 else (folds, *factorise(n // folds, levels - 1))
 
 
-def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any:
+def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Index:
     """The row in each cell, as row numbers."""
     found = places = np.arange(X.shape[0])
     if order == "given":
@@ -354,9 +356,9 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Any:
     return found
 
 
-def principal_coordinates(X: Any, levels: int) -> Any:
+def principal_coordinates(X: Array, levels: int) -> HostArray:
     """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer."""
-    X = double(X) if is_sparse(X) else double(to_numpy(X))
+    X = double(to_host(X))
     n, features = X.shape
     kept = min(levels, features)
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
@@ -378,7 +380,7 @@ def principal_coordinates(X: Any, levels: int) -> Any:
     return np.pad(X @ basis - mean @ basis, ((0, 0), (0, levels - kept)))
 
 
-def data_spacing(X: Array, order: Any, shape: tuple[int, ...]) -> tuple[float, ...]:
+def data_spacing(X: Array, order: Index, shape: tuple[int, ...]) -> tuple[float, ...]:
     """Root mean square distance between rows whose positions differ by one along each level."""
     spacing = []
     for level, size in enumerate(shape):
@@ -390,7 +392,7 @@ def data_spacing(X: Array, order: Any, shape: tuple[int, ...]) -> tuple[float, .
         if not first.size:
             spacing.append(1.0)
             continue
-        here, there = (double(to_numpy(take_rows(X, order[at]))) for at in (first, first + step))
+        here, there = (double(to_host(take_rows(X, order[at]))) for at in (first, first + step))
         difference = here - there
         squares = difference.multiply(difference) if is_sparse(X) else difference**2
         spacing.append(float(np.sqrt(squares.sum() / first.size)))

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onefold import linalg
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import exact_bytes
 from onefold.approximations.problem import Parts, Problem, TargetRidges, Workload
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import gram, kernel_product
-from onefold.linalg import Array, Index, like, like_index, namespace, on_accelerator, take_rows, to_numpy
+from onefold.linalg import Array, Index, like_index, namespace, take_rows, vector, zeros
 from onefold.machine.speed import Speed
 from onefold.machine.threads import spans
 from onefold.smoothers import dense
@@ -83,19 +84,19 @@ class ExactModel(SmoothingModel):
             K *= root[None, :]
             xp = namespace(root)
             uneven = float(xp.max(root)) / float(xp.min(root)) > _UNEVEN
-        alone, border, thin = None if uneven else dense.isolated_rows(K), None, None
+        alone, border, thin = None, None, None
+        if not uneven and linalg.uses_lapack(K):
+            alone = dense.isolated_rows(K)
         if problem.fit_intercept:
-            border = like(np.ones(problem.n), K) if root is None else root
+            border = linalg.ones(problem.n, K) if root is None else root
             self._mean_row = (K @ border) / float(border @ border)
             rounding = replace(rounding, scale=abs(float(self._mean_row @ border)))
             if alone is None:
                 K = _recentred(K, border, self._mean_row)
-        if need == "heldout" and alone is None and not uneven:
+        if need == "heldout" and alone is None and not uneven and linalg.uses_lapack(K):
             thin = dense.low_rank_factor(K, psd=kernel.always_psd)
-        rank = None if thin is None else thin.shape[1]
-        route = choose_route(
-            problem.n, load.alphas, need, gpu=on_accelerator(K), uneven=uneven, rank=rank
-        )
+        rank, gpu = None if thin is None else thin.shape[1], linalg.on_accelerator(K)
+        route = choose_route(problem.n, load.alphas, need, gpu=gpu, uneven=uneven, rank=rank)
         self.report = {"name": "exact", "route": route.name, "reason": route.reason}
         if thin is not None:
             self.smoother = dense.LowRankSmoother(thin, border)
@@ -131,12 +132,11 @@ class ExactModel(SmoothingModel):
         heaviest = np.argmax(self.problem.weight, keepdims=True)
         place = np.flatnonzero(rows == heaviest)
         if place.size and self._outweighs(heaviest):
-            predictions = like(to_numpy(predictions), predictions)
             predictions[:, int(place[0]), :] = self._trained_without(heaviest, alphas)[:, 0, :]
         return predictions
 
     def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
-        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        values = vector(alphas)
         below = self.smoother.below_rounding(values)
         above, (n, targets) = values[~below], self.problem.Y.shape
         closed: list[Array] = []
@@ -171,14 +171,11 @@ class ExactModel(SmoothingModel):
         return [xp.take(values[i, ...], like_index(J, values), axis=1) for i, J in enumerate(parts)]
 
     def _without(self, parts: Parts, alphas: ArrayLike) -> tuple[Array, Array]:
-        r"""Models without each part, O(n²) per part, μ and target.
-
-        α = R_b Ŷ / μ (μ, parts, n, targets) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, targets).
-        """
+        r"""α = R_b Ŷ / μ (μ, parts, n, t) and b = (sᵀŶ − (Ks)ᵀα) / sᵀs (μ, parts, t) without parts."""
         root = self.problem.root_weight
         duals, level = self.smoother.heldout_duals(self.problem.scaled_targets(), parts, alphas)
         if level is None:
-            level = like(np.zeros((*duals.shape[:2], duals.shape[3])), duals)
+            level = zeros((*duals.shape[:2], duals.shape[3]), duals)
         else:
             level = level - (self._mean_row[None, :] @ duals)[..., 0, :]
         return duals if root is None else duals * root[None, None, :, None], level
@@ -190,14 +187,13 @@ class ExactModel(SmoothingModel):
 
     def _trained_without(self, rows: Index, alphas: ArrayLike) -> Array:
         """The rows predicted by models that are fitted without them."""
-        values = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        asked = take_rows(self.problem.X, rows)
+        values, asked = vector(alphas), take_rows(self.problem.X, rows)
         if isinstance(self._kernel, Precomputed):
             asked = take_rows(asked.T, np.delete(np.arange(self.problem.n), rows)).T
         models = self._refitted_without(rows, values, values.size)
         return namespace(self.problem.Y).stack([f.predict(asked) for f in models])
 
-    def _refitted_without(self, rows: Index, alphas: Any, n_alphas: int) -> list[Expansion]:
+    def _refitted_without(self, rows: Index, alphas: ArrayLike, n_alphas: int) -> list[Expansion]:
         """Models of the other rows, about their own mean: one for each of `alphas`."""
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
         model = ExactModel(self._kernel, part, Workload(alphas=n_alphas))
@@ -207,7 +203,7 @@ class ExactModel(SmoothingModel):
         r"""Every part's model in closed form, or fitted again where rounding would decide."""
         problem, count, t = self.problem, len(parts), int(self.problem.Y.shape[1])
         ridges, width = TargetRidges(alpha, t), count * t
-        coef, level = (like(np.zeros(shape), problem.Y) for shape in ((problem.n, width), width))
+        coef, level = (zeros(shape, problem.Y) for shape in ((problem.n, width), width))
         literal = bool(self.smoother.below_rounding(ridges.distinct).any())
         if not literal:
             xp, (coef, level) = namespace(coef), map(ridges.own, self._without(parts, ridges.distinct))
@@ -216,9 +212,9 @@ class ExactModel(SmoothingModel):
         for number, rows in enumerate(parts):
             if literal or self._outweighs(rows):
                 [alone] = self._refitted_without(rows, [ridges.each], ridges.distinct.size)
-                own, columns = np.zeros((problem.n, t)), slice(number * t, (number + 1) * t)
-                own[np.delete(np.arange(problem.n), rows)] = to_numpy(alone.coef)
-                coef[:, columns] = like(own, coef)
+                rest = np.delete(np.arange(problem.n), rows)
+                columns = slice(number * t, (number + 1) * t)
+                coef[:, columns] = linalg.scattered(alone.coef, rest, problem.n)
                 level[columns] = alone.intercept
         return FoldModels.of(self._expansion(coef, level), count)
 
@@ -234,7 +230,7 @@ class ExactModel(SmoothingModel):
                 f"alpha {values[below].max() * problem.alpha_unit:.3g} is below the rounding of the "
                 "kernel matrix; directions in which that is rounding alone are left out"
             )
-        intercept, border = like(np.zeros(Y.shape[1]), Y), self.smoother.border
+        intercept, border = zeros(Y.shape[1], Y), self.smoother.border
         if border is not None:
             intercept = (border @ Y) / float(border @ border) - self._mean_row @ dual
         root = problem.root_weight
@@ -278,4 +274,4 @@ def _check_matrix(K: Array, rounding: Rounding | None) -> None:
             raise ValueError("the kernel matrix is not symmetric; a kernel must have k(a, b) = k(b, a).")
     # A negative eigenvalue of a principal submatrix proves one of the whole (interlacing).
     pick = np.unique(np.linspace(0, n - 1, min(n, _PROBE)).astype(int))
-    rounding.settled(np.linalg.eigvalsh(to_numpy(take_rows(K, pick))[:, pick]))
+    rounding.settled(xp.linalg.eigvalsh(linalg.submatrix(K, pick, pick)))

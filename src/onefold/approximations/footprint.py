@@ -67,14 +67,25 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
     at_once = min(at_once, load.kernels)
     workers = thread_budget() if at_once == 1 else 1
     groups = max(load.groups, load.folds)
+    square, sample = 8.0 * m * m, min(n, SAMPLE)
+    beside = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
+    beside += workers * CACHE_TILE + _LIBRARIES
+    comparing = 16.0 * sample * sample + 16.0 * sample * m
+    if uses_factors(n, m):
+        # The features of all rows, and those of a fold thrice over with its factorisation; leave-one-out
+        # has orthonormal columns of all rows besides. No factor of a group is taller than its rows.
+        features, folds = 8.0 * n * m, load.folds if load.folds > 1 else 0
+        model = features + 2 * square + min(max(load.groups, folds) * square, features)
+        kept = model if load.kernels > 1 else 0.0
+        pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
+        solving = kept + at_once * model + pieces * features + 5 * square
+        predictions = load.alphas * targets if load.predictions and load.folds else targets
+        most = _FREED * max(solving, model + comparing)
+        return int(most + 8.0 * _PREDICTION_COPIES * n * predictions + beside)
     folds = load.folds if load.folds > 1 and holds_groups(groups, m) else 0
     groups = groups if folds else 0
-    square, sample = 8.0 * m * m, min(n, SAMPLE)
     model = (3 + groups + 2 * folds) * square
     kept = model if load.kernels > 1 else 0.0
-    rows = 8.0 * n * (5 * targets + 6 if load.folds else 2 * targets + 1)
-    if uses_factors(n, m):
-        return int(_factored(n, m, targets, load, at_once) + rows + workers * CACHE_TILE + _LIBRARIES)
     collecting = (2 + max(1, groups) + 2 * workers) * square
     # Threads have heaps of their own, which keep what they summed.
     solving = ((groups + 3 if groups else 5) + 2 * (workers - 1)) * square
@@ -85,32 +96,15 @@ def basis_bytes(n: int, d: int, targets: int, m: int, load: Workload, at_once: i
         solving += 8.0 * _ITERATES * m * load.alphas * targets
         stages.append(_FREED * held + _predicting(n, m, targets, load, max(workers, at_once)))
     stages.append(_FREED * (held + solving))
-    stages.append(_FREED * (model + 16.0 * sample * sample + 16.0 * sample * m))
+    stages.append(_FREED * (model + comparing))
     clustering = 12.0 * min(n, 20 * m) * d
-    return int(max(*stages, clustering) + rows + workers * CACHE_TILE + _LIBRARIES)
+    return int(max(*stages, clustering) + beside)
 
 
 def pruning_bytes(m: int, groups: int) -> int:
     """Of pruning from `m` centres, with the sums over so many groups of rows."""
     held = groups if holds_groups(groups, m) else 2
     return int(8.0 * m * m * (held + _PRUNING)) + _LIBRARIES
-
-
-def _factored(n: int, m: int, targets: int, load: Workload, at_once: int) -> float:
-    """Of a basis model from factors of its rows: the features of all rows, and those of a fold thrice
-    over with its factorisation; leave-one-out has orthonormal columns of all rows besides.
-    """
-    workers = thread_budget() if at_once == 1 else 1
-    features, square, sample = 8.0 * n * m, 8.0 * m * m, min(n, SAMPLE)
-    folds = load.folds if load.folds > 1 else 0
-    factors = min(max(load.groups, folds) * square, features)  # of each group, no taller than its rows
-    model = features + 2 * square + factors
-    kept = model if load.kernels > 1 else 0.0
-    pieces = 4.0 if load.folds == 1 or load.single else 4.0 * workers / (folds or 8)
-    solving = kept + at_once * model + pieces * features + 5 * square
-    comparing = model + 16.0 * sample * sample + 16.0 * sample * m
-    predictions = load.alphas * targets if load.predictions and load.folds else targets
-    return _FREED * max(solving, comparing) + 8.0 * _PREDICTION_COPIES * n * predictions
 
 
 def _predicting(n: int, m: int, targets: int, load: Workload, threads: int) -> float:

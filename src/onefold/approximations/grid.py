@@ -25,13 +25,13 @@ preconditioner commutes with the shift.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, Model, register
 from onefold.approximations.footprint import GRID_MODEL, models_at_once
@@ -39,11 +39,10 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION, Lattice, make_lattice
 from onefold.kernels import Kernel
-from onefold.linalg import Array, is_sparse, like, to_numpy
+from onefold.linalg import Array, HostArray, host_array, is_sparse, like, vector
+from onefold.linalg.iterate import Map, quotients
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
-
-Map = Callable[[Any], Any]
 
 _LIMIT = 2000  # iterations
 _WORRYING = 1e-2  # relative residual of predictions
@@ -109,9 +108,9 @@ class Grid(Approximation):
             raise ValueError(f"points holds {len(self.points)} numbers but X has {d} features.")
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> GridModel:
-        X = to_numpy(problem.X)
+        X = host_array(problem.X)
         lattice = make_lattice(kernel, X.min(axis=0), X.max(axis=0), self.points)
-        return GridModel(kernel, problem, lattice, self.tolerance)
+        return GridModel(kernel, problem, X, lattice, self.tolerance)
 
     def at_once(self, n: int, d: int, targets: int, load: Workload, free: int | None) -> int:
         return models_at_once(GRID_MODEL, free)
@@ -125,10 +124,11 @@ class GridModel(Model):
         "nothing in the number of rows."
     )
 
-    def __init__(self, kernel: Kernel, problem: Problem, lattice: Lattice, tolerance: float) -> None:
+    def __init__(
+        self, kernel: Kernel, problem: Problem, X: HostArray, lattice: Lattice, tolerance: float
+    ) -> None:
         self._kernel, self.problem, self._lattice = kernel, problem, lattice
-        self._X = np.asarray(to_numpy(problem.X), dtype=np.float64)
-        self._Y, self._tolerance = to_numpy(problem.Y), tolerance
+        self._X, self._Y, self._tolerance = X, problem.targets, tolerance
         self.report: dict[str, Any] = {
             "name": "grid",
             "points": list(lattice.counts),
@@ -141,14 +141,14 @@ class GridModel(Model):
                 f"{self.report['kernel_error']:.2g} of k(x, x); use a smaller gamma or more points."
             )
 
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         found = [self._sums(rows) for rows in parts]
         every_row_once = np.all(np.bincount(np.concatenate(parts), minlength=self.problem.n) == 1)
         whole = reduce(operator.add, found) if every_row_once else self._sums(slice(None))
         solutions = self._solve([whole - part for part in found], whole, alphas)
         return [self._predict(rows, *solution) for rows, solution in zip(parts, solutions)]
 
-    def expansion(self, alpha: Any) -> GridExpansion:  # type: ignore[override]
+    def expansion(self, alpha: ArrayLike) -> GridExpansion:  # type: ignore[override]
         """The model on all rows; c = WᵀV(y − f)/μ for rows off the grid."""
         t = self._Y.shape[1]
         ridges = TargetRidges(alpha, t)
@@ -164,10 +164,9 @@ class GridModel(Model):
         weight = None if self.problem.weight is None else self.problem.weight[rows]
         return grid_sums(self._lattice, self._X[rows], self._Y[rows], weight)
 
-    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: Any) -> list[tuple[Any, Any]]:
+    def _solve(self, sets: list[GridSums], whole: GridSums, alphas: ArrayLike) -> list[Fitted]:
         """f − b on the grid (μ, targets, points) and b (μ, targets) of several training sets."""
-        alphas = np.asarray(alphas, dtype=np.float64).reshape(-1)
-        bordered = self.problem.fit_intercept
+        mu, bordered = vector(alphas), self.problem.fit_intercept
         # Targets without their mean: what the border would remove anyway takes no digits.
         means = [s.Y1 / s.total if bordered else np.zeros_like(s.Y1) for s in sets]
         rhs = [s.WY - mean[:, None] * s.W1 for s, mean in zip(sets, means)]
@@ -175,16 +174,16 @@ class GridModel(Model):
             rhs = [np.vstack([r, s.W1[None]]) for r, s in zip(rhs, sets)]
         # What is dropped of K_g moves W K_g Wᵀ by that share of the smallest μ at most.
         strength = float(abs(whole.A).sum(axis=1).max())
-        dropped = 100 * self._tolerance * float(alphas.min()) / strength
+        dropped = 100 * self._tolerance * float(mu.min()) / strength
         L = low_rank_factor(self._kernel, self._lattice, dropped)
         if L is None:
-            fitted = self._iterated([s.A for s in sets], rhs, alphas)
+            fitted = self._iterated([s.A for s in sets], rhs, mu)
         else:
             self.report["rank"] = L.shape[0]
-            fitted = [_direct(L, s.A, r, alphas) for s, r in zip(sets, rhs)]
+            fitted = [_direct(L, s.A, r, mu) for s, r in zip(sets, rhs)]
         solutions = []
         for s, mean, U in zip(sets, means, fitted):
-            intercept = np.broadcast_to(mean, (alphas.size, mean.size)).copy()
+            intercept = np.broadcast_to(mean, (mu.size, mean.size)).copy()
             if bordered:
                 b = -(U[:, :-1] @ s.W1) / (s.total - U[:, -1] @ s.W1)[:, None]
                 U = U[:, :-1] - b[:, :, None] * U[:, -1:]
@@ -192,12 +191,12 @@ class GridModel(Model):
             solutions.append((U, intercept))
         return solutions
 
-    def _iterated(self, matrices: list[Any], rhs: list[Any], alphas: Any) -> list[Any]:
+    def _iterated(self, matrices: list[Any], rhs: list[HostArray], alphas: HostArray) -> list[HostArray]:
         """K_g c of every set and μ in one iteration, where K_g has no small factor."""
         K, width = self._lattice.kernel_products(self._kernel), rhs[0].shape[0]
         own = [slice(k * width, (k + 1) * width) for k in range(len(matrices))]
 
-        def side_by_side(V: Any) -> Any:
+        def side_by_side(V: HostArray) -> HostArray:
             """[V_k A_k]: each matrix on its own rows of V."""
             out = np.empty_like(V)
             for A, rows in zip(matrices, own):
@@ -218,14 +217,14 @@ class GridModel(Model):
         U = np.stack([K(c) for c in C])
         return [U[:, rows] for rows in own]
 
-    def _predict(self, rows: Any, values: Any, intercept: Any) -> Array:
+    def _predict(self, rows: Any, values: HostArray, intercept: HostArray) -> Array:
         alphas, t, m = values.shape
         grid = np.ascontiguousarray(values.reshape(alphas * t, m).T)
         found = self._lattice.interpolated(self._X[rows], grid).reshape(-1, alphas, t)
         return like(found.transpose(1, 0, 2) + intercept[:, None, :], self.problem.Y)
 
 
-def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
+def interpolation_error(kernel: Kernel, lattice: Lattice, X: HostArray) -> float:
     """Root mean square error of interpolated kernel values, of k(x, x); half of the pairs are close."""
     generator = np.random.default_rng(0)
     rows = X[generator.integers(0, X.shape[0], min(_PROBES, X.shape[0]))]
@@ -244,15 +243,18 @@ def interpolation_error(kernel: Kernel, lattice: Lattice, X: Any) -> float:
     return float(np.sqrt(np.mean(error**2)) / kernel.diagonal(rows[:1])[0])
 
 
+Fitted: TypeAlias = tuple[HostArray, HostArray]  # f − b on the grid, and b
+
+
 @dataclass(frozen=True)
 class GridSums:
     """What a pass over the rows leaves, V being the weights; it adds over rows, blocks and folds."""
 
     A: Any  # CSR (points, points): WᵀVW, banded, at most 7^d entries per row
-    WY: Any  # (targets, points): WᵀVy
-    W1: Any  # (points,): WᵀV1
+    WY: HostArray  # (targets, points): WᵀVy
+    W1: HostArray  # (points,): WᵀV1
     total: float  # Σv
-    Y1: Any  # (targets,): Σ v y
+    Y1: HostArray  # (targets,): Σ v y
 
     def __add__(self, other: GridSums) -> GridSums:
         return GridSums(*map(operator.add, vars(self).values(), vars(other).values()))
@@ -261,7 +263,7 @@ class GridSums:
         return GridSums(*map(operator.sub, vars(self).values(), vars(other).values()))
 
 
-def grid_sums(lattice: Lattice, X: Any, Y: Any, weight: Any | None) -> GridSums:
+def grid_sums(lattice: Lattice, X: HostArray, Y: HostArray, weight: HostArray | None) -> GridSums:
     """The sums of rows X (n, d) with targets Y (n, t): O(n·16^d), a block at a time."""
     m, t = lattice.size, Y.shape[1]
     few, A = X.shape[1] <= 2, scipy.sparse.csr_array((m, m))
@@ -299,7 +301,7 @@ def _add_products(diagonals: dict[int, Any], W: Any, VW: Any) -> None:
             diagonals[offset] = diagonals.get(offset, 0.0) + sums
 
 
-def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
+def _direct(L: HostArray, A: Any, rhs: HostArray, alphas: HostArray) -> HostArray:
     r"""K_g c (μ, right-hand sides, points) with K_g = LᵀL: (L A Lᵀ + μI) θ = L b, K_g c = Lᵀθ."""
     check_stop()
     small = L @ (A @ L.T)
@@ -311,7 +313,7 @@ def _direct(L: Any, A: Any, rhs: Any, alphas: Any) -> Any:
 
 def low_rank_factor(
     kernel: Kernel, lattice: Lattice, threshold: float, limit: int = _LARGEST_RANK
-) -> Any | None:
+) -> HostArray | None:
     """Lᵀ (rank, points) with ‖K_g − LLᵀ‖ about `threshold`; None where it needs over `limit` rows."""
     limit = min(limit, lattice.size)
     if max(lattice.counts) <= _LONGEST_AXIS and separable(kernel, lattice):
@@ -333,7 +335,7 @@ def separable(kernel: Kernel, lattice: Lattice) -> bool:
     return bool(np.allclose(kernel(origin, lags)[0], product, rtol=1e-10, atol=1e-14 * top))
 
 
-def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> Any | None:
+def _tensor_factor(kernel: Kernel, lattice: Lattice, threshold: float, limit: int) -> HostArray | None:
     """The factor of a separable kernel, from the eigenvectors of each axis."""
     d = len(lattice.counts)
     top = float(kernel.diagonal(np.zeros((1, d)))[0])
@@ -373,8 +375,8 @@ def _pivoted_cholesky(kernel: Kernel, lattice: Lattice, threshold: float, limit:
 
 
 def solve_shifted(
-    A: Map, K: Map, B: Any, alphas: Any, *, tolerance: float, limit: int
-) -> tuple[Any, int, Any]:
+    A: Map, K: Map, B: HostArray, alphas: ArrayLike, *, tolerance: float, limit: int
+) -> tuple[HostArray, int, HostArray]:
     """(A K + μI) c = b for every row b of B and every μ.
 
     A system has converged when ‖residual‖_K ≤ tolerance·‖b‖_K; ‖·‖_K is the norm of predictions'
@@ -404,15 +406,15 @@ def solve_shifted(
         Q += base * P
         curvature = np.einsum("ij,ij->i", KP, Q)
         moving = (rho > 0) & (curvature > 0)
-        step = _ratio(rho, curvature, moving)
+        step = quotients(rho, curvature, moving)
         denominator = step * ratio_before * (zeta_before - zeta)
         denominator += zeta_before * step_before * (1 + shift * step)
-        zeta_next = _ratio(zeta * zeta_before * step_before, denominator, denominator != 0)
-        scale = _ratio(zeta_next, zeta, zeta != 0)
+        zeta_next = quotients(zeta * zeta_before * step_before, denominator, denominator != 0)
+        scale = quotients(zeta_next, zeta, zeta != 0)
         R -= step[:, None] * Q
         KR = K(R)
         rho_next = np.maximum(np.einsum("ij,ij->i", R, KR), 0.0)
-        ratio = _ratio(rho_next, rho, rho > 0)
+        ratio = quotients(rho_next, rho, rho > 0)
         for i in live:
             X[i] += (step * scale[i])[:, None] * P_shifted[i]
             P_shifted[i] *= (ratio * scale[i] ** 2)[:, None]
@@ -425,8 +427,3 @@ def solve_shifted(
         KP = KR + ratio[:, None] * KP
         rho = rho_next
     return X, count, residual.max(axis=1, initial=0.0)
-
-
-def _ratio(above: Any, below: Any, where: Any) -> Any:
-    """The quotient where it is wanted, 0 elsewhere."""
-    return np.divide(above, below, out=np.zeros_like(above), where=where)

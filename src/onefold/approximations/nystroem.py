@@ -28,9 +28,9 @@ from onefold.approximations.nystroem_models import FactoredModel, RowsModel, Sum
 from onefold.approximations.problem import Problem, Workload
 from onefold.basis import BASES, Basis, Design, Whitening, given_rows, metric_of
 from onefold.basis.ridge import uses_factors
-from onefold.basis.whitening import SMALLEST_RIDGE, spanning_landmarks
+from onefold.basis.whitening import SMALLEST_RIDGE, Precision, spanning_landmarks
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import is_single, is_sparse, submatrix
+from onefold.linalg import is_sparse, submatrix
 from onefold.machine.speed import Speed
 from onefold.machine.threads import count_workers, limit_blas, thread_budget
 
@@ -137,10 +137,12 @@ class Nystroem(Approximation):
         basis = self._basis(kernel, problem) if shared is None else shared
         with limit_blas(1):  # the same digits whatever the number of threads
             basis, whitening, training = self._coordinates(kernel, problem, basis)
+            precision: Precision
             report = {"name": "nystroem", **basis.report, **whitening.report, "training": training}
             if training == "sums":
-                single = is_single(problem.X)
-                precision, leading = whitening.precision_for(problem.n) if single else ("double", None)
+                precision, leading = "double", None
+                if str(problem.X.dtype).endswith("float32") and not is_sparse(problem.X):
+                    precision, leading = whitening.precision_for(problem.n, on_device=problem.on_device)
                 design, T = Design(kernel, basis.rows, precision, leading), whitening.T
                 report["rounding_ridge"] = whitening.rounding_ridge(problem.n, precision)
             else:

@@ -35,17 +35,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Model
 from onefold.approximations.problem import Parts, Problem, TargetRidges
-from onefold.basis import FoldPaths, RidgePath, Solution, flat, mapped, predictions_of
-from onefold.basis.design import Design, finite_kernel
+from onefold.basis import Design, FoldPaths, RidgePath, Solution, Statistics, flat, mapped
 from onefold.basis.error import decision_bound, kernel_error
-from onefold.basis.ridge import Factor, FactorPath, squared_error
-from onefold.basis.statistics import Statistics, collect, features_of, holds_groups, predict_groups
+from onefold.basis.ridge import Factor, FactorPath, predictions_of, squared_error
+from onefold.basis.statistics import collect, features_of, finite_kernel, holds_groups, predict_groups
 from onefold.expansions import Expansion, FoldModels
 from onefold.kernels.tiles import kernel_product
-from onefold.linalg import Array, Index, like, namespace, outer, take_rows, to_numpy, zeros
+from onefold.linalg import Array, Index, host_array, like, namespace, outer, take_rows, vector, zeros
 from onefold.machine.threads import limit_blas, map_all, spans
 from onefold.machine.warning import warn_user
 from onefold.rows import Block, Groups, Rows
@@ -74,35 +74,35 @@ class BasisModel(Model):
         """Whether the sets are few enough for a model without each."""
 
     @abstractmethod
-    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: ArrayLike, parts: Parts | None = None) -> Iterator[Solution]:
         """Coefficients of the features and b: of all rows, or without each of some sets of them."""
 
     @abstractmethod
-    def _squared_error(self, groups: Groups, splits: int, alphas: Any) -> Any | None: ...
+    def _squared_error(self, groups: Groups, splits: int, alphas: ArrayLike) -> Any | None: ...
 
     @limit_blas(1)
-    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: Any) -> Any | None:
+    def heldout_squared_error(self, left_out: Parts, tests: Parts, alphas: ArrayLike) -> Any | None:
         """From sums or factors alone; None where rows are tested repeatedly or digits were lost."""
         groups = self.source.grouped_by([*left_out, *tests])
         if groups.repeats or not self.trains_without(left_out):
             return None
         return self._squared_error(groups, len(left_out), alphas)
 
-    def expansion(self, alpha: Any, parts: Parts | None = None) -> Expansion:
+    def expansion(self, alpha: ArrayLike, parts: Parts | None = None) -> Expansion:
         """Of all rows, or the columns of the models without each part."""
         found = self.solved(alpha, parts)
         together = (namespace(arrays[0]).concat(arrays, axis=-1) for arrays in zip(*found))
         return Expansion(self.design.kernel, self.design.landmarks, *together)
 
-    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         known = self.trains_without(parts)  # from what a search has collected
         return FoldModels.of(self.expansion(alpha, parts), len(parts)) if known else None
 
     @limit_blas(1)
-    def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
+    def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
         """With ‖K − K̃‖₂ and ding2012's bound; warns of a ridge that rounding hides."""
         found = kernel_error(self.design, self.T, self.source, seed=0)
-        bound = decision_bound(found, to_numpy(self.problem.Y), to_numpy(expansion.intercept), alpha)
+        bound = decision_bound(found, self.problem.targets, vector(expansion.intercept), alpha)
         self.report |= {key: found[key] for key in ("kernel_error", "kernel_error_rows")}
         self.report["decision_bound"] = bound
         smallest, rounding = float(np.min(alpha)), self.report.get("rounding_ridge", 0.0)
@@ -116,13 +116,13 @@ class BasisModel(Model):
         return self.report
 
     @limit_blas(1)
-    def of_landmarks(self, alphas: Any, parts: Parts | None = None) -> list[Solution]:
+    def of_landmarks(self, alphas: ArrayLike, parts: Parts | None = None) -> list[Solution]:
         """β of the landmarks (m, μ, targets) and b (μ, targets), as `in_features`."""
         found = self.in_features(alphas, parts)
         moved = ((like(array, self.design.landmarks) for array in solution) for solution in found)
         return [(mapped(self.design.mix, coef), intercept) for coef, intercept in moved]
 
-    def solved(self, alpha: Any, parts: Parts | None = None) -> list[tuple[Array, Array]]:
+    def solved(self, alpha: ArrayLike, parts: Parts | None = None) -> list[tuple[Array, Array]]:
         """β (m, targets) and b (targets,) for one μ or one per target."""
         ridges = TargetRidges(alpha, self.problem.Y.shape[1])
         return [
@@ -137,8 +137,8 @@ class FactoredModel(BasisModel):
     def __init__(self, problem: Problem, design: Design, T: Any, report: dict[str, Any]) -> None:
         super().__init__(problem, design, T, report)
         root = problem.root_weight
-        self._root = np.ones(problem.n) if root is None else to_numpy(root)
-        self._V, self._Y = finite_kernel(features_of(design, self.source)), to_numpy(problem.Y)
+        self._root = np.ones(problem.n) if root is None else vector(root)
+        self._V, self._Y = finite_kernel(features_of(design, self.source)), problem.targets
 
     def _factor(self, rows: Any) -> Factor:
         intercept = self.problem.fit_intercept
@@ -176,7 +176,7 @@ class FactoredModel(BasisModel):
         return len(parts) * (rows + 10 * width) * width**2 <= _REFIT_WORK
 
     @limit_blas(1)
-    def leave_one_out(self, alphas: Any) -> Array:
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Y_i − r_i / (R_b)_ii. O(n r²) time, and as much for each row of a tiny (R_b)_ii."""
         n, width = self._V.shape
         diagonals, Y = self._smoother().diagonals(alphas), self._Y
@@ -193,7 +193,7 @@ class FactoredModel(BasisModel):
         return out
 
     @limit_blas(1)
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         if self.trains_without(parts):
             self.report["heldout"] = "factors"
             paths = self._paths(self.source.grouped_by(parts), len(parts))
@@ -202,7 +202,7 @@ class FactoredModel(BasisModel):
         found = self._smoother().heldout(self._root[:, None] * self._Y, parts, alphas)
         return [values / self._root[rows][None, :, None] for values, rows in zip(found, parts)]
 
-    def _predict(self, path: FactorPath, rows: Any, alphas: Any) -> Any:
+    def _predict(self, path: FactorPath, rows: Any, alphas: ArrayLike) -> Any:
         theta, intercept = path.coefficients(alphas)
         return predictions_of(self._V[rows] @ flat(theta), intercept)
 
@@ -213,7 +213,7 @@ class FactoredModel(BasisModel):
         P, values, _ = np.linalg.svd(R[start:, start:], full_matrices=False)
         return ThinSmoother(Q[:, start:] @ P, values**2, root if start else None)
 
-    def _squared_error(self, groups: Groups, splits: int, alphas: Any) -> Any:
+    def _squared_error(self, groups: Groups, splits: int, alphas: ArrayLike) -> Any:
         factors, scores = self._factors(groups), np.empty((np.size(alphas), splits))
         for split, path in enumerate(self._paths(groups, splits)):
             here = [factors[group] for group in groups.members[splits + split]]
@@ -222,7 +222,7 @@ class FactoredModel(BasisModel):
             scores[:, split] = error / sum(factor.weight for factor in here)
         return scores
 
-    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: ArrayLike, parts: Parts | None = None) -> Iterator[Solution]:
         grouped = None if parts is None else self.source.grouped_by(parts)
         paths = [self._path] if grouped is None else self._paths(grouped, len(grouped.members))
         return (path.coefficients(alphas) for path in paths)
@@ -266,7 +266,7 @@ class SummedModel(BasisModel):
     def _held(self, groups: Groups) -> bool:
         return holds_groups(groups.count, self.design.size)
 
-    def in_features(self, alphas: Any, parts: Parts | None = None) -> Iterator[Solution]:
+    def in_features(self, alphas: ArrayLike, parts: Parts | None = None) -> Iterator[Solution]:
         T = self.T
         if parts is None:
             found: Any = [self._path.coefficients(alphas)]
@@ -279,7 +279,7 @@ class SummedModel(BasisModel):
         return ((mapped(T, theta), intercept) for theta, intercept in found)
 
     @limit_blas(1)
-    def leave_one_out(self, alphas: Any) -> Array:
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
         """Y_i − r_i / (1 − h_i), block by block. O(n m r) time beyond the statistics."""
         path, T, shrinkage = self._path, self.T, self._path.shrinkage(alphas)
         matrix = path.vectors if T is None else T @ path.vectors
@@ -308,14 +308,14 @@ class SummedModel(BasisModel):
             self.report["leave_one_out"] = f"{many} rows to fewer digits: their leverage is near 1"
         return out
 
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         t = int(self.problem.Y.shape[1])
         out = [zeros((np.size(alphas), len(rows), t), self.problem.Y) for rows in parts]
         for part, places, values in self.heldout_blocks(parts, alphas):
             out[part][:, places, :] = like(values, out[part])
         return out
 
-    def heldout_blocks(self, parts: Parts, alphas: Any) -> Iterator[tuple[int, Any, Array]]:
+    def heldout_blocks(self, parts: Parts, alphas: ArrayLike) -> Iterator[tuple[int, Any, Array]]:
         """One pass for the statistics of all groups and one for all predictions, or part by part."""
         with limit_blas(1):
             route = self.report["heldout"] = self._route(parts)
@@ -344,7 +344,7 @@ class SummedModel(BasisModel):
 
     @limit_blas(1)
     def heldout_sums(
-        self, left_out: Parts, tests: Parts, alphas: Any, terms: Any, carrier: Rows
+        self, left_out: Parts, tests: Parts, alphas: ArrayLike, terms: Any, carrier: Rows
     ) -> list[Array] | None:
         groups = self.source.grouped_by([*left_out, *tests]) if self.trains_without(left_out) else None
         if groups is None or groups.repeats or not self._held(groups):
@@ -356,10 +356,10 @@ class SummedModel(BasisModel):
         totals: list[Any] = [0.0] * len(left_out)
         for own, found in zip(owners, carrier.sums(sums, groups, at_most=self.design.threads)):
             for number, part in enumerate(own):
-                totals[part] = totals[part] + found.values[number]
+                totals[part] = totals[part] + found[number]
         return totals
 
-    def _heldout_by_block(self, rows: Index, alphas: Any) -> Array:
+    def _heldout_by_block(self, rows: Index, alphas: ArrayLike) -> Array:
         """Few rows: e_J = (I − H_JJ)⁻¹ r_J from the model of all rows. O(|J| m r + |μ| |J|³)."""
         path = self._path
         features = self.design.times(self.source.sample(rows))
@@ -379,7 +379,7 @@ class SummedModel(BasisModel):
             found.append(y - error / root[:, None])
         return xp.stack(found)
 
-    def _squared_error(self, groups: Groups, splits: int, alphas: Any) -> Any | None:
+    def _squared_error(self, groups: Groups, splits: int, alphas: ArrayLike) -> Any | None:
         if not self._held(groups):
             return None
         paths = self._paths(groups, splits)
@@ -388,8 +388,8 @@ class SummedModel(BasisModel):
         found = [squared_error(s, *solution) for s, solution in zip(here, paths.coefficients(alphas))]
         xp = namespace(found[0])
         # All that the host sees of it: (splits, μ, targets), and the squares and weights of the splits.
-        errors = to_numpy(xp.stack(found))
-        squares = to_numpy(xp.stack([s.target_square for s in here]))
+        errors = host_array(xp.stack(found))
+        squares = host_array(xp.stack([s.target_square for s in here]))
         if np.any(errors < _LEAST_SHARE * squares[:, None, :]):
             return None
         weights = np.array([float(s.weight) for s in here])
@@ -406,22 +406,6 @@ def _owners(groups: Groups, members: Sequence[Index]) -> list[list[int]]:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """An array that adds."""
-
-    values: Any
-
-    def __add__(self, other: Numbers) -> Numbers:
-        return Numbers(self.values + other.values)
-
-    absorb = __add__
-
-    def on_host(self) -> Numbers:
-        """The same as a NumPy array."""
-        return Numbers(to_numpy(self.values))
-
-
-@dataclass(frozen=True)
 class HeldoutSums:
     """Block → sums (models, μ, terms) over its rows: nothing that grows with their number travels."""
 
@@ -429,10 +413,10 @@ class HeldoutSums:
     models: Sequence[Any]  # for each group a list of (features, μ · targets) and (μ, targets)
     terms: Callable[[Any, Any], Any]  # predictions (μ, rows, targets), their targets → (μ, terms)
 
-    def __call__(self, block: Block) -> Numbers:
+    def __call__(self, block: Block) -> Array | float:
         models = self.models[block.group]
         if not models:
-            return Numbers(0.0)
+            return 0.0
         xp, found = namespace(models[0][0]), []
         width = models[0][0].shape[1]
         together = xp.concat([coefficients for coefficients, _ in models], axis=1)
@@ -440,14 +424,12 @@ class HeldoutSums:
         for number, (_, intercept) in enumerate(models):
             own = values[:, number * width : (number + 1) * width]
             found.append(self.terms(predictions_of(own, intercept), block.Y))
-        return Numbers(xp.stack(found))
+        return xp.stack(found)
 
-    def zero(self, targets: int, reference: Array) -> Numbers:
-        """The sum over no rows."""
-        return Numbers(0.0)
+    def zero(self, targets: int, reference: Array) -> float:
+        return 0.0
 
     def placed(self, place: Callable[[Any], Any]) -> HeldoutSums:
-        """The same with its arrays moved."""
         moved = [[tuple(map(place, model)) for model in models] for models in self.models]
         return HeldoutSums(self.design.placed(place), moved, self.terms)
 
@@ -465,7 +447,7 @@ class RowsModel(Model):
         self._landmarks, self.problem, self.report = landmarks, landmarks.problem, landmarks.report
 
     @limit_blas(1)
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
         """Train without J, then K[J, rest] α. O(n²) kernel values for a partition."""
         X, solutions = self.problem.X, self._landmarks.of_landmarks(alphas, parts)
         trained = self._duals(solutions, np.reshape(alphas, (-1, 1)), parts)
@@ -479,25 +461,22 @@ class RowsModel(Model):
         """[k(x_i, z_j)] · coef for coef (centres, μ, targets), NumPy."""
         columns = like(coef.reshape(coef.shape[0], -1), self.problem.X)
         values = kernel_product(self._landmarks.design.kernel, rows, centres, columns)
-        return to_numpy(values).reshape(-1, *coef.shape[1:])
+        return host_array(values).reshape(-1, *coef.shape[1:])
 
     def _duals(
         self, solutions: Sequence[Solution], mu: Any, parts: Parts
     ) -> Iterator[tuple[Index, Any, Any]]:
-        """The rows outside each part, their α (rows, μ, targets): weighted residuals over μ; and b.
-
-        `solutions` are the landmark models; `mu` is (μ, 1), or (1, targets) for one of its own each.
-        """
+        """The rows outside each part, their α (rows, μ, t), `mu` being (μ, 1) or (1, t), and b."""
         problem, landmarks = self.problem, self._landmarks.design.landmarks
         for solution, rows in zip(solutions, parts):
-            rest, (beta, intercept) = np.delete(np.arange(problem.n), rows), map(to_numpy, solution)
+            rest, (beta, intercept) = np.delete(np.arange(problem.n), rows), map(host_array, solution)
             fitted = self._product(take_rows(problem.X, rest), landmarks, beta)
-            residual = to_numpy(problem.Y)[rest][:, None, :] - fitted - intercept[None]
+            residual = problem.targets[rest][:, None, :] - fitted - intercept[None]
             weight = 1.0 if problem.weight is None else problem.weight[rest, None, None]
             yield rest, weight * residual / mu[None], intercept
 
     @limit_blas(1)
-    def expansion(self, alpha: Any, parts: Parts | None = None) -> Expansion:
+    def expansion(self, alpha: ArrayLike, parts: Parts | None = None) -> Expansion:
         """Coefficients of all rows without each part, 0 for its own, from those of the landmarks."""
         (n, t), X, landmarks = self.problem.Y.shape, self.problem.X, self._landmarks
         solutions = [(beta[:, None, :], b[None, :]) for beta, b in landmarks.solved(alpha, parts)]
@@ -508,9 +487,9 @@ class RowsModel(Model):
         arrays = (like(values, X) for values in (coef.reshape(n, -1), level.reshape(-1)))
         return Expansion(landmarks.design.kernel, X, *arrays)
 
-    def final_report(self, alpha: Any, expansion: Expansion) -> dict[str, Any]:
+    def final_report(self, alpha: ArrayLike, expansion: Expansion) -> dict[str, Any]:
         return self._landmarks.final_report(alpha, expansion)
 
-    def fold_models(self, parts: Parts, alpha: Any) -> FoldModels | None:
+    def fold_models(self, parts: Parts, alpha: ArrayLike) -> FoldModels | None:
         known = self._landmarks.trains_without(parts)
         return FoldModels.of(self.expansion(alpha, parts), len(parts)) if known else None

@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onefold import linalg
 from onefold.expansions import Expansion
-from onefold.linalg import Array, Index, free_memory_of, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, HostArray, Index, host_array, like, namespace, take_rows, vector
 from onefold.machine import memory
 from onefold.machine.speed import Speed, machine_speed
 from onefold.machine.threads import count_workers, thread_budget
-from onefold.rows import Rows, is_remote, rows_of, to_device
+from onefold.rows import Rows, StreamedRows, is_remote, rows_of, to_device
 from onefold.smoothers.base import Need
 
 Refit = Literal["auto", "exact", "same"]
@@ -47,22 +48,10 @@ class Workload:
         return "heldout" if self.folds else "coefficients"
 
 
-@dataclass(frozen=True)
-class Machine:
-    """Where the work is done: looked at once per fit."""
-
-    free: int | None  # bytes of memory; None where nothing says
-
-    @classmethod
-    def host(cls) -> Machine:
-        """The host and its own memory."""
-        return cls(memory.available_memory())
-
-    @property
-    def speed(self) -> Speed:
-        """Of the host as far as the thread budget goes; it takes half a second if never measured."""
-        speed, cores = machine_speed(), count_workers(None)
-        return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
+def host_speed() -> Speed:
+    """As far as the thread budget goes; it takes half a second if never measured."""
+    speed, cores = machine_speed(), count_workers(None)
+    return replace(speed, multiply_adds=speed.multiply_adds * min(1.0, thread_budget() / cores))
 
 
 @dataclass(frozen=True)
@@ -97,9 +86,10 @@ class Problem:
         return rows_of(self.X, self.Y, self.root_weight, self.device)
 
     @cached_property
-    def machine(self) -> Machine:
-        """The one that the rows are on, or are streamed to; looked at once."""
-        return Machine(free_memory_of(self.source.reference)) if self.on_device else Machine.host()
+    def free(self) -> int | None:
+        """Bytes free where the rows are, or are streamed to; looked at once, None where nothing says."""
+        source = self.source
+        return linalg.free_memory_of(source.reference) if source.on_device else memory.available_memory()
 
     @property
     def n(self) -> int:
@@ -112,14 +102,19 @@ class Problem:
         return self.n, int(self.X.shape[1]), int(self.Y.shape[1])
 
     @cached_property
-    def weight(self) -> Any | None:
+    def weight(self) -> HostArray | None:
         """v_i as a NumPy array (n,); None for equal weights."""
-        return None if self.root_weight is None else to_numpy(self.root_weight) ** 2
+        return None if self.root_weight is None else host_array(self.root_weight) ** 2
+
+    @cached_property
+    def targets(self) -> HostArray:
+        """Y as a NumPy array: for what is computed or reported in host memory."""
+        return host_array(self.Y)
 
     @property
     def on_device(self) -> bool:
         """Whether the work is done elsewhere than in host memory."""
-        return not self.remote and (self.device is not None or is_foreign(self.Y))
+        return self.source.on_device
 
     @property
     def remote(self) -> bool:
@@ -129,7 +124,7 @@ class Problem:
     @property
     def streamed(self) -> bool:
         """Whether rows in host memory travel to the device block by block."""
-        return self.device is not None and not is_foreign(self.X) and not self.remote
+        return isinstance(self.source, StreamedRows)
 
     def rows(self, rows: Any, *, precomputed: bool = False, fetch: bool = True) -> Problem:
         """Of some rows; X may be the kernel matrix. Unless `fetch`, rows on Dask's workers stay."""
@@ -157,7 +152,7 @@ class Problem:
         """The same problem with targets about their weighted mean, where the intercept allows it."""
         if not self.fit_intercept:
             return self
-        Y, weight = to_numpy(self.Y), self.weight
+        Y, weight = self.targets, self.weight
         weight = np.ones(self.n) if weight is None else weight
         mean = (weight / weight.sum()) @ Y
         mean = np.where(np.all(Y[:1] == Y, axis=0), Y[0], mean)  # of equal numbers: exactly
@@ -171,7 +166,7 @@ class Problem:
         found[self.kept] = values
         return found
 
-    def ridge(self, alpha: Any) -> Any:
+    def ridge(self, alpha: ArrayLike) -> HostArray:
         """The problem's μ behind the user's alpha."""
         with np.errstate(over="ignore", under="ignore"):
             mu = np.asarray(alpha, dtype=np.float64) / self.alpha_unit
@@ -203,8 +198,7 @@ class TargetRidges:
     """One ridge for all targets, or one for each, and what has to be solved for them."""
 
     def __init__(self, alpha: ArrayLike, targets: int) -> None:
-        values = np.asarray(alpha, dtype=np.float64).reshape(-1)
-        self.each = np.broadcast_to(values, targets)  # (targets,): the μ of each
+        self.each = np.broadcast_to(vector(alpha), targets)  # (targets,): the μ of each
         # (μ,): every μ once; (targets,): the position of each target's μ among them
         self.distinct, self.which = np.unique(self.each, return_inverse=True)
 

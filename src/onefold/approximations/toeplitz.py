@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold.approximations.base import Approximation, SmoothingModel, register
 from onefold.approximations.footprint import structured_bytes
@@ -23,9 +24,10 @@ from onefold.approximations.problem import Parts, Problem, TargetRidges, Workloa
 from onefold.expansions import Expansion
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import common_origin, tile_side
-from onefold.linalg import Array, is_sparse, like, to_numpy
+from onefold.linalg import Array, HostArray, Index, is_sparse, like
 from onefold.machine.threads import check_stop, limit_blas, map_in_order, spans
 from onefold.machine.warning import warn_user
+from onefold.rows import to_host
 from onefold.smoothers import Smoother
 from onefold.smoothers.base import Reordered, UnsolvableError
 from onefold.smoothers.toeplitz import ToeplitzSmoother
@@ -63,9 +65,9 @@ class Toeplitz(Approximation):
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
 
-    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> UniformSeries | None:
+    def share(self, problem: Problem, kernels: Sequence[Kernel]) -> Series | None:
         """The uniform series that the rows are, in any order; a warning where they are no series."""
-        X = to_numpy(problem.X)
+        X = to_host(problem.X)
         series = uniform_series(X) if kernels[0].stationary else None
         if series is None and unexplained_by_lag(kernels[0], X) > _NO_SERIES:
             warn_user(
@@ -76,21 +78,21 @@ class Toeplitz(Approximation):
         return series
 
     def prefers_exact_refit(self, problem: Problem) -> bool:
-        return uniform_series(to_numpy(problem.X)) is None
+        return uniform_series(problem.X) is None
 
     def subsample(self, X: Any, size: int, generator: Any) -> Any | None:
         """A window of a uniform series, which is uniform again."""
-        series = uniform_series(to_numpy(X))
+        series = uniform_series(X)
         if series is None:
             return None
-        start = generator.randint(0, series.order.size - size + 1)
-        return series.order[start : start + size]
+        start = generator.randint(0, series[0].size - size + 1)
+        return series[0][start : start + size]
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> ToeplitzModel:
         if not kernel.stationary:
             shared = None
-        elif shared is None or shared.order.size != problem.n:
-            shared = uniform_series(to_numpy(problem.X))
+        elif shared is None or shared[0].size != problem.n:
+            shared = uniform_series(problem.X)
         return ToeplitzModel(self, kernel, problem, shared)
 
     def peak_bytes(self, n: int, d: int, targets: int, load: Workload, at_once: int) -> int:
@@ -101,21 +103,20 @@ class ToeplitzModel(SmoothingModel):
     """T for one kernel, solved for every μ; rows of a uniform series are sorted on the way in."""
 
     def __init__(
-        self, settings: Toeplitz, kernel: Kernel, problem: Problem, series: UniformSeries | None
+        self, settings: Toeplitz, kernel: Kernel, problem: Problem, series: Series | None
     ) -> None:
         self.problem, self._kernel = problem, kernel
         self.report: dict[str, Any] = {"name": "toeplitz"}
+        places = np.arange(problem.n)
+        self._order, step = series or (places, 0.0)
         if series is not None:
-            self.report.update(diagonals="exact", why_exact=f"uniform series of step {series.step:.6g}")
-            lags = series.step * np.arange(problem.n, dtype=np.float64)
-            column = kernel(np.zeros((1, 1)), lags[:, None])[0]
+            self.report.update(diagonals="exact", why_exact=f"uniform series of step {step:.6g}")
+            column = kernel(np.zeros((1, 1)), step * places[:, None])[0]
         else:
-            column, distance = diagonal_means(kernel, to_numpy(problem.X))
+            column, distance = diagonal_means(kernel, to_host(problem.X))
             self.report.update(diagonals="averaged", distance=distance)
         if not np.isfinite(column).all():
             raise UnsolvableError("the kernel matrix holds NaN or infinite values; check the kernel.")
-        places = np.arange(problem.n)
-        self._order = places if series is None else series.order
         self._sorted = ToeplitzSmoother(
             column,
             intercept=problem.fit_intercept,
@@ -126,21 +127,20 @@ class ToeplitzModel(SmoothingModel):
         self.smoother: Smoother = self._sorted
         if not np.array_equal(self._order, places):
             self.smoother = Reordered(self._sorted, self._order)
-        self._Y = to_numpy(problem.Y)
 
-    def usable(self, parts: Parts | None, alphas: Any) -> Any:
+    def usable(self, parts: Parts | None, alphas: ArrayLike) -> Any:
         return self._sorted.solvable(alphas)
 
-    def leave_one_out(self, alphas: Any) -> Array:
-        return like(self.smoother.leave_one_out(self._Y, alphas), self.problem.Y)
+    def leave_one_out(self, alphas: ArrayLike) -> Array:
+        return like(self.smoother.leave_one_out(self.problem.targets, alphas), self.problem.Y)
 
-    def heldout(self, parts: Parts, alphas: Any) -> list[Array]:
-        found = self.smoother.heldout(self._Y, parts, alphas)
+    def heldout(self, parts: Parts, alphas: ArrayLike) -> list[Array]:
+        found = self.smoother.heldout(self.problem.targets, parts, alphas)
         return [like(values, self.problem.Y) for values in found]
 
-    def expansion(self, alpha: Any) -> Expansion:
+    def expansion(self, alpha: ArrayLike) -> Expansion:
         r"""α = R_b y / μ on every row with the true kernel, and b = mean(y − Tα)."""
-        Y = self._Y
+        Y = self.problem.targets
         ridges = TargetRidges(alpha, Y.shape[1])
         dual = ridges.own(self.smoother.residuals(Y, ridges.distinct)) / ridges.each
         intercept = np.zeros(Y.shape[1])
@@ -153,31 +153,28 @@ class ToeplitzModel(SmoothingModel):
         return Expansion(self._kernel, centres, dual, intercept)
 
 
-@dataclass(frozen=True)
-class UniformSeries:
-    """Equally spaced points: in sorted order x_{order[i]} = start + i·step."""
-
-    order: Any
-    step: float
+Series: TypeAlias = tuple[Index, float]
+"""The order and the step of equally spaced points: x_{order[i]} = start + i·step."""
 
 
-def uniform_series(X: Any) -> UniformSeries | None:
+def uniform_series(X: Any) -> Series | None:
     """The series behind one-dimensional, equally spaced rows in any order; None if they are not."""
     if is_sparse(X) or X.ndim != 2 or X.shape[1] != 1:
         return None
+    X = to_host(X)
     eps = np.finfo(X.dtype).eps if X.dtype.kind == "f" else 0.0
     x = np.asarray(X[:, 0], dtype=np.float64)
     n = x.size
     order = np.argsort(x, kind="stable")
     if n == 1:
-        return UniformSeries(order, 1.0)
+        return order, 1.0
     x = x[order]
     step = float(x[-1] - x[0]) / (n - 1)
     rounding = min(4.0 * float(eps) * float(np.abs(x[[0, -1]]).max()), step / 10)
     places = x[0] + step * np.arange(n)
     if step <= 0 or np.abs(x - places).max() > max(_STEP_TOLERANCE * step, rounding):
         return None
-    return UniformSeries(order, step)
+    return order, step
 
 
 def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
@@ -209,7 +206,7 @@ def unexplained_by_lag(kernel: Kernel, X: Any) -> float:
     return float(np.mean(np.var(values, axis=1))) / total if total > 0 else 0.0
 
 
-def diagonal_means(kernel: Kernel, X: Any) -> tuple[Any, float]:
+def diagonal_means(kernel: Kernel, X: Any) -> tuple[HostArray, float]:
     """Mean of each diagonal of K, and ‖K − T‖_F / ‖K‖_F for T of these means. O(n²) time."""
     n, given = X.shape[0], isinstance(kernel, Precomputed)
     origin = None if given else common_origin(kernel, X)

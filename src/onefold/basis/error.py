@@ -16,10 +16,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from onefold.basis.design import Design
+from onefold.basis.statistics import Design
 from onefold.kernels.tiles import gram
-from onefold.linalg import Array, like, namespace, to_numpy
+from onefold.linalg import Array, HostArray, host_array, like, namespace
 from onefold.rows import Rows
 
 SAMPLE = 2048
@@ -62,11 +63,11 @@ def largest_eigenvalue(product: Callable[[Array], Array], start: Array) -> float
         vectors.append(vector / left)
         images.append(product(vectors[-1]))
         vector = images[-1]
-    inner = to_numpy(xp.stack(vectors) @ xp.stack(images).T)
+    inner = host_array(xp.stack(vectors) @ xp.stack(images).T)
     return max(0.0, float(np.linalg.eigvalsh(inner)[-1]))
 
 
-def decision_bound(found: dict[str, Any], Y: Any, intercept: Any, alpha: Any) -> float:
+def decision_bound(found: dict[str, Any], Y: HostArray, intercept: HostArray, alpha: ArrayLike) -> float:
     """The largest over targets of ding2012's bound on |f̃ − f|."""
     n = Y.shape[0]
     length = np.linalg.norm(Y, axis=0) + np.abs(intercept) * np.sqrt(n)

@@ -18,13 +18,14 @@ import scipy.linalg
 import scipy.sparse
 from sklearn.cluster import MiniBatchKMeans
 
-from onefold.basis.design import finite_kernel
+from onefold import linalg
+from onefold.basis.statistics import finite_kernel
 from onefold.kernels import Kernel, Metric
 from onefold.kernels.metric import Transform, WidthKernel
 from onefold.kernels.tiles import common_origin
-from onefold.linalg import Array, all_finite, double, like, namespace, take_rows, to_numpy
-from onefold.linalg.arrays import is_foreign, is_sparse
+from onefold.linalg import Array, HostArray, Index, alike, double, host_array, is_sparse, take_rows
 from onefold.machine.threads import check_stop, spans
+from onefold.rows import to_host
 
 _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add rounding errors only
 
@@ -33,8 +34,8 @@ _NOTHING_LEFT = 1e-10  # of the trace: below this, further landmarks add roundin
 class Basis:
     """The landmark rows z_j of a basis model."""
 
-    rows: Any  # array or CSR matrix (m, d), in X's library and dtype
-    index: Any | None  # their row numbers in X (m,); None where they are no rows of X
+    rows: Array  # array or CSR matrix (m, d), in X's library and dtype
+    index: Index | None  # their row numbers in X (m,); None where they are no rows of X
     report: dict[str, Any] = field(default_factory=dict)  # how they were found
 
     @property
@@ -42,7 +43,7 @@ class Basis:
         """Number of landmarks."""
         return int(self.rows.shape[0])
 
-    def thinned(self, keep: Any) -> Basis:
+    def thinned(self, keep: Index) -> Basis:
         """The landmarks at the given positions alone."""
         index = None if self.index is None else self.index[keep]
         return Basis(take_rows(self.rows, keep), index, self.report | {"thinned_from": self.size})
@@ -50,35 +51,25 @@ class Basis:
 
 def given_rows(rows: Any, X: Array) -> Basis:
     """The user's own rows, in X's library and dtype."""
-    if is_sparse(rows):
-        rows = rows.tocsr() if is_sparse(X) else rows.toarray()
     if getattr(rows, "ndim", 0) != 2 or rows.shape[1] != X.shape[1] or rows.shape[0] == 0:
         raise ValueError(
             f"landmark rows must have shape (landmarks, {X.shape[1]}), as X has {X.shape[1]} "
             f"features; got {tuple(getattr(rows, 'shape', ()))}."
         )
-    rows = rows.astype(X.dtype) if is_sparse(rows) else _like_rows(rows, X)
-    if not all_finite(rows):
+    rows = alike(rows, X)
+    if not linalg.all_finite(rows):
         raise ValueError("the landmark rows hold NaN or infinite values; impute or drop those rows.")
     return Basis(rows, None, {"method": "given"})
 
 
-def _like_rows(rows: Any, X: Array) -> Any:
-    """Dense rows in X's library and dtype, sparse where X is."""
-    if is_foreign(X):
-        return namespace(X).astype(like(to_numpy(rows), X), X.dtype)
-    rows = np.asarray(to_numpy(rows), dtype=X.dtype)
-    return type(X)(rows) if is_sparse(X) else rows
-
-
-def _basis_of(X: Array, index: Any, report: dict[str, Any]) -> Basis:
+def _basis_of(X: Array, index: Index, report: dict[str, Any]) -> Basis:
     """Rows of X, as an array of their own."""
     index = np.asarray(index, dtype=np.intp)
     rows = take_rows(X, index)
     return Basis(np.array(rows) if isinstance(rows, np.memmap) else rows, index, report)
 
 
-def _drawn(n: int, m: int, rng: np.random.Generator) -> Any:
+def _drawn(n: int, m: int, rng: np.random.Generator) -> Index:
     """`m` row numbers of n, in order; all where there are no more."""
     return np.arange(n) if n <= m else np.sort(rng.choice(n, m, replace=False))
 
@@ -91,14 +82,13 @@ def _uniform(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basi
 def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis:
     """`m` centres of mini-batch k-means over all rows, or over a uniform sample of 20 m of them.
 
-    By the Euclidean distance of rows, or of S x where the kernel has a metric S: centres are then
-    means of each cluster's rows, fewer than `m` where clusters are empty. In float32 whatever X is:
-    faster, and the same rows have the same centres in either precision.
+    By the Euclidean distance of rows, or of S x where the kernel has a metric S, in float32 whatever X
+    is: faster, and the same rows have the same centres in either precision.
     """
     if m == X.shape[0]:
         return _basis_of(X, np.arange(m), {"method": "kmeans"})
     candidates = _drawn(X.shape[0], max(4096, 20 * m), rng)  # so that the choice costs m³, not n m²
-    rows = to_numpy(take_rows(X, candidates))
+    rows = to_host(take_rows(X, candidates))
     metric, points = metric_of(kernel), rows
     if metric is not None:
         # S x, dense rows about their mean: a product would lose the digits of far ones.
@@ -117,7 +107,7 @@ def _clusters(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Bas
         centres = shares.T @ double(rows)
         centres = (centres.toarray() if is_sparse(centres) else centres)[sizes > 0]
     report = {"method": "kmeans", "candidates": int(candidates.size)}
-    return Basis(_like_rows(centres, X), None, report)
+    return Basis(alike(centres, X), None, report)
 
 
 def metric_of(kernel: Kernel) -> Metric | None:
@@ -145,10 +135,10 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
     origin = common_origin(kernel, rows)
     rows = double(rows) if origin is None else double(rows) - origin[None, :]
 
-    def values(some: Array, others: Array) -> Any:
-        return finite_kernel(np.array(to_numpy(kernel(some, others)), dtype=np.float64))
+    def values(some: Array, others: Array) -> HostArray:
+        return finite_kernel(host_array(kernel(some, others)))
 
-    diagonal = finite_kernel(np.array(to_numpy(kernel.diagonal(rows)), dtype=np.float64))
+    diagonal = finite_kernel(host_array(kernel.diagonal(rows)))
     c, total = diagonal.shape[0], float(diagonal.sum())
     residual, factor = np.maximum(diagonal, 0.0), np.empty((c, m))
     chosen: list[int] = []
@@ -179,7 +169,7 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
     return _basis_of(X, np.sort(candidates[chosen or [0]]), report)  # of a kernel of zeros, any row
 
 
-def _accepted(inner: Any, drawn_with: Any, rng: np.random.Generator) -> list[int]:
+def _accepted(inner: HostArray, drawn_with: HostArray, rng: np.random.Generator) -> list[int]:
     """Which proposals stay: each with probability (its residual now) / (the one it was drawn with)."""
     left, kept = inner.copy(), []
     for i, chance in enumerate(rng.random(inner.shape[0])):

@@ -16,22 +16,23 @@ its centres stay.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
 
-from onefold.basis.design import Design
 from onefold.basis.landmarks import Basis
-from onefold.basis.statistics import Statistics, collect, holds_groups, predict_groups
+from onefold.basis.ridge import Centred, predictions_of
+from onefold.basis.statistics import Design, Statistics, collect, features_of, holds_groups
 from onefold.kernels import Kernel
-from onefold.linalg import is_sparse, like, take_rows, to_numpy
+from onefold.linalg import Array, HostArray, Index, host_array, is_sparse, like, take_rows
 from onefold.machine.threads import limit_blas
 from onefold.rows import Groups, Rows, group_rows
 from onefold.smoothers.base import UnsolvableError
 
+Parts: TypeAlias = Sequence[Index]  # sets of rows, by their numbers
 _JITTER = 1e-11  # of the mean diagonal: picks the smallest β where centres are redundant
 _ATTEMPTS = 6  # to make up for rounding by a larger shift: the last one is a tenth of the diagonal
 
@@ -44,10 +45,10 @@ def prune_sizes(start: int, stop: int, drop: float) -> list[int]:
     return sizes
 
 
-def distinct_rows(X: Any) -> tuple[Any, Any]:
+def distinct_rows(X: Array) -> tuple[Index, Index]:
     """The first row of each kind, in order, and for every row the position of its kind."""
     # Sparse rows: equal ones have equal products with a vector, others differ almost surely.
-    keys = X @ np.random.default_rng(0).random((X.shape[1], 2)) if is_sparse(X) else to_numpy(X)
+    keys = X @ np.random.default_rng(0).random((X.shape[1], 2)) if is_sparse(X) else host_array(X)
     _, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
@@ -59,26 +60,19 @@ def distinct_rows(X: Any) -> tuple[Any, Any]:
 class PruningPath:
     """The models of one path, from the largest to the smallest."""
 
-    centres: list[Any]  # the centres left at each size, as positions in the first basis
-    coef: list[Any]  # (size, targets) each
-    intercept: Any  # (sizes, targets)
+    centres: list[Index]  # the centres left at each size, as positions in the first basis
+    coef: list[HostArray]  # (size, targets) each
+    intercept: HostArray  # (sizes, targets)
 
 
 @limit_blas(1)
 def prune(
-    statistics: Statistics, W: Any, mu: float, sizes: list[int], *, fit_intercept: bool
+    statistics: Statistics, W: HostArray, mu: float, sizes: list[int], *, fit_intercept: bool
 ) -> PruningPath:
     """The models of falling sizes, from statistics of training rows and the kernel W of the centres."""
-    targets = statistics.cross.shape[1]
-    mean_target, mean_feature = np.zeros(targets), np.zeros(W.shape[0])
-    gram, cross = statistics.gram + mu * W, statistics.cross
-    if fit_intercept:
-        mean_target = statistics.target_sum / statistics.weight
-        mean_feature = statistics.border / statistics.weight
-        gram -= np.outer(statistics.border, mean_feature)
-        cross = cross - np.outer(statistics.border, mean_target)
-    index, beta = np.arange(W.shape[0]), None
-    path = PruningPath([], [], np.empty((len(sizes), targets)))
+    about = Centred(replace(statistics, gram=statistics.gram + mu * W), fit_intercept)
+    gram, cross, index, beta = about.gram(), about.cross, np.arange(W.shape[0]), None
+    path = PruningPath([], [], np.empty((len(sizes), cross.shape[1])))
     for step, size in enumerate(sizes):
         if size < index.size:
             if beta is None:  # also of the sizes that nobody asked for
@@ -89,18 +83,18 @@ def prune(
         beta = _solve(gram, cross)
         path.centres.append(index)
         path.coef.append(beta)
-        path.intercept[step] = mean_target - mean_feature[index] @ beta
+        path.intercept[step] = about.mean_target - about.mean_feature[index] @ beta
     return path
 
 
-def _strongest(strength: Any, size: int) -> Any:
+def _strongest(strength: HostArray, size: int) -> Index:
     """Positions of the `size` largest, in order; equal to nine digits counts as equal, the last stay."""
     largest = strength.max(initial=0.0)
     rounded = np.round(strength / largest, 9) if largest > 0 else strength
     return np.sort(np.argsort(rounded, kind="stable")[strength.size - size :])
 
 
-def _solve(matrix: Any, rhs: Any) -> Any:
+def _solve(matrix: HostArray, rhs: HostArray) -> HostArray:
     """(M + tiny) x = rhs for a positive semi-definite M; the shift grows if rounding asks for it."""
     shift = _JITTER * max(float(np.trace(matrix)) / matrix.shape[0], np.finfo(float).tiny)
     for _ in range(_ATTEMPTS if np.isfinite(shift) else 0):
@@ -130,20 +124,20 @@ class Pruner:
     basis: Basis  # the first centres
     ridge: float  # for all rows; a training part with a share p of their weight uses p · ridge
     fit_intercept: bool
-    centre_of: Any | None = None  # for each row the centre that it equals, where every row equals one
+    centre_of: Index | None = None  # for each row the centre that it equals, where every row equals one
 
     def path(self, sizes: list[int]) -> PruningPath:
         """The models on all rows."""
-        [statistics], W = self._collect(), to_numpy(self._design.inner())
+        [statistics], W = self._collect(), host_array(self._design.inner())
         return prune(statistics, W, self.ridge, sizes, fit_intercept=self.fit_intercept)
 
-    def most_centres(self, left_out: Sequence[Any]) -> int:
+    def most_centres(self, left_out: Parts) -> int:
         """The held-out predictions of sizes from this one on are those of models that kept all."""
         return min(len(self._candidates(rows)) for rows in left_out)
 
-    def heldout(self, left_out: Sequence[Any], tests: Sequence[Any], sizes: list[int]) -> list[Any]:
+    def heldout(self, left_out: Parts, tests: Parts, sizes: list[int]) -> list[HostArray]:
         """Predictions (sizes, rows, targets) of each split. O(n m²), 2.3 m³ per fold, O(n m · sizes)."""
-        W, found = to_numpy(self._design.inner()), []
+        W, found = host_array(self._design.inner()), []
         for (rest, share), left, test in zip(self._trained_on(left_out), left_out, tests):
             candidates = self._candidates(left)
             part = W[np.ix_(candidates, candidates)]
@@ -159,7 +153,7 @@ class Pruner:
     def _collect(self, groups: Groups | None = None) -> list[Statistics]:
         return [statistics.on_host() for statistics in collect(self._design, self.source, groups)]
 
-    def _trained_on(self, left_out: Sequence[Any]) -> Iterator[tuple[Statistics, float]]:
+    def _trained_on(self, left_out: Parts) -> Iterator[tuple[Statistics, float]]:
         """Statistics of each training part, and its share of the weight: one pass, or one per split."""
         groups = self.source.grouped_by(left_out)
         together = holds_groups(groups.count, self.basis.size)
@@ -171,7 +165,7 @@ class Pruner:
                 rest = total.less(pieces[group] for group in members)
                 yield rest, rest.weight / total.weight
 
-    def _candidates(self, left_out: Any) -> Any:
+    def _candidates(self, left_out: Index) -> Index:
         """The centres that a training part may use: none that only held-out rows equal."""
         if self.centre_of is not None:
             return np.unique(np.delete(self.centre_of, left_out))
@@ -179,16 +173,12 @@ class Pruner:
             return np.arange(self.basis.size)
         return np.flatnonzero(~np.isin(self.basis.index, left_out))
 
-    def _predict(self, path: PruningPath, centres: Any, test: Any) -> Any:
+    def _predict(self, path: PruningPath, centres: Array, test: Index) -> HostArray:
         """Of all models of a path at once."""
         count, t = path.intercept.shape
         coefficients = np.zeros((int(centres.shape[0]), count, t))
         for step, (index, coef) in enumerate(zip(path.centres, path.coef)):
             coefficients[index, step] = coef
         matrix = like(coefficients.reshape(-1, count * t), centres)
-        out = np.empty((count, len(test), t))
-        design, rows = Design(self.kernel, centres), self.source.part(test)
-        for _, part, values in predict_groups(design, rows, [matrix]):
-            block = to_numpy(values).reshape(-1, count, t).transpose(1, 0, 2)
-            out[:, part] = block + path.intercept[:, None, :]
-        return out
+        found = features_of(Design(self.kernel, centres), self.source.part(test), matrix)
+        return predictions_of(found, path.intercept)

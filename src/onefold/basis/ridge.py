@@ -34,24 +34,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from onefold import linalg
 from onefold.basis.statistics import Statistics
-from onefold.linalg import Array, all_finite, is_foreign, like, namespace, outer, to_numpy, zeros
-from onefold.linalg.dense import solve_positive, symmetric_eigh
+from onefold.linalg import Array, HostArray, Index, like, namespace, outer, queued, vector, zeros
+from onefold.linalg.dense import minus_outer, solve_positive, symmetric_eigh
 from onefold.linalg.iterate import conjugate_gradients
-from onefold.machine.threads import map_all, spans
+from onefold.machine.threads import map_all
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROWS_PER_DIRECTION = 10  # with so many, a model without a fold is near the one of all rows
 _TOLERANCE = 1e-12  # of conjugate gradients
 _STEPS = 60
 _TRIAL = 12  # steps after which one that lags behind is given up
-_STRIP = 64  # rows of a Gram matrix that are centred at once
 _BATCH_BYTES = 2**31  # of the matrices that are factorised at once
 _WORK = 4 * 10**9  # multiply-adds of a Gram matrix, below which its rows are factorised instead
 _SIZE = 2**24  # features held in memory for it
 
-Solution = tuple[Any, Any]
+Solution = tuple[Array, Array]
 """θ of shape (r, μ, targets) and b of shape (μ, targets)."""
 
 
@@ -74,7 +75,7 @@ def predictions_of(values: Array, intercept: Array) -> Any:
     return xp.permute_dims(xp.reshape(values, (-1, *intercept.shape)), (1, 0, 2)) + intercept[:, None, :]
 
 
-class _Centred:
+class Centred:
     """Statistics about the means of features and targets; about 0 without an intercept."""
 
     def __init__(self, statistics: Statistics, fit_intercept: bool) -> None:
@@ -92,12 +93,7 @@ class _Centred:
         gram, border = self.statistics.gram, self.statistics.border
         if not self.fit_intercept:
             return gram
-        if is_foreign(gram):
-            return gram - outer(border, self.mean_feature)
-        out = np.empty_like(gram)
-        for part in spans(len(gram), _STRIP):  # of a size that stays in cache
-            np.subtract(gram[part], outer(border[part], self.mean_feature), out=out[part])
-        return out
+        return minus_outer(gram, border, self.mean_feature)
 
     def intercept(self, theta: Array) -> Array:
         """ȳ − s·θ / w for θ (r, μ, targets): (μ, targets)."""
@@ -108,26 +104,26 @@ class RidgePath:
     """θ and b for any μ, from an eigendecomposition. O(9 r³) once."""
 
     def __init__(self, statistics: Statistics, *, fit_intercept: bool) -> None:
-        self._about = _Centred(statistics, fit_intercept)
+        self._about = Centred(statistics, fit_intercept)
         self.weight, self.fit_intercept = float(statistics.weight), fit_intercept
         values, self.vectors = symmetric_eigh(self._about.gram(), release_lock=True)
         # A Gram matrix has no negative eigenvalue: the size of one that is shows the rounding errors.
         self.values = namespace(values).clip(values, 0.0, None)
-        known = to_numpy(values)
+        known = vector(values)
         self.noise = 10 * float(max(-known.min(initial=0.0), _EPS * known.max(initial=0.0)))
         self._projected = self.vectors.T @ self._about.cross
         self.mean = self._about.mean_feature @ self.vectors  # of the features, in the eigenvectors
 
-    def coefficients(self, alphas: Any) -> Solution:
+    def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
         theta = mapped(self.vectors, self.in_vectors(alphas))
         return theta, self._about.intercept(theta)
 
-    def in_vectors(self, alphas: Any) -> Array:
+    def in_vectors(self, alphas: ArrayLike) -> Array:
         """Qᵀθ, shape (r, μ, targets)."""
         return self.shrinkage(alphas).T[:, :, None] * self._projected[:, None, :]
 
-    def shrinkage(self, alphas: Any) -> Array:
+    def shrinkage(self, alphas: ArrayLike) -> Array:
         """1 / (d + μ) of shape (μ, r); 0 where d + μ is no larger than the rounding errors of d."""
         total = self.values[None, :] + like(np.reshape(alphas, (-1, 1)), self.values)
         known = total > self.noise
@@ -139,14 +135,14 @@ class NearbyPath:
     """θ and b for any μ from the statistics of a training part, in the whole model's eigenvectors."""
 
     def __init__(self, statistics: Statistics, whole: RidgePath) -> None:
-        self._about, self._whole = _Centred(statistics, whole.fit_intercept), whole
+        self._about, self._whole = Centred(statistics, whole.fit_intercept), whole
         self._gram = self._about.gram()
         self._nearby = whole.values * (statistics.weight / whole.weight)
         self.own: RidgePath | None = None  # once the iteration has not converged
 
-    def coefficients(self, alphas: Any) -> Solution:
+    def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        mu = vector(alphas)
         if self.own is None:
             theta = self._iterate(mu) if mu.min() > self._whole.noise else None
             if theta is not None:
@@ -154,14 +150,14 @@ class NearbyPath:
             self.own = RidgePath(self._about.statistics, fit_intercept=self._whole.fit_intercept)
         return self.own.coefficients(mu)
 
-    def _iterate(self, mu: Any) -> Any | None:
+    def _iterate(self, mu: HostArray) -> HostArray | None:
         """(B + μ) θ = c − s ȳ for every column (μ, target); None without convergence."""
         about, (r, targets) = self._about, self._about.cross.shape
         ridge = np.repeat(mu, targets)[None, :]
         rhs = np.tile(about.cross, (1, mu.size))
         scale = 1.0 / (self._nearby[:, None] + ridge)
 
-        def size(residual: Any) -> Any:
+        def size(residual: HostArray) -> HostArray:
             """In the preconditioner's norm, in which the residual falls steadily."""
             return np.sqrt(np.einsum("ij,ij->j", residual, scale * residual))
 
@@ -184,20 +180,20 @@ class FoldPaths:
     def __init__(
         self,
         statistics: Sequence[Statistics],
-        left_out: Sequence[Any],
+        left_out: Sequence[Index],
         T: Array | None,
         whole: Callable[[], RidgePath],
         *,
         fit_intercept: bool,
     ) -> None:
         """`left_out` holds the groups that each part is trained without; `whole` is the model of all."""
-        foreign, self._fit_intercept = is_foreign(statistics[0].gram), fit_intercept
-        if foreign:
+        together, self._fit_intercept = queued(statistics[0].gram), fit_intercept
+        if together:
             self.T = T  # from features to the coordinates that θ and `groups` are in
         else:
             self.T = whole().vectors if T is None else T @ whole().vectors
         # One device has one queue: threads would only wait for each other.
-        each = (lambda f, items: [f(item) for item in items]) if foreign else map_all
+        each = (lambda f, items: [f(item) for item in items]) if together else map_all
         self.groups = each(lambda s: s.rotated(self.T), statistics)
         total = Statistics.total(self.groups)
 
@@ -207,9 +203,9 @@ class FoldPaths:
             return NearbyPath(part, whole())
 
         self._parts = [total.less(self.groups[group] for group in members) for members in left_out]
-        self.paths = [] if foreign else map_all(train, self._parts)
+        self.paths = [] if together else map_all(train, self._parts)
 
-    def coefficients(self, alphas: Any) -> list[Solution]:
+    def coefficients(self, alphas: ArrayLike) -> list[Solution]:
         """θ and b of each part."""
         if self.paths:
             return [path.coefficients(alphas) for path in self.paths]
@@ -218,8 +214,8 @@ class FoldPaths:
 
 def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool) -> list[Solution]:
     """θ and b of each part; by eigenvalues where rounding leaves a matrix that is not positive."""
-    mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
-    about = [_Centred(part, fit_intercept) for part in parts]
+    mu = vector(alphas)
+    about = [Centred(part, fit_intercept) for part in parts]
     xp = namespace(about[0].cross)
     grams, crosses = xp.stack([a.gram() for a in about]), xp.stack([a.cross for a in about])
     count, r, t = crosses.shape
@@ -236,7 +232,7 @@ def by_cholesky(parts: Sequence[Statistics], alphas: Any, *, fit_intercept: bool
             batch = (xp.reshape(shifted, (-1, r, r)), xp.reshape(columns, (-1, r, t)))
             pieces.append(solve_positive(*batch))
         solved = xp.permute_dims(xp.reshape(xp.concat(pieces), (mu.size, count, r, t)), (1, 2, 0, 3))
-        if all_finite(solved):
+        if linalg.all_finite(solved):
             return [(solved[k, ...], a.intercept(solved[k, ...])) for k, a in enumerate(about)]
     return [RidgePath(part, fit_intercept=fit_intercept).coefficients(mu) for part in parts]
 
@@ -265,13 +261,13 @@ def uses_factors(n: int, m: int) -> bool:
 class Factor:
     """F of a set of rows, in host memory: at most as many rows as columns."""
 
-    matrix: Any  # (rows, border + r + targets)
+    matrix: HostArray  # (rows, border + r + targets)
     targets: int
     border: int  # 1 with an intercept, 0 without
     weight: float  # sum of the rows' weights
 
     @classmethod
-    def of(cls, features: Any, Y: Any, root: Any, *, fit_intercept: bool) -> Factor:
+    def of(cls, features: HostArray, Y: HostArray, root: HostArray, *, fit_intercept: bool) -> Factor:
         """Of whitened features (rows, r) and targets; `root` holds √weights. O(rows · r²) time."""
         stacked = np.hstack([np.ones((len(Y), 1))] * fit_intercept + [features, Y])
         stacked *= root[:, None]
@@ -284,7 +280,7 @@ class Factor:
         weight = float(sum(part.weight for part in parts))
         return cls(np.linalg.qr(stacked, mode="r"), parts[0].targets, parts[0].border, weight)
 
-    def squared_error(self, theta: Any, intercept: Any) -> Any:
+    def squared_error(self, theta: Array, intercept: Array) -> HostArray:
         """Σ v ‖y − Vθ − b‖² over the rows, for θ (r, μ, t) and b (μ, t): shape (μ, t)."""
         start, stop = self.border, self.matrix.shape[1] - self.targets
         error = mapped(self.matrix[:, start:stop], theta) - self.matrix[:, None, stop:]
@@ -308,9 +304,9 @@ class FactorPath:
         self._values, self._vectors = values[keep], Zt[keep].T
         self._projected = P[:, keep].T @ full[start:, stop:]
 
-    def coefficients(self, alphas: Any) -> Solution:
+    def coefficients(self, alphas: ArrayLike) -> Solution:
         """θ and b for a vector of μ."""
-        mu = np.asarray(alphas, dtype=np.float64).reshape(-1)
+        mu = vector(alphas)
         shrunk = self._values[:, None] / (self._values[:, None] ** 2 + mu[None, :])
         theta = mapped(self._vectors, shrunk[:, :, None] * self._projected[:, None, :])
         if not len(self._first):

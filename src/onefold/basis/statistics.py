@@ -7,40 +7,151 @@ Training without a fold is therefore a subtraction, whatever the number of rows.
 
 One pass over row blocks collects them: block → statistics is a pure function, and the sum, group by
 group, is made in the order of the rows, so that it has the same digits whatever ran side by side. Within
-a block each tile of features is added while it is in cache.
+a block each tile of features φ(x) = [k(x, z_1) … k(x, z_m)], rows × landmarks in X's dtype and small
+enough for that, is added while it is in cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from operator import add, sub
 from typing import Any
 
 import numpy as np
 
-from onefold.basis.design import Design, finite_kernel
-from onefold.linalg import Array, is_foreign, namespace, ones, submatrix, take_rows, to_numpy, zeros
+from onefold import linalg
+from onefold.basis.whitening import Precision
+from onefold.kernels import Kernel, tiles
+from onefold.kernels.base import Tile
+from onefold.linalg import Array, HostArray, double, host_array, is_sparse, namespace, queued, zeros
 from onefold.linalg.dense import add_gram, add_lower, mirror
-from onefold.machine.threads import limit_blas
+from onefold.machine.threads import check_stop, limit_blas, spans
 from onefold.rows import Block, Groups, Rows
+from onefold.smoothers.base import UnsolvableError
 
+_NOTHING = 1e-140  # of the largest entry of a kernel matrix: its square is still a normal number
+_TILE_BYTES = 2 * 2**20  # of a tile: it should stay in a core's cache
 _GROUP_BYTES = 2**30  # for the Gram matrices of all groups together
 _FLUSH_ROWS = 2048  # float32 sums are moved to float64 this often
 _UNSEEN = 2.0**-30  # of the features' unit: rows below add at most n · 2⁻⁶⁰ to any entry of ΦᵀΦ
 _ARRAYS = ("gram", "cross", "border", "target_sum", "target_square")
 
 
+def finite_kernel(values: Any) -> Any:
+    """The values, or several arrays of them, if all are finite; raise before they spoil what follows."""
+    arrays = values if isinstance(values, list) else [values]
+    # A sum passes on what is not finite, without a second array.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(sum(namespace(array).sum(array) for array in arrays))
+    if not np.isfinite(total):
+        raise UnsolvableError(
+            "the kernel has NaN or infinite values on these rows; scale the features, or check the "
+            "kernel."
+        )
+    return values
+
+
+@dataclass(frozen=True)
+class Design:
+    """A kernel and its landmarks: rows → features."""
+
+    kernel: Kernel
+    landmarks: Array  # array or CSR matrix (m, d), in the dtype of the rows
+    precision: Precision = "double"  # of float32 rows; float64 rows are always "double"
+    leading: Array | None = None  # (m, q) orthonormal directions that "single" sums apart, in float64
+    mix: Array | None = None  # (m, r): the features are φ(x)·mix, for precision "double" only
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings alone: what was computed from them is computed again where it is needed."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    def placed(self, place: Callable[[Any], Any]) -> Design:
+        """The same with its arrays moved by `place` to a device, where no sum is faster in float32."""
+        arrays = {name: getattr(self, name) for name in ("landmarks", "mix")}
+        moved = {name: place(array) for name, array in arrays.items() if array is not None}
+        precision = "mixed" if self.precision == "single" else self.precision
+        return replace(self, **moved, precision=precision, leading=None)
+
+    @property
+    def size(self) -> int:
+        """Number of features."""
+        return int((self.landmarks if self.mix is None else self.mix.T).shape[0])
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads may evaluate the kernel: one, or as many as there are (None)."""
+        return None if self.kernel.thread_safe else 1
+
+    @cached_property
+    def unit(self) -> float:
+        """The size of a feature at its landmark: k(z, z), or its root where features are whitened."""
+        largest = float(namespace(self.landmarks).max(self.kernel.diagonal(self.landmarks)))
+        return largest if self.mix is None else float(np.sqrt(largest))
+
+    @cached_property
+    def _bound(self) -> tuple[Tile, Array | None]:
+        """The tile function of the landmarks about their common origin, and that origin."""
+        landmarks = double(self.landmarks) if self.precision == "double" else self.landmarks
+        origin = tiles.common_origin(self.kernel, landmarks)
+        if origin is None:
+            return self.kernel.bind(landmarks), None
+        origin = namespace(origin).astype(origin, landmarks.dtype)
+        return self.kernel.bind(landmarks - origin[None, :]), origin
+
+    def inner(self) -> Array:
+        """The landmark kernel W, float64, where the landmarks are."""
+        rows = double(self.landmarks)
+        origin = tiles.common_origin(self.kernel, rows)
+        rows = rows if origin is None else rows - origin[None, :]
+        W = finite_kernel(double(self.kernel(rows, rows)))
+        xp = namespace(W)
+        size = xp.abs(W)
+        # Products of subnormal numbers take a processor a hundred times longer.
+        return xp.where(size < _NOTHING * xp.max(size), 0.0 * W, W)
+
+    def tiles(self, rows: Array, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        """Feature tiles of consecutive rows in `dtype`; each is overwritten by the next."""
+        bound, origin = self._bound
+        m, large = int(self.landmarks.shape[0]), queued(rows)
+        dense = not (large or is_sparse(rows))
+        step = tiles.device_rows(m) if large else max(16, _TILE_BYTES // (4 * max(1, m)))
+        step = min(step, max(1, rows.shape[0]))
+        if dense:
+            buffer = np.empty((step, m), dtype=np.float64 if self.precision == "double" else rows.dtype)
+            cast = buffer if dtype == buffer.dtype else np.empty_like(buffer, dtype=dtype)
+        for part in spans(rows.shape[0], step):
+            check_stop()
+            some = rows[part] if is_sparse(rows) else rows[part, :]
+            some = double(some) if self.precision == "double" else some
+            some = some if origin is None else some - origin[None, :]
+            count = part.stop - part.start
+            tile = bound(some, buffer[:count]) if dense else double(bound(some))
+            if dense and tile.dtype != dtype:
+                np.copyto(cast[:count], tile)
+                tile = cast[:count]
+            yield part, tile if self.mix is None else tile @ self.mix
+
+    def times(self, rows: Array, matrix: Array | None = None) -> Array:
+        """Φ·matrix for a float64 matrix (features, columns), or Φ itself, tile by tile."""
+        columns = self.size if matrix is None else int(matrix.shape[1])
+        out = zeros((rows.shape[0], columns), self.landmarks)
+        for part, tile in self.tiles(rows, np.dtype(np.float64)):
+            out[part, ...] = tile if matrix is None else tile @ matrix
+        return out
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Float64 arrays, in the library and on the device where the rows were worked on."""
 
-    gram: Any  # A (m, m)
-    cross: Any  # c (m, targets)
-    border: Any  # s (m,)
+    gram: Array  # A (m, m)
+    cross: Array  # c (m, targets)
+    border: Array  # s (m,)
     weight: Any  # w, a float or an array of no dimension
-    target_sum: Any  # (targets,)
-    target_square: Any  # (targets,)
+    target_sum: Array  # (targets,)
+    target_square: Array  # (targets,)
     count: int  # number of rows
 
     @classmethod
@@ -58,21 +169,21 @@ class Statistics:
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(*map(add, vars(self).values(), vars(other).values()))
 
-    def absorb(self, other: Statistics) -> Statistics:
-        """``self + other``, over the arrays of `self`: for a running sum that nobody else holds."""
+    def __iadd__(self, other: Statistics) -> Statistics:
+        """Over the arrays of `self`: for a running sum that nobody else holds."""
         for name in _ARRAYS:
             mine = getattr(self, name)
             mine += getattr(other, name)
         return replace(self, weight=self.weight + other.weight, count=self.count + other.count)
 
-    def select(self, index: Any) -> Statistics:
+    def select(self, index: linalg.Index) -> Statistics:
         """The statistics of the model with only the given basis functions: a slice, no new pass."""
-        gram, cross = submatrix(self.gram, index, index), take_rows(self.cross, index)
-        return replace(self, gram=gram, cross=cross, border=take_rows(self.border, index))
+        gram, cross = linalg.submatrix(self.gram, index, index), linalg.take_rows(self.cross, index)
+        return replace(self, gram=gram, cross=cross, border=linalg.take_rows(self.border, index))
 
     def on_host(self) -> Statistics:
         """The same in NumPy arrays."""
-        arrays = {name: to_numpy(getattr(self, name)) for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: host_array(getattr(self, name)) for name in _ARRAYS}
         return replace(self, weight=float(self.weight), **arrays)
 
     def rotated(self, T: Array | None) -> Statistics:
@@ -98,11 +209,11 @@ class _BlockStatistics:
         Y, root, size = block.Y, block.root, int(block.X.shape[0])
         xp, t = namespace(Y), int(Y.shape[1])
         # One more target, the constant 1, gives the border.
-        wanted = xp.concat([Y, ones(size, Y)[:, None]], axis=1)
+        wanted = xp.concat([Y, linalg.ones(size, Y)[:, None]], axis=1)
         if root is not None:
             wanted = wanted * root[:, None]
-        single = self.design.precision == "single" and not is_foreign(Y)
-        gram, small = (_single_sums if single else _double_sums)(self.design, block.X, wanted, root)
+        sums = _single_sums if self.design.precision == "single" else _double_sums
+        gram, small = sums(self.design, block.X, wanted, root)
         weighted = wanted[:, :t]
         return Statistics(
             gram,
@@ -124,7 +235,7 @@ class _BlockStatistics:
         return _BlockStatistics(self.design.placed(place))
 
 
-def _double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
+def _double_sums(design: Design, rows: Array, wanted: Array, root: Array | None) -> tuple[Array, Array]:
     """ΦᵀΦ and Φᵀ·wanted in float64, the rows of Φ times `root`, in any array library."""
     m = design.size
     gram, small = zeros((m, m), wanted), zeros((m, wanted.shape[1]), wanted)
@@ -132,14 +243,14 @@ def _double_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
         if root is not None:
             tile *= root[part][:, None]
         small += tile.T @ wanted[part, :]
-        if not is_foreign(tile):  # elsewhere, to find such rows takes longer than to add them
+        if not queued(tile):  # there, to find such rows takes longer than to add them
             unit = design.unit if root is None else design.unit * root[part]
             tile = _without_unseen(np.ascontiguousarray(tile), unit)
         add_gram(gram, tile)
     return mirror(gram), small
 
 
-def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Any, Any]:
+def _single_sums(design: Design, rows: Array, wanted: Array, root: Array | None) -> tuple[Array, Array]:
     r"""The same, summed in float32 over short runs.
 
     With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ' of small entries is summed in float32,
@@ -184,11 +295,8 @@ def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> 
     return gram, small
 
 
-def _without_unseen(tile: Any, unit: Any) -> Any:
-    """The tile without rows that no landmark sees, where they are many: with a narrow kernel most are.
-
-    `unit` is the size of a feature that a landmark sees in full, times √weight of each row.
-    """
+def _without_unseen(tile: HostArray, unit: Any) -> HostArray:
+    """The tile without rows that no landmark sees, where they are many; `unit` is that of a feature."""
     unseen = tile.max(axis=1, initial=0.0) <= _UNSEEN * unit
     if np.count_nonzero(unseen) < tile.shape[0] / 8:
         return tile
@@ -209,9 +317,9 @@ class _BlockPredictions:
     """Block → Φ·coefficients of its group, or Φ itself."""
 
     design: Design
-    coefficients: Sequence[Any]
+    coefficients: Sequence[Array | None]
 
-    def __call__(self, block: Block) -> Any:
+    def __call__(self, block: Block) -> Array:
         return self.design.times(block.X, self.coefficients[block.group])
 
     def placed(self, place: Callable[[Any], Any]) -> _BlockPredictions:
@@ -219,17 +327,15 @@ class _BlockPredictions:
         return _BlockPredictions(self.design.placed(place), moved)
 
 
-def features_of(design: Design, rows: Rows) -> Any:
-    """Φ of all rows (n, features), in host memory."""
-    out = np.empty((rows.n, design.size))
-    for _, some, values in rows.map(_BlockPredictions(design, [None]), at_most=design.threads):
-        out[some] = to_numpy(values)
-    return out
+def features_of(design: Design, rows: Rows, matrix: Array | None = None) -> HostArray:
+    """Φ of all rows (n, features), or Φ·matrix, in host memory."""
+    columns = design.size if matrix is None else int(matrix.shape[1])
+    return rows.table(_BlockPredictions(design, [matrix]), columns, at_most=design.threads)
 
 
 def predict_groups(
-    design: Design, rows: Rows, coefficients: Sequence[Any], groups: Groups | None = None
-) -> Iterator[tuple[int, Any, Any]]:
+    design: Design, rows: Rows, coefficients: Sequence[Array | None], groups: Groups | None = None
+) -> Iterator[tuple[int, Any, Array]]:
     """Yield (group, rows, Φ·coefficients[group]) block by block; None skips a group."""
     wanted = {group for group, matrix in enumerate(coefficients) if matrix is not None}
     function = _BlockPredictions(design, coefficients)

@@ -23,7 +23,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from onefold.linalg import is_foreign, like, symmetric_eigh, to_numpy
+from onefold.linalg import Array, HostArray, Index, host_array, like, vector
+from onefold.linalg.dense import symmetric_eigh
 from onefold.smoothers.base import GIVEN
 
 SMALLEST_RIDGE = 2.0**-15
@@ -45,19 +46,19 @@ Precision = Literal["single", "mixed", "double"]
 class Whitening:
     """T and the spectrum it came from."""
 
-    T: Any  # (m, r), where the landmarks are
-    values: Any  # NumPy array (r,): eigenvalues of what was kept, ascending; ones for pivots
+    T: Array  # (m, r), where the landmarks are
+    values: HostArray  # NumPy array (r,): eigenvalues of what was kept, ascending; ones for pivots
     report: dict[str, Any]
 
     @classmethod
-    def of(cls, W: Any, rank: int | None = None, *, rows: int = 0) -> Whitening:
+    def of(cls, W: Array, rank: int | None = None, *, rows: int = 0) -> Whitening:
         """From the landmark kernel W (m, m), float64. O(m³) time.
 
         `rank` directions are kept, fewer only where they are below the rounding of W itself. `rows` is
         the number of rows that the Gram matrix will sum over; 0 where whitened features are summed.
         """
         found, vectors = symmetric_eigh(W, release_lock=True)
-        values = to_numpy(found)
+        values = vector(found)
         GIVEN.settled(values)  # raises if W is indefinite
         m = values.size
         largest = max(float(values[-1]), np.finfo(float).tiny)
@@ -75,9 +76,9 @@ class Whitening:
         return cls(vectors[:, m - kept.size :] / like(np.sqrt(kept), W)[None, :], kept, report)
 
     @classmethod
-    def pivoted(cls, W: Any) -> Whitening:
+    def pivoted(cls, W: Array) -> Whitening:
         """From the landmark kernel, for features whitened first; explained landmarks are left out."""
-        reference, W = W, to_numpy(W)
+        reference, W = W, host_array(W)
         m, diagonal = W.shape[0], np.diagonal(W)
         # In units in which every landmark has k(z, z) = 1: rounding errors are then alike.
         unit = np.where(diagonal > 0, 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
@@ -110,7 +111,7 @@ class Whitening:
         tiles = 0.0 if precision == "double" else rows * (_EPS_SINGLE / 2) ** 2 / smallest
         return sums + tiles
 
-    def precision_for(self, rows: int) -> tuple[Precision, Any | None]:
+    def precision_for(self, rows: int, *, on_device: bool) -> tuple[Precision, Array | None]:
         r"""How float32 rows are best served, and which directions to sum apart.
 
         "double": tiles and Gram matrix in float64. The rounding of float32 tiles acts like a ridge of
@@ -132,7 +133,7 @@ class Whitening:
             return "mixed", None
         for apart in _APART:
             if self.values.size > apart and smallest >= _ALIKE * self.values[-1 - apart]:
-                if is_foreign(self.T):  # there float64 sums take no longer than float32 ones
+                if on_device:  # there float64 sums take no longer than float32 ones
                     return "mixed", None
                 first = self.values.size - apart
                 leading = self.T[:, first:] * np.sqrt(self.values[first:])[None, :]
@@ -140,11 +141,11 @@ class Whitening:
         return "mixed", None
 
 
-def spanning_landmarks(W: Any, rank: int) -> Any:
+def spanning_landmarks(W: Array, rank: int) -> Index:
     """Sorted positions of pivots that span the first `rank` directions of W; all if over half would."""
     m = W.shape[0]
     wanted = int(np.ceil(_PIVOTS_PER_DIRECTION * rank)) + 16
     if wanted > m / 2:
         return np.arange(m)
-    _, pivots, found, _ = scipy.linalg.lapack.dpstrf(to_numpy(W), lower=1)
+    _, pivots, found, _ = scipy.linalg.lapack.dpstrf(host_array(W), lower=1)
     return np.sort(pivots[: min(wanted, found)] - 1)

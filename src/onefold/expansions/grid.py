@@ -20,7 +20,7 @@ from scipy.fft import irfftn, next_fast_len, rfftn
 from onefold.expansions.kernel import FittedFunction
 from onefold.kernels import Kernel
 from onefold.kernels.tiles import gradient_product, kernel_product
-from onefold.linalg import Array, is_sparse, like, to_numpy
+from onefold.linalg import Array, HostArray, host_array, like
 from onefold.machine.threads import keep_threads, spans, thread_budget
 
 LARGEST_DIMENSION = 4
@@ -39,12 +39,12 @@ class GridExpansion(FittedFunction):
     arrays = ("coef", "intercept", "values")
 
     kernel: Kernel
-    lower: Any  # array (d,): the first point on each axis,
-    step: Any  # and the distance of points
+    lower: HostArray  # array (d,): the first point on each axis,
+    step: HostArray  # and the distance of points
     counts: tuple[int, ...]  # points per axis; the last axis runs fastest
-    coef: Any  # array (points, targets): c of f(x) = Σ_g c_g k(x, g) + b
-    values: Any  # array (points, targets): u_g = Σ_h k(g, h) c_h, f − b on the grid itself
-    intercept: Any  # array (targets,)
+    coef: HostArray  # array (points, targets): c of f(x) = Σ_g c_g k(x, g) + b
+    values: HostArray  # array (points, targets): u_g = Σ_h k(g, h) c_h, f − b on the grid itself
+    intercept: HostArray  # array (targets,)
 
     def __post_init__(self) -> None:
         if not all(isinstance(count, int) and count > 0 for count in self.counts):
@@ -62,7 +62,7 @@ class GridExpansion(FittedFunction):
         return Lattice(self.lower, self.step, tuple(int(c) for c in self.counts))
 
     @property
-    def centres(self) -> Any:
+    def centres(self) -> HostArray:
         """The grid points, (points, d)."""
         return self.lattice.points()
 
@@ -78,12 +78,8 @@ class GridExpansion(FittedFunction):
         return f"GridExpansion({self.kernel}, points={self.counts}, targets={self.n_targets})"
 
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
-        """f at every row of X, shape (rows, targets), in X's array library.
-
-        O(rows · 4^d) inside the grid; rows outside it take the kernel expansion, O(points) each.
-        """
-        rows = self._rows(X)
-        lattice = self.lattice
+        """f at every row of X (rows, targets): O(4^d) each inside the grid, outside O(points)."""
+        rows, lattice = host_array(X), self.lattice  # of a few features, sparse rows save nothing
         out = np.empty((rows.shape[0], self.coef.shape[1]))
         inside = lattice.inside(rows)
         out[inside] = lattice.interpolated(rows[inside], self.values)
@@ -94,25 +90,17 @@ class GridExpansion(FittedFunction):
         return like(out + self.intercept, X)
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
-        """∇ of the kernel expansion over the grid points, shape (rows, d, targets).
-
-        O(rows · points · d · targets) time: not of the interpolation, whose derivative has kinks.
-        """
-        rows = self._rows(X)
+        """∇ of the kernel expansion (rows, d, targets), not of the interpolation, which has kinks."""
         with keep_threads(n_jobs):
-            return like(gradient_product(self.kernel, rows, self.centres, self.coef), X)
-
-    def _rows(self, X: Array) -> Any:
-        """Rows as a dense NumPy array: of a few features, sparse ones save nothing."""
-        return np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
+            return like(gradient_product(self.kernel, host_array(X), self.centres, self.coef), X)
 
 
 @dataclass(frozen=True)
 class Lattice:
     """Points lower + index·step, `counts` of them along each axis, the last axis running fastest."""
 
-    lower: Any
-    step: Any
+    lower: HostArray
+    step: HostArray
     counts: tuple[int, ...]
 
     @property
@@ -120,21 +108,21 @@ class Lattice:
         """Number of points."""
         return int(np.prod(self.counts))
 
-    def points(self) -> Any:
+    def points(self) -> HostArray:
         """All points, (size, d)."""
         return self.lower + self.offsets()
 
-    def offsets(self) -> Any:
+    def offsets(self) -> HostArray:
         """The points about the first of them, (size, d): a kernel of x − x' keeps its digits there."""
         axes = [h * np.arange(c) for h, c in zip(self.step, self.counts)]
         return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
-    def inside(self, X: Any) -> Any:
+    def inside(self, X: HostArray) -> Any:
         """Which rows have four points around them on every axis."""
         place = (X - self.lower) / self.step
         return np.all((place >= 1) & (place <= np.array(self.counts) - 2), axis=1)
 
-    def weights(self, X: Any) -> Any:
+    def weights(self, X: HostArray) -> Any:
         """W with one row of 4^d weights per row of X, CSR (rows, size); X must lie inside."""
         n, d = X.shape
         place = (np.asarray(X, dtype=np.float64) - self.lower) / self.step
@@ -151,14 +139,14 @@ class Lattice:
             (values.ravel(), columns.ravel().astype(np.int32), pointers), shape=(n, self.size)
         )
 
-    def interpolated(self, X: Any, values: Any) -> Any:
+    def interpolated(self, X: HostArray, values: HostArray) -> HostArray:
         """W · values at rows X inside the grid, some rows at a time."""
         out = np.empty((X.shape[0], values.shape[1]))
         for part in spans(X.shape[0], max(1, _BLOCK // 4 ** X.shape[1])):
             out[part] = self.weights(X[part]) @ values
         return out
 
-    def kernel_products(self, kernel: Kernel) -> Callable[[Any], Any]:
+    def kernel_products(self, kernel: Kernel) -> Callable[[HostArray], HostArray]:
         """The function V → V K for rows V (vectors, size), K the kernel matrix of the points."""
         lengths = tuple(next_fast_len(2 * c, real=True) for c in self.counts)
         # With signs: a metric that mixes features tells k(s, t) from k(s, −t).
@@ -169,7 +157,7 @@ class Lattice:
         spectrum = rfftn(values).real.copy()
         keep = tuple(slice(0, c) for c in self.counts)
 
-        def product(V: Any) -> Any:
+        def product(V: HostArray) -> HostArray:
             shaped = V.reshape(-1, *self.counts)
             transformed = rfftn(shaped, lengths, axes=axes, workers=thread_budget())
             transformed *= spectrum
@@ -203,7 +191,7 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
     """The distance along one axis at which a stationary kernel falls to half its value at 0."""
     half = 0.5 * kernel.diagonal(np.zeros((1, d)))[0]
 
-    def first(exponents: Any) -> float:
+    def first(exponents: HostArray) -> float:
         """The first power of ten, of rising ones, at which it has fallen."""
         rows = np.zeros((exponents.size, d))
         rows[:, axis] = 10.0**exponents
@@ -215,7 +203,7 @@ def half_width(kernel: Kernel, d: int, axis: int) -> float:
     return decade if np.isinf(decade) else 10.0 ** first(decade - 1 + np.arange(201) / 200)
 
 
-def _keys(t: Any) -> Any:
+def _keys(t: HostArray) -> HostArray:
     """Cubic convolution weights (a = −1/2) of the points −1, 0, 1, 2 around t in [0, 1]: (n, 4)."""
     square, cube = t * t, t * t * t
     before, here = -0.5 * cube + square - 0.5 * t, 1.5 * cube - 2.5 * square + 1.0

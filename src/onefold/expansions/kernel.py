@@ -9,21 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from onefold import linalg
 from onefold.kernels import Kernel, Precomputed
 from onefold.kernels.tiles import block_rows, gradient_product, kernel_product
-from onefold.linalg import (
-    Array,
-    all_finite,
-    device_of,
-    double,
-    is_foreign,
-    is_sparse,
-    like,
-    namespace,
-    on_accelerator,
-    to_numpy,
-)
+from onefold.linalg import Array, HostArray, host_array, is_sparse, like, namespace, on_accelerator
 from onefold.machine.threads import check_stop, even_spans, keep_threads, limit_blas, spans
+from onefold.rows import to_host
 
 _BLOCK = 2**16  # rows that move to a device at a time
 
@@ -63,7 +54,7 @@ class FittedFunction(ABC):
     def finite(self) -> bool:
         """Whether no coefficient and no intercept is infinite or undefined."""
         arrays = [getattr(part, name) for _, part in self.parts for name in part.arrays]
-        return all(all_finite(array) for array in (self.intercept, *arrays))
+        return all(linalg.all_finite(array) for array in (self.intercept, *arrays))
 
     @abstractmethod
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
@@ -123,7 +114,7 @@ class Expansion(FittedFunction):
 
     def _values(self, X: Array) -> Array:
         if isinstance(self.kernel, Precomputed):
-            return double(X) @ self.coef + self.intercept[None, :]
+            return linalg.double(X) @ self.coef + self.intercept[None, :]
         values = kernel_product(self.kernel, X, self.centres, self.coef)
         values += self.intercept[None, :]
         return values
@@ -141,34 +132,32 @@ class Expansion(FittedFunction):
     ) -> Array:
         """`values` of every row, on the expansion's accelerator if it has one, else where X lies."""
         with keep_threads(n_jobs):
-            if is_foreign(X) or not on_accelerator(self.coef):
+            if linalg.queued(X) or not on_accelerator(self.coef):
                 return values(self._moved_to(X), X)
             blocks = [X[part] for part in spans(X.shape[0], _BLOCK)] or [X]
-            moved = (block.toarray() if is_sparse(block) else block for block in blocks)
-            return np.concatenate([to_numpy(values(self, like(rows, self.coef))) for rows in moved])
+            moved = (like(host_array(block), self.coef) for block in blocks)
+            return np.concatenate([host_array(values(self, rows)) for rows in moved])
 
     def _moved_to(self, X: Array) -> Expansion:
         """The same expansion in the library and on the device of X."""
-        foreign = is_foreign(self.coef)
-        if foreign == is_foreign(X) and (not foreign or device_of(self.coef) == device_of(X)):
+        if linalg.same_place(self.coef, X):
             return self
         # No other library has a place for sparse centres.
         centres = self.centres.toarray() if is_sparse(self.centres) else self.centres
         arrays = (centres, self.coef, self.intercept)
-        return Expansion(self.kernel, *(None if a is None else like(to_numpy(a), X) for a in arrays))
+        return Expansion(self.kernel, *(None if a is None else like(a, X) for a in arrays))
 
     @property
     def n_features(self) -> int | None:
         return None if self.centres is None else int(self.centres.shape[1])
 
     def on_host(self) -> Expansion:
-        centres = None if self.centres is None else to_numpy(self.centres)
-        return Expansion(self.kernel, centres, to_numpy(self.coef), to_numpy(self.intercept))
+        return Expansion(self.kernel, *map(to_host, (self.centres, self.coef, self.intercept)))
 
 
 def outer_gradients(
     expansion: FittedFunction, X: Array, weight: Any | None = None, *, diagonal: bool
-) -> Any:
+) -> HostArray:
     r"""M = Σ_i v_i Σ_t ∇f_t(x_i) ∇f_t(x_i)ᵀ / Σ_i v_i: the average outer product of gradients.
 
     As a NumPy float64 array (d, d), or its diagonal (d,), the only part that sparse rows have. The
@@ -197,4 +186,4 @@ def outer_gradients(
         flat = xp.reshape(xp.permute_dims(gradients, (0, 2, 1)), (-1, d))
         with limit_blas(1):  # the same digits for any number of threads
             moment = moment + flat.T @ flat
-    return np.asarray(to_numpy(moment), dtype=np.float64) / total
+    return host_array(moment) / total

@@ -17,7 +17,8 @@ import numpy as np
 
 from onefold.expansions.grid import GridExpansion
 from onefold.expansions.kernel import Expansion, FittedFunction
-from onefold.linalg import Array, like, like_index, namespace, to_numpy
+from onefold.linalg import Array, host_array, like, like_index, namespace, scattered
+from onefold.rows import to_host
 
 Member: TypeAlias = Expansion | GridExpansion
 
@@ -34,7 +35,7 @@ class Blend(FittedFunction):
         members = tuple(self.members)
         if not members or not all(isinstance(member, Member) for member in members):
             raise ValueError("the members of a blend must be expansions, one at least.")
-        weights = np.asarray(to_numpy(self.weights)).astype(np.float64, casting="same_kind")
+        weights = host_array(self.weights)
         if weights.shape != (len(members),):
             raise ValueError(f"{len(members)} members do not match weights of shape {weights.shape}.")
         if not np.all((weights > 0) & (weights < np.inf)):
@@ -58,12 +59,9 @@ class Blend(FittedFunction):
         return f"Blend({terms}, {self.size})"
 
     def predict(self, X: Array, n_jobs: int | None = None) -> Array:
-        """f at every row of X, shape (rows, targets), in X's array library.
-
-        The members one after another, each where its own rule for rows and devices has it computed.
-        """
+        """f at every row of X, shape (rows, targets), in X's array library: member after member."""
         values = self._sum(lambda member: member.predict(X, n_jobs))
-        values += like(to_numpy(self.intercept), values)[None, :]
+        values += like(self.intercept, values)[None, :]
         return values
 
     def gradient(self, X: Array, n_jobs: int | None = None) -> Array:
@@ -91,7 +89,7 @@ class Blend(FittedFunction):
         return self.members[0].n_features
 
     def on_host(self) -> Blend:
-        return Blend(all_on_host(self.members), self.weights, to_numpy(self.intercept))
+        return Blend(all_on_host(self.members), self.weights, to_host(self.intercept))
 
 
 def all_on_host(members: Sequence[Member]) -> tuple[Member, ...]:
@@ -116,7 +114,7 @@ class FoldModels:
 
     def __post_init__(self) -> None:
         terms, folds = tuple(self.terms), tuple(np.asarray(numbers) for numbers in self.folds)
-        intercept = np.asarray(to_numpy(self.intercept), dtype=np.float64)
+        intercept = host_array(self.intercept)
         if intercept.ndim != 2 or not intercept.size or not terms or len(terms) != len(folds):
             raise ValueError("fold models need a term or more, and an intercept (folds, targets).")
         k, t = intercept.shape
@@ -176,7 +174,7 @@ class FoldModels:
         """f_s at every row of X, a NumPy array (rows, k, t)."""
         total = np.repeat(self.intercept[None], X.shape[0], axis=0)
         for term, numbers in zip(self.terms, self.folds):
-            values = to_numpy(term.predict(X, n_jobs))
+            values = host_array(term.predict(X, n_jobs))
             total[:, numbers] += values.reshape(-1, numbers.size, self.n_targets)
         return total
 
@@ -186,11 +184,7 @@ class FoldModels:
 
     def with_columns(self, n: int, kept: Any) -> FoldModels:
         """Of a precomputed kernel of `n` rows, where the models know the rows `kept` alone."""
-        widened = []
-        for term in self.terms:
-            coef = np.zeros((n, term.n_targets))
-            coef[kept] = to_numpy(term.coef)
-            widened.append(replace(term, coef=like(coef, term.coef)))
+        widened = (replace(term, coef=scattered(term.coef, kept, n)) for term in self.terms)
         return replace(self, terms=tuple(widened))
 
     def on_host(self) -> FoldModels:

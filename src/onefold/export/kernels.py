@@ -33,8 +33,8 @@ from onefold.kernels import (
     Product,
     Sum,
 )
-from onefold.kernels.distance import HARMLESS_NORM
-from onefold.kernels.metric import Transform, WidthKernel, squared_norms
+from onefold.kernels.metric import Transform, WidthKernel
+from onefold.linalg.distances import HARMLESS_NORM, squared_norms
 
 _REACH = 2.0  # rows up to so many norms of the furthest centre lose no digit; others are far from it
 _BITS = 25  # of u₁ and u₂: (‖u₁‖ + ‖z₁‖)² stays below 2⁵³ g²

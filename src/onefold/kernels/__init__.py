@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from onefold.kernels.base import NAMED, CallableKernel, Kernel, Precomputed, Product, Sum, listed
-from onefold.kernels.distance import RBF, Laplacian, Matern, Radial
-from onefold.kernels.dot import Linear, Polynomial
 from onefold.kernels.metric import Metric
+from onefold.kernels.named import RBF, Laplacian, Linear, Matern, Polynomial, Radial
 from onefold.linalg import double, is_sparse, namespace
 from onefold.rows import is_remote
 

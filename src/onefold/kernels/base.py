@@ -74,10 +74,7 @@ class Kernel(ABC):
         """The tile [k(a, b)] of shape (len(A), len(B)); `B` may be `A` itself."""
 
     def bind(self, landmarks: Array) -> Tile:
-        """The function rows → [k(row, z_j)], with all that concerns the landmarks computed once.
-
-        Rows come in the landmarks' library and dtype, on their device.
-        """
+        """The function rows → [k(row, z_j)] for rows like the landmarks, which are prepared once."""
         return lambda rows, out=None: self(rows, landmarks)
 
     @abstractmethod
@@ -92,10 +89,7 @@ class Kernel(ABC):
         return xp.concat([xp.linalg.diagonal(tile) for tile in tiles])
 
     def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Any:
-        r"""Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) of shape (rows, d, targets), for a tile of dense rows.
-
-        `factor` (rows, m) is that of a product of kernels; 1 if None.
-        """
+        """Σ_j factor_ij coef_jt ∇ₓ k(x_i, z_j) (rows, d, t) of dense rows; `factor` is 1 if None."""
         raise ValueError(
             f"{self!r:.80} has no derivative here; use a kernel of onefold.kernels other than a "
             "precomputed matrix or a function."
@@ -106,11 +100,7 @@ class Kernel(ABC):
         return self
 
     def relative(self, width: float, mean_exponent: float) -> Self:
-        r"""The kernel whose exponent is `width` at the mean distance of rows with this `mean_exponent`.
-
-        So that one short list of widths serves every kernel and every metric. A kernel without a
-        distance is scaled by `width` itself.
-        """
+        """The kernel whose exponent is `width` where this one's is `mean_exponent`."""
         return self.scaled((width / mean_exponent) ** self.exponent_order)
 
     def mean_exponent(self, rows: Array, weight: HostArray | None = None) -> float:
@@ -135,10 +125,7 @@ class Kernel(ABC):
         )
 
     def on_grid(self, axes: Sequence[Array]) -> Any:
-        """k(z, 0) at every node z of a grid with these coordinates along its axes.
-
-        For a stationary kernel of one width. Shape (len(axes[0]), len(axes[1]), …).
-        """
+        """k(z, 0) of a stationary kernel of one width at every node z of the grid with these axes."""
         xp = namespace(axes[0])
         columns = xp.meshgrid(*axes, indexing="ij")
         nodes = xp.stack([xp.reshape(column, (-1,)) for column in columns], axis=1)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onefold.kernels.base import Kernel, check_width
-from onefold.linalg import Array, is_sparse, like, namespace, ones, product_into, to_numpy
+from onefold.linalg import Array, host_array, is_sparse, like, namespace, ones
 from onefold.machine.threads import spans
 
 _SUM_NUMBERS = 2**22  # points times coefficients formed at a time
@@ -39,8 +39,7 @@ class Metric:
     def __post_init__(self) -> None:
         given = self.values.values if isinstance(self.values, Metric) else self.values
         try:
-            # A copy, and neither text nor complex numbers: these would lose their imaginary parts.
-            values = np.asarray(to_numpy(given)).astype(np.float64, order="C", casting="same_kind")
+            values = np.array(host_array(given), order="C")
         except (TypeError, ValueError) as error:
             raise ValueError(f"metric must be an array of numbers; got {given!r:.60}.") from error
         square = values.ndim == 2 and values.shape[0] == values.shape[1]
@@ -177,21 +176,6 @@ class WidthKernel(Kernel):
 def outer_sum(vectors: Sequence[Array]) -> Array:
     """Σ_s v_s[j_s] for every multi-index j: shape (len(v_0), len(v_1), …)."""
     return reduce(lambda total, vector: total[..., None] + vector, vectors)
-
-
-def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
-    """A Bᵀ as a dense array, in `out` where it fits."""
-    if not is_sparse(A) and not is_sparse(B):
-        return product_into(A, B.T, out)
-    product = A @ B.T
-    return product.toarray() if is_sparse(product) else product
-
-
-def squared_norms(A: Array) -> Any:
-    """Σ_j a_ij² of every row."""
-    if is_sparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return namespace(A).sum(A * A, axis=1)
 
 
 def weighted_sums(weights: Array, coef: Array, points: Array) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn import get_config
 
 from onefold.kernels.base import Kernel, Precomputed, Tile
-from onefold.linalg import Array, double, is_numpy, is_sparse, namespace
+from onefold.linalg import Array, double, is_sparse, namespace, queued, zeros
 from onefold.machine.threads import check_stop, even_spans, limit_blas, map_threads, spans
 
 CACHE_TILE = 8 * 2**20  # bytes: larger tiles gain nothing from BLAS and fall out of cache
@@ -29,10 +29,7 @@ _TILES_ALIVE = 4  # a kernel holds at most this many arrays of tile size at once
 
 
 def tile_side() -> int:
-    """Side of a square float64 tile within the scratch limit; the same for any number of threads.
-
-    Where a product is cut decides its last digits, which must not depend on `n_jobs`.
-    """
+    """Side of a square float64 tile within the scratch limit: for any `n_jobs`, as digits follow it."""
     return max(16, math.isqrt(int(min(_scratch() / _TILES_ALIVE, CACHE_TILE) / 8)))
 
 
@@ -66,17 +63,14 @@ def _rows(X: Array, part: slice, origin: Array | None) -> Array:
 
 
 def gram(kernel: Kernel, X: Array) -> Array:
-    """K = [k(x_i, x_j)] in float64, n × n; each pair of rows is computed once.
-
-    O(n² d) time; memory is K itself plus a bounded number of tiles.
-    """
+    """K = [k(x_i, x_j)] in float64, each pair of rows once: O(n² d) time, K and some tiles of memory."""
     if isinstance(kernel, Precomputed):
-        if not is_numpy(X):
-            return namespace(X).asarray(double(X), copy=True)
         # In C order also where the user's matrix is not: smoothers add to its diagonal in place.
-        return np.array(X, dtype=np.float64, order="C")
+        K = zeros(X.shape, X)
+        K[...] = X
+        return K
     n, origin = X.shape[0], common_origin(kernel, X)
-    if not is_numpy(X):
+    if queued(X):
         rows = _rows(X, slice(0, n), origin)
         return kernel(rows, rows)
     parts = [(part, _rows(X, part, origin)) for part in spans(n, tile_side())]
@@ -102,18 +96,14 @@ def gram(kernel: Kernel, X: Array) -> Array:
 
 
 def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
-    """[k(x_i, z_j)] · coef for coef of shape (m, t), never holding more than some tiles.
-
-    O(n m (d + t)) time, O(working_memory) scratch whatever n and m.
-    """
-    n, m = X.shape[0], centres.shape[0]
+    """[k(x_i, z_j)] · coef for coef (m, t): O(n m (d + t)) time, scratch within working_memory."""
+    n, m, out = X.shape[0], centres.shape[0], zeros((X.shape[0], coef.shape[1]), coef)
     origin = common_origin(kernel, centres)
-    if not is_numpy(X):
+    if queued(X):
         tile = kernel.bind(_rows(centres, slice(0, m), origin))
-        pieces = [tile(_rows(X, part, origin)) @ coef for part in spans(n, device_rows(m))]
-        xp = namespace(X)
-        return xp.concat(pieces) if pieces else xp.zeros((0, coef.shape[1]), dtype=coef.dtype)
-    out = np.zeros((n, coef.shape[1]))
+        for part in spans(n, device_rows(m)):
+            out[part, :] = tile(_rows(X, part, origin)) @ coef
+        return out
 
     @_QUIET
     def fill(bound: list[tuple[slice, Tile]], part: slice) -> None:
@@ -134,18 +124,14 @@ def kernel_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Arr
 
 
 def gradient_product(kernel: Kernel, X: Array, centres: Array, coef: Array) -> Array:
-    """Σ_j ∇ₓ k(x_i, z_j) coef_jt of shape (n, d, t).
-
-    O(n m d t) time, never more than some tiles besides. Sparse rows are made dense, some of them at a
-    time, as their gradients are.
-    """
+    """Σ_j ∇ₓ k(x_i, z_j) coef_jt (n, d, t), O(n m d t) time; sparse rows are made dense tile by tile."""
     (n, d), m, t = X.shape, centres.shape[0], coef.shape[1]
-    if not is_numpy(X):
-        rows, parts = _rows(centres, slice(0, m), None), spans(n, device_rows(m * max(1, t)))
-        pieces = [kernel.gradient(_rows(X, part, None), rows, coef) for part in parts]
-        xp = namespace(X)
-        return xp.concat(pieces) if pieces else xp.zeros((0, d, t), dtype=coef.dtype)
-    out = np.zeros((n, d, t))
+    out = zeros((n, d, t), coef)
+    if queued(X):
+        rows = _rows(centres, slice(0, m), None)
+        for part in spans(n, device_rows(m * max(1, t))):
+            out[part, ...] = kernel.gradient(_rows(X, part, None), rows, coef)
+        return out
 
     def dense(rows: Array) -> Array:
         return rows.toarray() if is_sparse(rows) else rows

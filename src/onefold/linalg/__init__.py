@@ -1,54 +1,393 @@
-"""Linear algebra in any array library: the only folder that names one."""
+"""Linear algebra in any array library: the only folder that names one.
 
-from onefold.linalg.arrays import (
-    Array,
-    Device,
-    HostArray,
-    Index,
-    Namespace,
-    Uploader,
-    all_finite,
-    clip_in_place,
-    device_of,
-    double,
-    free_device_memory,
-    free_memory_of,
-    in_place,
-    is_foreign,
-    is_numpy,
-    is_out_of_memory,
-    is_single,
-    is_sparse,
-    labels_like,
-    like,
-    like_index,
-    namespace,
-    on_accelerator,
-    on_device,
-    ones,
-    outer,
-    product_into,
-    submatrix,
-    take_rows,
-    to_numpy,
-    without_gradient,
-    zero_diagonal,
-    zeros,
-)
-from onefold.linalg.dense import (
-    add_gram,
-    add_lower,
-    add_to_diagonal,
-    cholesky,
-    cholesky_solve,
-    inverse_column_squares,
-    inverse_real_fft,
-    invert_lower,
-    mirror,
-    real_fft,
-    solve_lower,
-    solve_positive,
-    symmetric_eigh,
-)
-from onefold.linalg.iterate import Map, Solution, conjugate_gradients
-from onefold.linalg.l1 import l1_exponentials, signed_sums
+Arrays come in NumPy, torch, CuPy or any other library of the Python array API standard; the
+library and the device are those of X. Everything outside this folder is written against the standard's
+common part plus the functions of this folder, which take SciPy's and LAPACK's fast paths for NumPy. Here
+is which library and device an array belongs to, and the way from one to another. Which library it is,
+this folder and `onefold.rows` ask; others ask for what follows from it:
+
+    uses_lapack     its factorisations are LAPACK's: in its own memory, one after the other
+    queued          calls on it go to a queue: large ones, from one thread, without a look at the values
+    on_accelerator  it lies on a GPU
+    same_place      two arrays have the same library and device
+
+and hand over what the host decides or reports on by `host_array` and `vector`, rows by `rows.to_host`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, TypeGuard
+
+import numpy as np
+import scipy.sparse
+from array_api_compat import array_namespace as _array_namespace
+from array_api_compat import device as _device
+from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is_torch_array
+from numpy.typing import NDArray
+
+from onefold.machine import memory
+
+
+class Array(Protocol):
+    """What arrays of every library and SciPy's sparse matrices have in common; parts of them are Any."""
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def T(self) -> Any: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __pow__(self, other: Any, /) -> Any: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __rmatmul__(self, other: Any, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+    def __float__(self) -> float: ...
+    def __len__(self) -> int: ...
+    def __array__(self) -> NDArray[Any]: ...
+
+
+HostArray: TypeAlias = NDArray[np.float64]  # numbers in NumPy
+Index: TypeAlias = NDArray[np.intp]  # row numbers, always in NumPy
+Namespace: TypeAlias = Any
+Device: TypeAlias = Any
+_NUMPY: Namespace = _array_namespace(np.empty(0))
+
+is_sparse: Callable[[Any], TypeGuard[Any]] = scipy.sparse.issparse
+"""True for a SciPy sparse matrix or array."""
+
+
+def is_numpy(x: Any) -> TypeGuard[Any]:
+    """True for a NumPy array (and for a SciPy sparse matrix, which lives in NumPy's memory)."""
+    return bool(is_numpy_array(x)) or is_sparse(x)
+
+
+def is_foreign(x: Any) -> TypeGuard[Any]:
+    """True for an array of another array-API library: it stays in that library, on its device."""
+    return bool(is_array_api_obj(x)) and not is_numpy_array(x)
+
+
+def namespace(x: Array) -> Namespace:
+    """The array-API namespace of `x`."""
+    host = isinstance(x, (np.ndarray, np.generic)) or is_sparse(x)
+    return _NUMPY if host else _array_namespace(x)
+
+
+def device_of(x: Array) -> Device:
+    """The device that `x` lies on."""
+    return "cpu" if is_sparse(x) else _device(x)
+
+
+def on_accelerator(x: Array) -> bool:
+    """True if `x` lies on a GPU, where the costs of LAPACK's routines stand differently."""
+    return is_foreign(x) and str(_device(x)).lower().startswith(("cuda", "<cuda", "gpu"))
+
+
+def uses_lapack(x: Array) -> TypeGuard[HostArray]:
+    """Whether `x` is factorised by LAPACK: in its own memory, and matrices of a stack one by one."""
+    return is_numpy(x)
+
+
+def queued(x: Array) -> bool:
+    """Whether work on `x` is queued for a device: few large calls, one thread, no look at its values."""
+    return is_foreign(x)
+
+
+def same_place(x: Array, y: Array) -> bool:
+    """Whether two arrays have the same library and device."""
+    return namespace(x) is namespace(y) and device_of(x) == device_of(y)
+
+
+# From one library to another
+
+
+def to_numpy(x: Any) -> Any:
+    """`x` as a NumPy array in host memory; NumPy and sparse arrays come back unchanged."""
+    if not is_foreign(x):
+        return x if is_sparse(x) else np.asarray(x)
+    if is_torch_array(x):
+        host = x.detach().cpu()
+        return (host.float() if str(host.dtype) == "torch.bfloat16" else host).numpy()
+    if hasattr(x, "get"):  # CuPy copies to the host only when asked to
+        return x.get()
+    return np.from_dlpack(x)
+
+
+def host_array(x: Any) -> HostArray:
+    """Real numbers of any library, sparse or in lists, as dense float64; TypeError for others."""
+    values = x.toarray() if is_sparse(x) else to_numpy(x)
+    return values.astype(np.float64, casting="same_kind", copy=False)
+
+
+def vector(x: Any) -> HostArray:
+    """A number or several, ridge values say, one after the other: as `host_array`, of one dimension."""
+    return host_array(x).reshape(-1)
+
+
+def without_gradient(x: Any) -> Array:
+    """`x` as plain numbers: torch records what is done with a tensor that requires a gradient."""
+    return x.detach() if is_torch_array(x) else x
+
+
+def like(values: Any, reference: Array) -> Any:
+    """`values` as a float64 array in the library and on the device of `reference`."""
+    if not is_foreign(reference):
+        return np.asarray(to_numpy(values), dtype=np.float64)
+    xp = namespace(reference)
+    if not is_foreign(values) or namespace(values) is not xp:
+        # torch takes no negative strides, and warns of arrays that it shares and must not write to.
+        values = np.require(to_numpy(values), np.float64, ["C", "W"])
+    return xp.asarray(values, dtype=xp.float64, device=_device(reference))
+
+
+def alike(rows: Any, X: Array) -> Any:
+    """Rows of any kind in the library, the dtype and the format of X: dense, or sparse where X is."""
+    if is_foreign(X):
+        return namespace(X).astype(like(rows.toarray() if is_sparse(rows) else rows, X), X.dtype)
+    if is_sparse(X):
+        return type(X)(rows if is_sparse(rows) else to_numpy(rows), dtype=X.dtype)
+    return np.asarray(to_numpy(rows.toarray() if is_sparse(rows) else rows), dtype=X.dtype)
+
+
+def like_index(index: Any, reference: Array) -> Array:
+    """Row numbers as an integer array in the library and on the device of `reference`."""
+    index = index if is_foreign(index) else np.asarray(index)
+    return namespace(reference).asarray(index, device=device_of(reference))
+
+
+def labels_like(values: Any, reference: Any) -> Array:
+    """Predicted labels in the library of `reference`: text labels have no place outside NumPy."""
+    if not is_foreign(reference) or np.asarray(values).dtype.kind not in "biuf":
+        return values
+    return namespace(reference).asarray(values, device=_device(reference))
+
+
+# New arrays
+
+
+def ones(n: int, reference: Array) -> Any:
+    """Ones, n of them, in the dtype, library and device of `reference`."""
+    return namespace(reference).ones(n, dtype=reference.dtype, device=device_of(reference))
+
+
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
+    """Zeros in float64, in the library and on the device of `reference`."""
+    xp = namespace(reference)
+    return xp.zeros(shape, dtype=xp.float64, device=device_of(reference))
+
+
+def double(x: Array) -> Any:
+    """`x` in float64, without a copy where it already is."""
+    if is_sparse(x):
+        return x.astype(np.float64, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def outer(left: Array, right: Array) -> Array:
+    """The matrix of products left_i · right_j."""
+    return left[:, None] * right[None, :]
+
+
+# Parts of arrays
+
+
+def take_rows(x: Array, index: Any) -> Any:
+    """``x[index]`` for row numbers of any shape, from the host or where x is."""
+    if not is_foreign(x):
+        return x[index]
+    xp, index = namespace(x), like_index(index, x)
+    found = xp.take(x, xp.reshape(index, (-1,)), axis=0)
+    return found if index.ndim == 1 else xp.reshape(found, (*index.shape, *x.shape[1:]))
+
+
+def reordered(x: Any, index: Index) -> Array:
+    """Rows of (several, rows, columns) in another order; in NumPy over x itself, one at a time."""
+    if is_foreign(x):
+        return namespace(x).take(x, like_index(index, x), axis=1)
+    for one in x:
+        one[...] = one[index]
+    return x
+
+
+def scattered(values: Array, rows: Index, n: int) -> Any:
+    """`n` rows of zeros with `values` in some of them."""
+    out = np.zeros((n, *values.shape[1:]))
+    out[rows] = to_numpy(values)
+    return like(out, values)
+
+
+def with_columns(x: Any, columns: Index, values: Array | None) -> Array:
+    """A copy of a matrix with `values` (rows of x, some columns), or zeros, in the given columns."""
+    if not is_foreign(x):
+        out = x.copy()
+        out[:, columns] = 0.0 if values is None else values
+        return out
+    xp, source = namespace(x), np.zeros(x.shape[1], dtype=np.intp)
+    source[columns] = np.arange(columns.size)
+    inside = like_index(np.isin(np.arange(x.shape[1]), columns), x)[None, :]
+    fresh = xp.zeros_like(x) if values is None else take_rows(values.T, source).T
+    return xp.where(inside, fresh, x)
+
+
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
+    """``matrix[rows][:, columns]`` for integer numbers, in any library."""
+    if is_numpy(matrix):
+        return matrix[np.ix_(rows, columns)]
+    return take_rows(take_rows(matrix, rows).T, columns).T
+
+
+def all_finite(x: Array) -> bool:
+    """True if no entry is NaN or infinite."""
+    xp = namespace(x)
+    values = x.data if is_sparse(x) else x
+    if not xp.isdtype(values.dtype, ("real floating", "complex floating")):
+        return True
+    return bool(xp.all(xp.isfinite(values)))
+
+
+# Passes over a large array in the memory it already has, where its library can write there: NumPy, CuPy
+# and torch take ``out=``, elsewhere a new array is returned. The time of a kernel tile on a device is
+# the number of passes over it, and none of these waits for the host.
+
+
+def _takes_out(x: Array) -> bool:
+    return bool(is_numpy_array(x) or is_torch_array(x) or is_cupy_array(x))
+
+
+def product_into(left: Array, right: Array, out: Array | None = None) -> Array:
+    """The product left · right, in `out` where there is one of that dtype."""
+    if out is None or not _takes_out(left) or out.dtype != left.dtype or left.dtype != right.dtype:
+        return left @ right
+    return namespace(left).matmul(left, right, out=out)
+
+
+def in_place(name: str, x: Array) -> Array:
+    """The function "exp", "sqrt" or "abs" of every entry."""
+    function = getattr(namespace(x), name)
+    return function(x, out=x) if _takes_out(x) else function(x)
+
+
+def clip_in_place(x: Any, least: float | None, most: float | None) -> Any:
+    """`x` between two limits, of which one may be None."""
+    if is_torch_array(x):
+        return x.clamp_(least, most)
+    return x.clip(least, most, out=x) if _takes_out(x) else namespace(x).clip(x, least, most)
+
+
+def zero_diagonal(x: Array) -> Array:
+    """`x` (n, n), C-ordered, with zeros on its diagonal."""
+    xp = namespace(x)
+    if _takes_out(x):
+        xp.reshape(x, (-1,))[:: x.shape[0] + 1] = 0
+        return x
+    return xp.where(xp.eye(x.shape[0], dtype=xp.bool, device=_device(x)), xp.zeros_like(x), x)
+
+
+# Between the host and a device: arrays, free memory, copies that overlap with work
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            'device=... computes with PyTorch, which is not installed; pip install "onefold[torch]", or '
+            "leave device=None."
+        ) from error
+    return torch
+
+
+def torch_device(device: Device) -> Any:
+    """The torch device of that name, if there is one here."""
+    torch = _torch()
+    try:
+        found = torch.device(device)
+        torch.empty(1, device=found)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f'device={device!r} cannot be used here ({reason}); use "cpu", "cuda" on a machine with a '
+            "GPU, or None."
+        ) from error
+    return found
+
+
+def on_device(x: Any, device: Device) -> Any:
+    """A NumPy array as a torch tensor on the device, in its own dtype."""
+    # A copy: a tensor on the host would share memory with the user's array.
+    found = torch_device(device)
+    return _torch().tensor(np.require(x, requirements=["C", "W"]), device=found)
+
+
+def free_device_memory(device: Device) -> int | None:
+    """Bytes free on a torch device, which may be the host; None where nothing says."""
+    found = torch_device(device)
+    if found.type != "cuda":
+        return memory.available_memory()
+    cuda = _torch().cuda
+    free, _ = cuda.mem_get_info(found)
+    # What torch holds back for its next arrays is free for them.
+    return int(free + cuda.memory_reserved(found) - cuda.memory_allocated(found))
+
+
+def free_memory_of(x: Array) -> int | None:
+    """Bytes free where `x` lies, on an accelerator or on the host; None where nothing says."""
+    if is_torch_array(x):
+        return free_device_memory(_device(x))
+    if is_cupy_array(x):
+        return int(_device(x).mem_info[0]) + int(namespace(x).get_default_memory_pool().free_bytes())
+    return None if on_accelerator(x) else memory.available_memory()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device's memory ran out."""
+    return type(error).__name__ in ("OutOfMemoryError", "OutOfMemoryException")
+
+
+class Uploader:
+    """Copies blocks to a device from page-locked memory, on a stream of their own."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = torch_device(device)
+        self._stream = _torch().cuda.Stream(self._device) if self._device.type == "cuda" else None
+
+    def send(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
+        """Start the copies; hand what comes back to `receive`."""
+        torch = _torch()
+        if self._stream is None:
+            return [None if a is None else on_device(a, self._device) for a in arrays], None
+        with torch.cuda.stream(self._stream):
+            # torch warns of arrays that must not be written to, such as blocks of a mapped file.
+            whole = [None if a is None else np.require(a, requirements=["C", "W"]) for a in arrays]
+            held = [None if a is None else torch.from_numpy(a).pin_memory() for a in whole]
+            sent = [None if a is None else a.to(self._device, non_blocking=True) for a in held]
+            done = torch.cuda.Event()
+            done.record(self._stream)
+        return sent, done
+
+    def receive(self, tensors: list[Any], done: Any) -> list[Any]:
+        """The arrays on the device; work that is started now waits for them."""
+        if done is not None:
+            current = _torch().cuda.current_stream(self._device)
+            current.wait_event(done)
+            for tensor in filter(_torch().is_tensor, tensors):
+                tensor.record_stream(current)
+        return tensors

@@ -20,7 +20,7 @@ import scipy.linalg
 from array_api_compat import is_torch_array
 from scipy.linalg import cython_blas
 
-from onefold.linalg.arrays import Array, all_finite, device_of, is_numpy, like, namespace, zeros
+from onefold.linalg import Array, all_finite, device_of, is_numpy, like, namespace, outer, zeros
 from onefold.machine.threads import check_stop, spans, thread_budget
 
 _LEAF = 1024  # rows up to which a triangle is inverted by one solve
@@ -55,10 +55,7 @@ def symmetric_eigh(matrix: Array, *, release_lock: bool) -> tuple[Any, Any]:
 
 
 def cholesky(matrix: Array, *, overwrite: bool) -> Array:
-    """Lower L with L Lᵀ = matrix; raises ``numpy.linalg.LinAlgError`` if not positive definite.
-
-    For NumPy the strict upper triangle of L is left as it was: only pass L on to the functions here.
-    """
+    """Lower L with L Lᵀ = matrix, with leftovers above in NumPy; LinAlgError if there is none."""
     if is_numpy(matrix):
         factor, info = scipy.linalg.lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=overwrite)
     elif is_torch_array(matrix):
@@ -82,10 +79,7 @@ def cholesky_solve(factor: Array, rhs: Array) -> Array:
 
 
 def invert_lower(factor: Array) -> Array:
-    """L⁻¹ of a lower triangular matrix, over the input for NumPy, its upper triangle zero.
-
-    Raises ``numpy.linalg.LinAlgError`` for a zero on the diagonal.
-    """
+    """L⁻¹ of a lower triangular matrix, over it in NumPy; LinAlgError for a zero on the diagonal."""
     if is_numpy(factor):
         inverse, info = scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=True)
         if info:
@@ -102,11 +96,7 @@ def invert_lower(factor: Array) -> Array:
 
 
 def _invert_by_halves(factor: Any, inverse: Any) -> None:
-    r"""[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] of a torch tensor, into `inverse`.
-
-    n³/3 multiply-adds, nearly all of them products, where a solve with the identity takes n³/2 and one
-    more array of n × n.
-    """
+    """[[A, 0], [B, C]]⁻¹ = [[A⁻¹, 0], [−C⁻¹ B A⁻¹, C⁻¹]] into `inverse`: n³/3, mostly products."""
     xp, n = namespace(factor), factor.shape[0]
     if n <= _LEAF:
         identity = xp.eye(n, dtype=factor.dtype, device=factor.device)
@@ -120,10 +110,9 @@ def _invert_by_halves(factor: Any, inverse: Any) -> None:
 
 
 def solve_positive(matrix: Array, rhs: Array) -> Array:
-    """X with A X = B by Cholesky factors, for positive definite A (…, j, j) and B (…, j, t).
+    """X with A X = B by Cholesky factors, for A (…, j, j) and B (…, j, t); NaN if not positive definite.
 
-    NaN where a matrix is not positive definite. torch factorises a stack in one call, without asking the
-    host: fifty matrices of 1000 × 1000 in a sixth of the time. LAPACK takes them one by one.
+    torch takes a stack in one call: fifty matrices of 1000 × 1000 in a sixth of the time.
     """
     if is_torch_array(matrix):
         xp = namespace(matrix)
@@ -152,10 +141,7 @@ def solve_lower(factor: Array, rhs: Array) -> Array:
 
 
 def inverse_column_squares(factor: Array, columns: Any) -> Array:
-    """‖L⁻¹ e_i‖² for some columns i, ascending, of a lower triangular L.
-
-    n² / 3 multiply-adds for each where they are spread evenly: L⁻¹ e_i is 0 above its row i.
-    """
+    """‖L⁻¹ e_i‖², 0 above row i, for some ascending columns i of a lower triangular L: n²/3 each."""
     n, found = factor.shape[0], []
     for part in spans(len(columns), _COLUMNS):
         some = np.asarray(columns[part])
@@ -173,6 +159,17 @@ def inverse_column_squares(factor: Array, columns: Any) -> Array:
 
 
 # Rank updates
+
+
+def minus_outer(matrix: Array, left: Array, right: Array) -> Array:
+    """A − left rightᵀ as a new array, in NumPy by strips that stay in cache."""
+    if not is_numpy(matrix):
+        return matrix - outer(left, right)
+    out = np.empty_like(matrix)
+    for part in spans(len(matrix), _STRIP // 2):
+        np.subtract(matrix[part], outer(left[part], right), out=out[part])
+    return out
+
 
 _SYRK = "void (char *, char *, int *, int *, {t} *, {t} *, int *, {t} *, {t} *, int *)"
 

@@ -21,16 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onefold.linalg.arrays import (
-    Array,
-    HostArray,
-    Index,
-    is_numpy,
-    like_index,
-    namespace,
-    take_rows,
-    to_numpy,
-)
+from onefold.linalg import Array, HostArray, Index, is_numpy, like_index, namespace, take_rows, to_numpy
 from onefold.machine.threads import check_stop
 
 Map = Callable[[Any], Any]
@@ -82,13 +73,13 @@ def conjugate_gradients(
         if direction is None or before is None:
             direction = xp.asarray(Z, copy=True)
         else:
-            direction *= _quotients(rz, before, before > 0)[..., None, :]
+            direction *= quotients(rz, before, before > 0)[..., None, :]
             direction += Z
         del Z
         image = product(direction)
         curvature = _dots(direction, image)
         moving = (rz > 0) & (curvature > 0)
-        step = _quotients(rz, curvature, moving)[..., None, :]
+        step = quotients(rz, curvature, moving)[..., None, :]
         X += step * direction
         image *= step
         residual -= image
@@ -209,7 +200,7 @@ def _dots(U: Array, V: Array) -> Array:
     return namespace(U).sum(U * V, axis=-2)
 
 
-def _quotients(top: Array, bottom: Array, where: Array) -> Array:
+def quotients(top: Array, bottom: Array, where: Array) -> Any:
     """Quotients where asked for, 0 elsewhere: of a finished column 0 / 0 is left."""
     xp = namespace(top)
     found = top / xp.where(where, bottom, xp.ones_like(bottom))

@@ -1,4 +1,4 @@
-r"""Loops over rows, features and landmarks for :mod:`onefold.linalg.l1`, compiled by Numba.
+r"""Loops over rows, features and landmarks for :mod:`onefold.linalg.distances`, compiled by Numba.
 
 Imported only where Numba is installed (``pip install "onefold[fast]"``). The compiled code releases the
 interpreter lock and is kept on disk beside this file, or in the user's cache folder. Sums run over
@@ -29,10 +29,7 @@ def _compiled(**options: Any) -> Callable[[Callable[..., None]], Callable[..., N
 
 @_compiled()
 def fill_negative_l1(left: Any, right: Any, out: Any) -> None:
-    """−Σ_f |left_if − right_fj| into `out` (n, m), for `left` (n, d) and `right` (d, m).
-
-    Four features at a time: the running sum is then loaded and stored once for four differences.
-    """
+    """−Σ_f |left_if − right_fj| into `out` (n, m), four f at a time: out is loaded and stored less."""
     n, d = left.shape
     m = right.shape[1]
     for start in range(0, m, _COLUMNS):

@@ -14,11 +14,7 @@ _SHARE = 0.25  # of the device's free memory that rows may take
 
 
 def to_device(X: Any, device: Device) -> Array:
-    """X on `device` ("cuda", "cuda:1", "cpu", a torch device), or X itself where it is to be streamed.
-
-    None leaves X where it is, and so does X of another array library: its device is the user's choice.
-    Rows of Dask go to the device of their worker, block by block.
-    """
+    """Host rows on a torch device; X itself where they are to be streamed there, or it has its place."""
     if device is None or is_foreign(X) or is_remote(X):
         return X
     if is_sparse(X):

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold.linalg import Array, Device, Index, is_foreign, take_rows
+from onefold.linalg import Array, Device, HostArray, Index, is_foreign, take_rows, to_numpy
 from onefold.machine.threads import map_in_order, spans
 
 TASK_ROWS = 8192  # of one group in a task: the sum of its statistics is then a small part of the work
@@ -30,11 +30,7 @@ SomeRows: TypeAlias = Any  # numbers of rows: a slice of consecutive ones, or an
 
 @dataclass(frozen=True)
 class Groups:
-    """The coarsest partition of the rows of which every given set is a union.
-
-    Folds that partition the rows are their own groups; five training windows of a series make six;
-    two repetitions of five folds make twenty-five.
-    """
+    """The coarsest partition of the rows of which every set is a union: 2 times 5 folds make 25."""
 
     label: NDArray[np.integer]  # the group of each row
     members: list[Index]  # for each given set, the groups it consists of
@@ -71,9 +67,7 @@ def group_rows(n: int, sets: Sequence[Index]) -> Groups:
     # Sets without copies, and which of them each is: folds test what they leave out.
     distinct: list[Index] = []
     which: list[int] = []
-    alike: dict[
-        tuple[int, int], list[int]
-    ] = {}  # by size and sum; a hash of all rows takes ten times as long
+    alike: dict[tuple[int, int], list[int]] = {}  # by size and sum: a hash takes ten times as long
     for rows in sets:
         known = alike.setdefault((len(rows), int(rows.sum())), [])
         same = [i for i in known if distinct[i] is rows or np.array_equal(distinct[i], rows)][:1]
@@ -124,8 +118,8 @@ Mapped: TypeAlias = Iterator[tuple[int, SomeRows, Any]]  # (group, row numbers, 
 class BlockSum(Protocol):
     """A pure function of a block that may be called where the rows are: on another machine, say.
 
-    Its results add: by +, by ``a.absorb(b)`` over the arrays of a; ``a.on_host()`` is a in NumPy. Where
-    results are kept block by block (`Rows.map`), it needs no `zero`.
+    Its results add, by + and by +=: arrays, or records of them of which ``a.on_host()`` is a in NumPy.
+    Where results are kept block by block (`Rows.map`), it needs no `zero`.
     """
 
     def __call__(self, block: Block) -> Any: ...
@@ -138,10 +132,9 @@ class BlockSum(Protocol):
 
 
 class Rows(ABC):
-    """X, Y and √weights of a problem, wherever they are: `n` rows, and `targets` columns of Y.
+    """X, Y (n, targets) and √weights, wherever they are; `device` is where others move to by blocks."""
 
-    `device` names where rows of the host or of Dask are moved to, block by block.
-    """
+    on_device = False  # whether blocks are worked on, and their results lie, elsewhere than on the host
 
     def __init__(self, X: Any, Y: Any | None, root: Any | None, device: Device = None) -> None:
         self.n, self.targets = int(X.shape[0]), 0 if Y is None else int(Y.shape[1])
@@ -150,10 +143,7 @@ class Rows(ABC):
         self._lock = Lock()
 
     def grouped_by(self, sets: Sequence[Index]) -> Groups:
-        """The groups of rows that the given sets move together; found once for the same arrays.
-
-        Asked for the first of several sets that were grouped before, the groups of all of them serve.
-        """
+        """The groups that the given sets move together, found once for these and the first of them."""
         with self._lock:
             known = self._grouped
             if known is None or len(known[0]) < len(sets) or any(map(is_not, known[0], sets)):
@@ -180,8 +170,15 @@ class Rows(ABC):
         count = 1 if groups is None else groups.count
         totals = [function.zero(self.targets, self.reference) for _ in range(count)]
         for group, _, found in self.map(function, groups, at_most=at_most):
-            totals[group] = totals[group].absorb(found)
+            totals[group] += found
         return totals
+
+    def table(self, function: Any, columns: int, at_most: Most = None) -> HostArray:
+        """function(block), with so many columns, of all rows, in host memory."""
+        out = np.empty((self.n, columns))
+        for _, rows, values in self.map(function, at_most=at_most):
+            out[rows] = to_numpy(values)
+        return out
 
     def placed(self, X: Array) -> Array:
         """Other rows that blocks are compared with, where these are worked on."""

@@ -269,10 +269,7 @@ def common_dtype(dtypes: Sequence[Any]) -> np.dtype[Any]:
 
 
 def _checksum(rows: Any) -> tuple[float, float]:
-    """Σ_ij u_i v_j x_ij with weights that differ from row to row and column to column, and Σ |·| of it.
-
-    Two rows that change places move it, and so does every value; one product with a vector.
-    """
+    """Σ_ij u_i v_j x_ij, which rows that change places move and so does every value, and Σ |·| of it."""
     part, total, scale = Partition(rows, None, np.float64), 0.0, 0.0
     v = 1.0 + np.arange(1, part.shape[1] + 1) * _GOLDEN % 1.0
     for start, block in part.blocks():
@@ -419,11 +416,7 @@ def is_remote(X: Any) -> bool:
 
 
 def opened(X: Any, client: Any = None) -> Any:
-    """A Dask array or dataframe as a table, looked at in one pass; anything else as it is.
-
-    The pass finds the lengths of the partitions, unknown ones among them, their dtype, and whether all
-    values are finite numbers; what cannot be used is refused by its partition and column.
-    """
+    """A Dask array or dataframe as a table, looked at in one pass; anything else as it is."""
     if not is_dask(X):
         return X
     if is_frame(X):
@@ -481,7 +474,7 @@ def gathered(values: Any, client: Any = None) -> Any:
 
 
 def to_host(values: Any, client: Any = None) -> Any:
-    """Targets, weights or groups of Dask or of a device in host memory; anything else as it is."""
+    """Rows, targets, weights or groups of Dask or of a device in host memory; the rest as it is."""
     values = gathered(values, client)
     return to_numpy(values) if is_foreign(values) else values
 
@@ -522,7 +515,10 @@ class DaskRows(Rows):
             level = pairs + level[len(level) - len(level) % 2 :]
         found = self._table.runner.one(level[0])
         totals = [function.zero(self.targets, self.reference) for _ in found]
-        return [zero if one is None else zero.absorb(one) for zero, one in zip(totals, found)]
+        for group, one in enumerate(found):
+            if one is not None:
+                totals[group] += one
+        return totals
 
     def _tasks(self, function: Any, groups: Groups | None, **settings: Any) -> list[Any]:
         """The lazy values of a task for every partition that has rows."""
@@ -562,14 +558,11 @@ def _work(
     dtype: Any,
     groups: int,
     device: Device,
-    alone: bool,
+    alone: bool,  # one such task at a time in a process
     wanted: Wanted = None,
     sums: bool = False,
 ) -> list[Any]:
-    """(group, rows, result) of every block of a partition; with `sums` that of each group, None of none.
-
-    `alone`: one such task at a time in a process.
-    """
+    """(group, rows, result) of every block of a partition; with `sums` that of each group, or None."""
     Y, root, kept, look = side
     with use_threads(1), limit_blas(1), _ONE_AT_A_TIME if alone else nullcontext():
         require_same(rows, look)
@@ -584,7 +577,8 @@ def _work(
             return [(group, local, to_numpy(result)) for group, local, result in found]
         there = [True] if grouped is None else (grouped.sizes > 0).tolist()
         totals = source.sums(function, grouped)
-        return [total.on_host() if some else None for total, some in zip(totals, there)]
+        home = [total.on_host() if hasattr(total, "on_host") else to_numpy(total) for total in totals]
+        return [total if some else None for total, some in zip(home, there)]
 
 
 def _added(one: list[Any], two: list[Any]) -> list[Any]:
@@ -596,17 +590,9 @@ def _added(one: list[Any], two: list[Any]) -> list[Any]:
 
 
 def lazily(
-    X: Any,
-    function: Callable[[Any], Any],
-    dtype: Any,
-    columns: Sequence[Any] | None,
-    device: Device = None,
+    X: Any, function: Callable[[Any], Any], dtype: Any, columns: Any | None, device: Device = None
 ) -> Any:
-    """function(rows) as a Dask array for a Dask array; as a dataframe or a series for a dataframe.
-
-    `function` gives (rows,), or (rows, columns) under the names `columns`, of the given dtype, for an
-    array or a dataframe in memory; `device` is where its rows are moved to first.
-    """
+    """function(rows), (rows,) or under the names `columns`, as a Dask array, series or dataframe."""
     nothing = np.empty((0,) if columns is None else (0, len(columns)), dtype=dtype)
 
     def predicted(rows: Any, number: int) -> NDArray[Any]:

@@ -22,11 +22,9 @@ _AHEAD = 2  # blocks on their way
 
 
 class DeviceRows(Rows):
-    """Arrays of torch, CuPy or another library, on their device.
+    """Arrays on their device; put in the order of groups, once, for passes whose blocks are slices."""
 
-    For a pass by groups the rows are put in the order of the groups, once: blocks are then slices.
-    """
-
+    on_device = True
     # The labels of the groups, the numbers of the rows in their order (None if they are), the arrays so.
     _arranged: tuple[Any, Index | None, tuple[Any, ...]] | None = None
 
@@ -52,6 +50,8 @@ class DeviceRows(Rows):
 
 class StreamedRows(Rows):
     """NumPy rows, a mapped file among them, too many for the memory of the device."""
+
+    on_device = True
 
     @cached_property
     def reference(self) -> Array:

@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onefold.linalg import Array, HostArray, Index, is_numpy, like_index, namespace, take_rows
+from onefold.linalg import Array, HostArray, Index, namespace, reordered, take_rows
 
 Flags: TypeAlias = NDArray[np.bool_]
 
@@ -55,10 +55,7 @@ class Smoother(ABC):
 
     @abstractmethod
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
-        """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J, Y⁰ being Y with zeros on J, for each set J in `parts`.
-
-        Shape (μ, |J|, targets) each: the rows J predicted from all other rows.
-        """
+        """f_J = −(R_b)_JJ⁻¹ (R_b Y⁰)_J (μ, |J|, targets) for each set J; Y⁰ is Y with zeros on J."""
 
     @abstractmethod
     def trace(self, alphas: ArrayLike) -> HostArray:
@@ -83,32 +80,23 @@ class Reordered(Smoother):
         self.place[order] = np.arange(order.size)
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
-        return _taken(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
+        return reordered(self.inner.residuals(take_rows(Y, self.order), alphas), self.place)
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        return _taken(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
+        return reordered(self.inner.leave_one_out(take_rows(Y, self.order), alphas), self.place)
 
     def heldout(self, Y: Array, parts: Sequence[Index], alphas: ArrayLike) -> list[Array]:
         places = [self.place[rows] for rows in parts]
         ranks = [np.argsort(p) for p in places]
         ascending = [p[r] for p, r in zip(places, ranks)]
         found = self.inner.heldout(take_rows(Y, self.order), ascending, alphas)
-        return [_taken(f, np.argsort(r)) for f, r in zip(found, ranks)]
+        return [reordered(f, np.argsort(r)) for f, r in zip(found, ranks)]
 
     def trace(self, alphas: ArrayLike) -> HostArray:
         return self.inner.trace(alphas)
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         return self.inner.logdet(alphas)
-
-
-def _taken(found: Array, index: Index) -> Array:
-    """Rows of (μ, rows, targets) in another order; in NumPy over the array itself, one μ at a time."""
-    if not is_numpy(found):
-        return namespace(found).take(found, like_index(index, found), axis=1)
-    for one in found:
-        one[...] = one[index]
-    return found
 
 
 # -- what counts as rounding in the eigenvalues of a kernel matrix -------------------------------------
@@ -178,26 +166,20 @@ class Route:
     cost: float  # in n³ multiply-adds, on a GPU in Cholesky factorisations; an upper bound for low rank
     reason: str
     n: int
-    n_alphas: int
+    ridges: int
 
     def matrices(self, folds: int) -> float:
         """Arrays of n × n at the peak of the factorisation, with so many folds (0: a fit alone)."""
         if self.name == "eigen":  # NumPy's routine, which threads share, copies; SciPy's overwrites
             return 5 if self.n <= LARGE else 2.7
         if not folds:
-            return 1 if self.n_alphas == 1 else 2
+            return 1 if self.ridges == 1 else 2
         # The matrix, a factor, and the columns of a fold with their products.
         return 2 + (1 / folds + 1 / folds**2 if folds > 1 else 0.0)
 
 
 def choose_route(
-    n: int,
-    n_alphas: int,
-    need: Need,
-    *,
-    gpu: bool = False,
-    uneven: bool = False,
-    rank: int | None = None,
+    n: int, ridges: int, need: Need, *, gpu: bool = False, uneven: bool = False, rank: int | None = None
 ) -> Route:
     r"""How the kernel matrix of a model is factorised, decided once, for all its ridge values.
 
@@ -233,7 +215,7 @@ def choose_route(
         eigen, triangle = 24.0 if n <= LARGE else 36.0 if n <= _HUGE else 77.0, 1.0
     else:
         eigen, triangle = 12.0, 0.45 if n > LARGE else 0.6
-    triangles = n_alphas * (2 if need == "heldout" else 1) * triangle
+    triangles = ridges * (2 if need == "heldout" else 1) * triangle
     name: Literal["eigen", "cholesky", "low rank"]
     if uneven:
         name, cost = "cholesky", triangles
@@ -245,7 +227,7 @@ def choose_route(
         name, cost = ("cholesky", triangles) if triangles < eigen else ("eigen", eigen)
         unit = "factorisations" if gpu else "n³"
         reason = (
-            f"{n_alphas} ridge value{'s' if n_alphas != 1 else ''}: Cholesky {triangles:.1f} {unit} "
+            f"{ridges} ridge value{'s' if ridges != 1 else ''}: Cholesky {triangles:.1f} {unit} "
             f"against {eigen:.1f} {unit} for one eigendecomposition"
         )
-    return Route(name, cost, reason, n, n_alphas)
+    return Route(name, cost, reason, n, ridges)

@@ -32,7 +32,8 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from onefold import linalg
-from onefold.linalg import Array, HostArray, Index, is_numpy, namespace
+from onefold.linalg import Array, HostArray, Index, like, namespace, take_rows, vector, zeros
+from onefold.linalg.dense import cholesky, cholesky_solve, inverse_real_fft, real_fft, solve_lower
 from onefold.linalg.iterate import refined_gradients
 from onefold.machine.threads import check_stop, spans
 from onefold.machine.warning import warn_user
@@ -62,11 +63,9 @@ class CirculantSpectrum:
     def of(cls, first_row: Array, negative: Negative) -> CirculantSpectrum:
         """From the first row, an even function along each axis."""
         shape = tuple(int(size) for size in first_row.shape)
-        spectrum = linalg.real_fft(first_row, len(shape))
+        spectrum = real_fft(first_row, len(shape))
         xp = namespace(spectrum)
-        values = xp.real(spectrum)
-        if is_numpy(values):
-            values = np.ascontiguousarray(values)  # let go of the imaginary half
+        values = xp.asarray(xp.real(spectrum), copy=True)  # a view would keep the imaginary half
         smallest = float(xp.min(values))
         below = 0 if smallest >= 0 else _weighted_sum(xp.astype(values < 0, values.dtype), shape)
         clipped = negative == "clip" and smallest < 0
@@ -76,7 +75,7 @@ class CirculantSpectrum:
 
     def positive_with(self, alphas: ArrayLike) -> Flags:
         """Whether U + μI is positive definite, for each μ."""
-        return np.array([self.count_nonpositive(alpha) == 0 for alpha in _numbers(alphas)])
+        return np.array([self.count_nonpositive(alpha) == 0 for alpha in vector(alphas).tolist()])
 
     def count_nonpositive(self, alpha: float) -> int:
         """The number of eigenvalues of U + μI that are not positive."""
@@ -113,11 +112,11 @@ class CirculantFilter:
 
     def back(self, spectrum: Array) -> Array:
         """R_b of what has this spectrum."""
-        return linalg.inverse_real_fft(spectrum * self.values, self.shape)
+        return inverse_real_fft(spectrum * self.values, self.shape)
 
     def apply(self, grid: Array) -> Array:
         """R_b of targets (t, n_0, …, n_{p−1})."""
-        return self.back(linalg.real_fft(grid, len(self.shape)))
+        return self.back(real_fft(grid, len(self.shape)))
 
     def mean(self) -> float:
         """The diagonal of R_b, one number."""
@@ -127,7 +126,7 @@ class CirculantFilter:
     def first_row(self) -> Array:
         """R_b's first row, flat."""
         xp = namespace(self.values)
-        row = linalg.inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
+        row = inverse_real_fft(xp.astype(self.values, xp.complex128), self.shape)
         return xp.reshape(row, (-1,))
 
     def block(self, rows: Index, columns: Index) -> Array:
@@ -137,8 +136,7 @@ class CirculantFilter:
         for size, left, right in zip(self.shape, *places):
             index *= size
             index += (right[None, :] - left[:, None]) % size
-        xp = namespace(self.first_row)
-        return xp.reshape(linalg.take_rows(self.first_row, index.reshape(-1)), index.shape)
+        return take_rows(self.first_row, index)
 
     def leading_residuals(self, spectrum: Array, length: int) -> Array:
         """e_J = (R_b)_JJ⁻¹ (R_b y)_J for all leading blocks J of `length` cells at once."""
@@ -146,20 +144,20 @@ class CirculantFilter:
         s = next(s for s in range(1, len(shape) + 1) if math.prod(shape[s:]) == length)
         if s == len(shape):
             return residuals / self.mean()
-        trailing = linalg.real_fft(residuals, len(shape) - s)
+        trailing = real_fft(residuals, len(shape) - s)
         trailing /= namespace(self.values).mean(self.values, axis=tuple(range(s)))
-        return linalg.inverse_real_fft(trailing, shape[s:])
+        return inverse_real_fft(trailing, shape[s:])
 
     def factor(self, cells: Index) -> Array:
         """The Cholesky factor of R_JJ for the cells J."""
-        return linalg.cholesky(self.block(cells, cells), overwrite=True)
+        return cholesky(self.block(cells, cells), overwrite=True)
 
     def padded_diagonal(self, pads: Index, n: int) -> Array:
         """diag(R_OO − R_OP R_PP⁻¹ R_PO) over the first n cells, O(n |P|²)."""
         xp, factor, pieces = namespace(self.values), self.factor(pads), []
         for part in spans(n, _CHUNK):
             columns = self.block(pads, np.arange(part.start, part.stop))
-            pieces.append(self.mean() - xp.sum(linalg.solve_lower(factor, columns) ** 2, axis=0))
+            pieces.append(self.mean() - xp.sum(solve_lower(factor, columns) ** 2, axis=0))
         return xp.concat(pieces)
 
 
@@ -167,7 +165,7 @@ class CirculantSmoother(Smoother):
     """R_b(μ) of a circulant matrix whose first n cells hold the rows; the others hold no data."""
 
     def __init__(self, spectrum: CirculantSpectrum, n: int, *, fit_intercept: bool) -> None:
-        one = linalg.like([1.0], spectrum.eigenvalues)
+        one = like([1.0], spectrum.eigenvalues)
         super().__init__(n, namespace(one).broadcast_to(one, (n,)) if fit_intercept else None)
         self.spectrum = spectrum
         self._cells = math.prod(spectrum.shape)
@@ -181,7 +179,7 @@ class CirculantSmoother(Smoother):
         xp, t = namespace(Y), Y.shape[1]
         columns = xp.permute_dims(Y, (1, 0))
         if self._pads.size:
-            columns = xp.concat([columns, linalg.zeros((t, self._pads.size), Y)], axis=1)
+            columns = xp.concat([columns, zeros((t, self._pads.size), Y)], axis=1)
         return xp.reshape(columns, (t, *self.spectrum.shape))
 
     def _rows(self, grid: Array) -> Array:
@@ -194,10 +192,7 @@ class CirculantSmoother(Smoother):
         return self.spectrum.filter(alpha, fit_intercept=self.border is not None)
 
     def _in_turn(self, Y: Array, values: list[float]) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Some μ at a time: which, R_b Y (μ, n, t), its diagonal (μ, n or 1), and targets on the grid.
-
-        One transform serves all μ; as many of them go through the next as fit in cache.
-        """
+        """Some μ at a time, as cache allows: which, R_b Y (μ, n, t), diagonal, targets on the grid."""
         xp, grid = namespace(Y), self._grid(Y)
         if self._pads.size:
             for part in spans(len(values), 1):
@@ -207,18 +202,18 @@ class CirculantSmoother(Smoother):
                 diagonal = filtered.padded_diagonal(self._pads, self.n)[None, :]
                 yield part, self._rows(filtered.apply(completed))[None, ...], diagonal, completed
             return
-        spectrum = linalg.real_fft(grid, len(self.spectrum.shape))
+        spectrum = real_fft(grid, len(self.spectrum.shape))
         for part in spans(len(values), max(1, _IN_CACHE // (self._cells * Y.shape[1]))):
             bank = [self._filter(a).values for a in values[part]]
             filters = bank[0][None, ...] if len(bank) == 1 else xp.stack(bank)
             diagonal = _half_mean(filters, self.spectrum.shape)[:, None]
             product = spectrum[None, ...] * filters[:, None, ...]
-            residuals = linalg.inverse_real_fft(product, self.spectrum.shape)
+            residuals = inverse_real_fft(product, self.spectrum.shape)
             yield part, self._rows(residuals), diagonal, grid
 
     def residuals(self, Y: Array, alphas: ArrayLike) -> Array:
-        values = _numbers(alphas)
-        out = linalg.zeros((len(values), *Y.shape), Y)
+        values = vector(alphas).tolist()
+        out = zeros((len(values), *Y.shape), Y)
         for part, rows, _, _ in self._in_turn(Y, values):
             out[part, ...] = rows
         return out
@@ -228,18 +223,18 @@ class CirculantSmoother(Smoother):
 
         1ᵀα = 0 and U1 ∝ 1 leave the intercept only the mean of the completed targets.
         """
-        xp, values = namespace(Y), _numbers(alphas)
-        dual = linalg.zeros((len(values), *Y.shape), Y)
+        xp, values = namespace(Y), vector(alphas).tolist()
+        dual = zeros((len(values), *Y.shape), Y)
         intercepts = dual[:, 0, :] * 0.0
         for part, rows, _, grid in self._in_turn(Y, values):
-            dual[part, ...] = rows / linalg.like(values[part], Y)[:, None, None]
+            dual[part, ...] = rows / like(values[part], Y)[:, None, None]
             if self.border is not None:
                 intercepts[part, :] = xp.mean(xp.reshape(grid, (-1, self._cells)), axis=1)[None, :]
         return dual, intercepts
 
     def leave_one_out(self, Y: Array, alphas: ArrayLike) -> Array:
-        values = _numbers(alphas)
-        out = linalg.zeros((len(values), *Y.shape), Y)
+        values = vector(alphas).tolist()
+        out = zeros((len(values), *Y.shape), Y)
         for part, rows, diagonal, _ in self._in_turn(Y, values):
             rows /= -diagonal[:, :, None]
             rows += Y[None, ...]
@@ -253,8 +248,8 @@ class CirculantSmoother(Smoother):
         cells = [np.asarray(rows) for rows in parts]
         blocks = [None if self._pads.size else self._leading_block(part) for part in cells]
         pieces: list[list[Array]] = [[] for _ in parts]
-        spectrum = linalg.real_fft(grid, len(self.spectrum.shape))
-        for alpha in _numbers(alphas):
+        spectrum = real_fft(grid, len(self.spectrum.shape))
+        for alpha in vector(alphas).tolist():
             filtered = self._filter(alpha)
             by_length: dict[int, Array] = {}
             for k, (part, length) in enumerate(zip(cells, blocks)):
@@ -264,7 +259,7 @@ class CirculantSmoother(Smoother):
                     continue
                 if length not in by_length:
                     by_length[length] = self._rows(filtered.leading_residuals(spectrum, length))
-                pieces[k].append(linalg.take_rows(Y, part) - linalg.take_rows(by_length[length], part))
+                pieces[k].append(take_rows(Y, part) - take_rows(by_length[length], part))
         direct = sum(length is not None for length in blocks)
         self.solves["circulant_blocks"] = self.solves.get("circulant_blocks", 0) + direct
         return [xp.stack(piece) for piece in pieces]
@@ -282,7 +277,7 @@ class CirculantSmoother(Smoother):
         rhs = _pick(filtered.apply(_with(grid, cells, None)), cells)
         if cells.size <= _DENSE:
             self.solves["dense_blocks"] = self.solves.get("dense_blocks", 0) + 1
-            return -linalg.cholesky_solve(filtered.factor(cells), rhs)
+            return -cholesky_solve(filtered.factor(cells), rhs)
         return -self._iterate(filtered, rhs, cells)
 
     def _iterate(self, filtered: CirculantFilter, rhs: Array, cells: Index) -> Array:
@@ -297,7 +292,7 @@ class CirculantSmoother(Smoother):
             inverse = replace(filtered, values=self.spectrum.eigenvalues / filtered.alpha + 1.0)
 
         def product(by: CirculantFilter, x: Array) -> Array:
-            blank = linalg.zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
+            blank = zeros((x.shape[1], *by.shape), x)  # of the targets that are not yet solved
             return _pick(by.apply(_with(blank, cells, x)), cells)
 
         found = refined_gradients(
@@ -326,19 +321,20 @@ class CirculantSmoother(Smoother):
                 return self.n * filtered.mean()
             return float(namespace(filtered.values).sum(filtered.padded_diagonal(self._pads, self.n)))
 
-        return np.array([one(self._filter(alpha)) for alpha in _numbers(alphas)])
+        return np.array([one(self._filter(alpha)) for alpha in vector(alphas).tolist()])
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values, shape, found = self.spectrum.eigenvalues, self.spectrum.shape, []
-        for alpha in _numbers(alphas):
+        xp = namespace(values)
+        for alpha in vector(alphas).tolist():
             filtered = self._filter(alpha)
-            value = _weighted_sum(namespace(values).log(values + alpha), shape)
+            value = _weighted_sum(xp.log(values + alpha), shape)
             if self.border is not None:  # on the complement of 1: without the constant's eigenvalue
                 value -= math.log(float(values[(0,) * len(shape)]) + alpha)
             if self._pads.size:
                 # det G_OO = det G · det (G⁻¹)_PP, bordered or not; the border's length goes from N to n.
-                roots = np.diagonal(linalg.to_numpy(filtered.factor(self._pads)))
-                value += 2 * float(np.sum(np.log(roots))) - self._pads.size * math.log(alpha)
+                roots = xp.linalg.diagonal(filtered.factor(self._pads))
+                value += 2 * float(xp.sum(xp.log(roots))) - self._pads.size * math.log(alpha)
                 value += 0.0 if self.border is None else math.log(self._cells / self.n)
             found.append(value)
         return np.array(found)
@@ -348,21 +344,13 @@ def _with(grid: Array, cells: Index, values: Array | None) -> Array:
     """A copy of the grid with `values` (|J|, t), or zeros, in the given cells."""
     xp = namespace(grid)
     flat = xp.reshape(grid, (grid.shape[0], -1))
-    if is_numpy(grid):
-        flat = flat.copy()
-        flat[:, cells] = 0.0 if values is None else values.T
-        return flat.reshape(grid.shape)
-    source = np.zeros(flat.shape[1], dtype=np.intp)
-    source[cells] = np.arange(cells.size)
-    inside = linalg.like(np.isin(np.arange(flat.shape[1]), cells), grid)[None, :] > 0
-    fresh = xp.zeros_like(flat) if values is None else linalg.take_rows(values, source).T
-    return xp.reshape(xp.where(inside, fresh, flat), grid.shape)
+    return xp.reshape(linalg.with_columns(flat, cells, None if values is None else values.T), grid.shape)
 
 
 def _pick(grid: Array, cells: Index) -> Array:
     """The given cells of (t, n_0, …, n_{p−1}), shape (|J|, t)."""
     xp = namespace(grid)
-    return linalg.take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
+    return take_rows(xp.permute_dims(xp.reshape(grid, (grid.shape[0], -1)), (1, 0)), cells)
 
 
 def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
@@ -371,14 +359,9 @@ def _half_mean(half: Array, shape: tuple[int, ...]) -> Array:
     columns = xp.sum(half, axis=tuple(range(1, half.ndim - 1))) if half.ndim > 2 else half
     weights = np.full(half.shape[-1], 2.0)  # a frequency and its mirror image
     weights[[0, -1] if shape[-1] % 2 == 0 else 0] = 1.0
-    return columns @ linalg.like(weights / math.prod(shape), half)
+    return columns @ like(weights / math.prod(shape), half)
 
 
 def _weighted_sum(half: Array, shape: tuple[int, ...]) -> float:
     """The sum over a whole spectrum of which `half` is the half that a real transform keeps."""
     return float(_half_mean(half[None, ...], shape)[0]) * math.prod(shape)
-
-
-def _numbers(alphas: ArrayLike) -> list[float]:
-    """The ridge values one by one."""
-    return [float(a) for a in np.asarray(linalg.to_numpy(alphas), dtype=np.float64).reshape(-1)]

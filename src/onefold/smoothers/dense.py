@@ -63,7 +63,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from onefold import linalg
-from onefold.linalg import Array, HostArray, Index, is_numpy, like, like_index, namespace
+from onefold.linalg import Array, HostArray, Index, dense, like, like_index, namespace, take_rows, vector
 from onefold.machine.threads import check_stop, spans
 from onefold.smoothers.base import GIVEN, LARGE, Flags, Rounding, Smoother, not_psd
 
@@ -75,14 +75,6 @@ _FEWEST = 1000  # rows, below which a decomposition takes no time worth saving b
 _PROBE = 400  # rows whose spectrum decides whether to try
 _LARGEST_SHARE = 3  # worth it while 3 r ≤ n
 _THIN_ROUNDING = 32 * float(np.finfo(np.float64).eps)
-
-
-def gather(x: Array, index: Array) -> Array:
-    """``x[index]`` for row numbers of any shape on the device of x: no transfer."""
-    if is_numpy(x):
-        return x[index]
-    xp = namespace(x)
-    return xp.reshape(xp.take(x, xp.reshape(index, (-1,)), axis=0), (*index.shape, *x.shape[1:]))
 
 
 class Operator(ABC):
@@ -107,24 +99,20 @@ class Operator(ABC):
 
     def diagonal_at(self, rows: Index) -> Array:
         """The diagonal of R at some rows, ascending, of the first μ."""
-        diagonal = self.diagonal()[0, :]
-        return gather(diagonal, like_index(rows, diagonal))
+        return take_rows(self.diagonal()[0, :], rows)
 
     @abstractmethod
     def logdet(self) -> Array:
         """The numbers log det (K + μI), shape (μ,)."""
 
     def solve_signal(self, Y: Array) -> Array:
-        """(K + μI)⁻¹ Y in the directions in which K is more than rounding; Y as in `apply`."""
-        raise NotImplementedError(f"{type(self).__name__} has no directions")
+        """(K + μI)⁻¹ Y in the directions known to be more than rounding; Y as in `apply`."""
+        return self.apply(Y) / self.alphas[:, None, None]
 
 
 @dataclass(frozen=True)
 class BorderCorrection:
-    r"""The rank-one step from R to R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,).
-
-    Without a border ρ = 0 and σ = 1.
-    """
+    """R_b = R − ρρᵀ/σ for a vector of μ: ρ (μ, n) and σ = sᵀρ (μ,); 0 and 1 without a border."""
 
     rho: Array
     sigma: Array
@@ -154,14 +142,14 @@ class DenseSmoother(Smoother):
 
     def solvable(self, alphas: ArrayLike) -> Flags:
         """Whether K + μI is positive definite at each μ, as far as the factorisation knows."""
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) + self.smallest_eigenvalue > 0
+        return vector(alphas) + self.smallest_eigenvalue > 0
 
     def below_rounding(self, alphas: ArrayLike) -> Flags:
         r"""Whether each μ is so small next to K that the rounding of K would decide the solution.
 
         Directions in which K is nothing but rounding then count as 0, see `duals`.
         """
-        return np.asarray(alphas, dtype=np.float64).reshape(-1) < _BELOW * self.noise
+        return vector(alphas) < _BELOW * self.noise
 
     def _first(self, operator: Operator, Y: Array | None = None) -> tuple[Array, BorderCorrection]:
         """R_b Y, and the border's correction, from one product with R; Y is a zero column if None."""
@@ -191,7 +179,7 @@ class DenseSmoother(Smoother):
         for operator in self.operators(alphas, Y.shape[1]):
             residuals, border = self._first(operator, Y)
             dual = residuals / operator.alphas[:, None, None]
-            below = self.below_rounding(linalg.to_numpy(operator.alphas))
+            below = self.below_rounding(operator.alphas)
             if below.any():
                 if s is None:
                     signal = operator.solve_signal(Y)
@@ -219,9 +207,9 @@ class DenseSmoother(Smoother):
         """`leave_one_out` of some rows, ascending, at one μ: (rows, targets)."""
         operator, here = next(iter(self.operators([alpha]))), like_index(rows, Y)
         residuals, border = self._first(operator, Y)
-        diagonal = operator.diagonal_at(rows) - gather(border.rho[0, :], here) ** 2 / border.sigma[0]
+        diagonal = operator.diagonal_at(rows) - take_rows(border.rho[0, :], here) ** 2 / border.sigma[0]
         diagonal = self._known(diagonal[None, :], [alpha])[0, :]
-        return gather(Y, here) - gather(residuals[0, :, :], here) / diagonal[:, None]
+        return take_rows(Y, here) - take_rows(residuals[0, :, :], here) / diagonal[:, None]
 
     def _known(self, diagonals: Array, alphas: ArrayLike) -> Array:
         """The diagonal of R_b (μ, n), NaN where rounding decides it: rows that a tiny μ saturates."""
@@ -270,11 +258,11 @@ class DenseSmoother(Smoother):
             own = xp.reshape(RY[index, :, :], (self.n * sets.count, -1))
             for numbers, rows, places in sets.groups:
                 check_stop()
-                block, part = operator.block(rows, index), gather(border.rho[index, :], rows)
+                block, part = operator.block(rows, index), take_rows(border.rho[index, :], rows)
                 block -= part[..., :, None] * (part / border.sigma[index])[..., None, :]
-                right = gather(own, places)
+                right = take_rows(own, places)
                 try:
-                    values = -linalg.solve_positive(block, right)
+                    values = -dense.solve_positive(block, right)
                 except np.linalg.LinAlgError:  # singular to the last digit: there is no such model
                     values = right * np.nan
                 stack = xp.reshape(values, (len(numbers), *values.shape[-2:]))
@@ -288,7 +276,7 @@ class DenseSmoother(Smoother):
             operator.expect_blocks()
             diagonal = self._first(operator)[1].diagonal(operator.diagonal())
             traces.append(namespace(diagonal).sum(diagonal, axis=1))
-        return linalg.to_numpy(namespace(traces[0]).concat(traces))
+        return vector(namespace(traces[0]).concat(traces))
 
     def logdet(self, alphas: ArrayLike) -> HostArray:
         values = []
@@ -299,7 +287,7 @@ class DenseSmoother(Smoother):
                 xp, s, border = namespace(value), self.border, self._first(operator)[1]
                 value = value + xp.log(border.sigma / operator.alphas) - xp.log(s @ s)
             values.append(value)
-        return linalg.to_numpy(namespace(values[0]).concat(values))
+        return vector(namespace(values[0]).concat(values))
 
 
 class LeftOut:
@@ -322,13 +310,13 @@ class LeftOut:
         self.groups: list[tuple[list[int], Array, Array]] = []
         by_size: dict[int, list[int]] = {}
         for k, rows in enumerate(self.parts):
-            by_size.setdefault(k if is_numpy(Y) else rows.size, []).append(k)
+            by_size.setdefault(k if linalg.uses_lapack(Y) else rows.size, []).append(k)
         for numbers in by_size.values():
             step = max(1, Y.shape[0] // max(1, self.parts[numbers[0]].size))
             for some in (numbers[span] for span in spans(len(numbers), step)):
                 rows = np.stack([self.parts[k] for k in some])
                 places = rows * self.count + np.array(some)[:, None]
-                if is_numpy(Y):
+                if linalg.uses_lapack(Y):
                     rows, places = rows[0], places[0]
                 self.groups.append((some, like_index(rows, Y), like_index(places, Y)))
 
@@ -359,12 +347,11 @@ class _Decomposed(DenseSmoother):
         if not self.solvable(alphas).all():
             raise not_psd(self.smallest_eigenvalue)
         values, xp = self._spectrum[0], namespace(self._spectrum[0])
-        mu = like(np.asarray(alphas, dtype=np.float64).reshape(-1), values)
+        mu = like(vector(alphas), values)
         weights = (values[None, :] if self._thin else mu[:, None]) / (values[None, :] + mu[:, None])
         below = self.below_rounding(alphas)
         if below.any() and not self._thin:  # where μ is below the rounding of K, noise counts as 0
-            noise = like(linalg.to_numpy(abs(values) <= self.noise), values)
-            lost = like(below, values)[:, None] * noise[None, :] > 0
+            lost = like_index(below, values)[:, None] & (abs(values) <= self.noise)[None, :]
             weights = xp.where(lost, xp.ones_like(weights), weights)
         for part in spans(mu.shape[0], max(1, values.shape[0] // max(1, columns))):
             check_stop()
@@ -393,7 +380,7 @@ class SpectralSmoother(_Decomposed):
         rest = None
         if alone is None:
             shared = self.n <= LARGE if release_lock is None else release_lock
-            values, vectors = linalg.symmetric_eigh(K, release_lock=shared)
+            values, vectors = dense.symmetric_eigh(K, release_lock=shared)
         else:
             rest = np.setdiff1d(np.arange(K.shape[0]), alone)
             values, vectors = np.linalg.eigh(K[np.ix_(rest, rest)])
@@ -466,9 +453,9 @@ class _Filtered(Operator):
         xp, q = namespace(self.weights), self.vectors.shape[1]
         roots = xp.sqrt(self.weights[index, :q])
         if self.rest is None or self.alone is None:
-            factor = gather(self.vectors, rows) * roots
+            factor = take_rows(self.vectors, rows) * roots
             block = factor @ xp.matrix_transpose(factor)
-            return linalg.add_to_diagonal(-block, 1.0) if self.thin else block
+            return dense.add_to_diagonal(-block, 1.0) if self.thin else block
         touched = np.isin(rows, self.rest)
         factor = self.vectors[np.searchsorted(self.rest, rows[touched])] * roots[None, :]
         block = np.zeros((len(rows), len(rows)))
@@ -483,14 +470,14 @@ class _Filtered(Operator):
         return known + (n - rank) * xp.log(self.alphas) if self.thin else known
 
 
-def isolated_rows(K: Array) -> Index | None:
+def isolated_rows(K: HostArray) -> Index | None:
     """Rows whose entries off the diagonal vanish to working precision, or None if there are few.
 
     An entry counts as 0 below eps/n times the smallest diagonal entry: dropping all of them moves
     the eigenvalues by less than the rounding of the decomposition itself.
     """
     n = K.shape[0]
-    if not is_numpy(K) or n < 2:
+    if n < 2:
         return None
     diagonal = np.diagonal(K)
     negligible = np.finfo(np.float64).eps / n * max(float(diagonal.min()), 0.0)
@@ -532,7 +519,7 @@ class LowRankSmoother(ThinSmoother):
         self.noise = _THIN_ROUNDING * float((singular**2).max(initial=0.0))
 
 
-def low_rank_factor(K: Array, *, psd: bool = True) -> HostArray | None:
+def low_rank_factor(K: HostArray, *, psd: bool = True) -> HostArray | None:
     """L of shape (n, r) with K = L Lᵀ to rounding, or None if r is not far below n.
 
     A look at the spectrum of a few hundred rows decides first whether to try. Small diagonal entries of
@@ -540,7 +527,7 @@ def low_rank_factor(K: Array, *, psd: bool = True) -> HostArray | None:
     (`psd` false), it is looked at entry by entry.
     """
     n = K.shape[0]
-    if not is_numpy(K) or n < _FEWEST:
+    if n < _FEWEST:
         return None
     tolerance = _THIN_ROUNDING * float(np.diagonal(K).max())
     pick = np.linspace(0, n - 1, _PROBE).astype(int)
@@ -591,7 +578,7 @@ class CholeskySmoother(DenseSmoother):
         self._smallest = _BELOW * self.noise  # ridge to be factorised with
 
     def operators(self, alphas: ArrayLike, columns: int = 1) -> Iterator[Operator]:
-        return map(self._operator, np.asarray(alphas, dtype=np.float64).reshape(-1).tolist())
+        return map(self._operator, vector(alphas).tolist())
 
     def _operator(self, alpha: float) -> Operator:
         check_stop()
@@ -608,8 +595,8 @@ class CholeskySmoother(DenseSmoother):
                 shifted = namespace(K).asarray(K, copy=True) if self._buffer is None else self._buffer
                 if self._buffer is not None:
                     np.copyto(shifted, K)
-                self._buffer = shifted if is_numpy(shifted) else None
-            shifted = linalg.add_to_diagonal(shifted, alpha)
+                self._buffer = shifted if linalg.uses_lapack(shifted) else None
+            shifted = dense.add_to_diagonal(shifted, alpha)
             try:
                 self._last = alpha, _Factorised(shifted, alpha)
                 return self._last[1]
@@ -628,14 +615,14 @@ class _Factorised(Operator):
 
     def __init__(self, G: Array, alpha: float) -> None:
         self._alpha, self.alphas = alpha, alpha * linalg.ones(1, G)
-        self._factor = linalg.cholesky(G, overwrite=True)
+        self._factor = dense.cholesky(G, overwrite=True)
         self._inverted = False
         self._corner: tuple[int, Array] | None = None
 
     def expect_blocks(self) -> None:
         # A device multiplies by L⁻¹ far faster than it solves with L for a few columns; on a host
         # solving is as fast, and has the better digits.
-        if not is_numpy(self._factor):
+        if not linalg.uses_lapack(self._factor):
             self._inverse()
 
     def _inverse(self, row: int = 0) -> tuple[int, Array]:
@@ -643,22 +630,22 @@ class _Factorised(Operator):
         if self._inverted or row < _CORNER * self._factor.shape[0]:
             if not self._inverted:
                 check_stop()
-                self._factor, self._inverted = linalg.invert_lower(self._factor), True
+                self._factor, self._inverted = dense.invert_lower(self._factor), True
             self._corner = 0, self._factor
         elif self._corner is None or self._corner[0] > row:
             check_stop()
-            self._corner = row, linalg.invert_lower(np.array(self._factor[row:, row:], order="F"))
+            self._corner = row, dense.invert_lower(np.array(self._factor[row:, row:], order="F"))
         return self._corner
 
     def apply(self, Y: Array) -> Array:
         Y = Y if Y.ndim == 2 else Y[0, :, :]
         if self._inverted:
             return (self._alpha * (self._factor.T @ (self._factor @ Y)))[None, :, :]
-        return (self._alpha * linalg.cholesky_solve(self._factor, Y))[None, :, :]
+        return (self._alpha * dense.cholesky_solve(self._factor, Y))[None, :, :]
 
-    def block(self, rows: Array, index: int) -> Array:
-        first, inverse = self._inverse(int(rows.min()) if is_numpy(rows) and rows.size else 0)
-        columns = gather(inverse.T, rows - first)
+    def block(self, rows: Any, index: int) -> Array:
+        first, inverse = self._inverse(0 if self._inverted or not len(rows) else int(rows.min()))
+        columns = take_rows(inverse.T, rows - first)
         return self._alpha * (columns @ namespace(columns).matrix_transpose(columns))
 
     def diagonal(self) -> Array:
@@ -672,7 +659,7 @@ class _Factorised(Operator):
         if self._inverted:
             return super().diagonal_at(rows)
         check_stop()
-        return self._alpha * linalg.inverse_column_squares(self._factor, rows)
+        return self._alpha * dense.inverse_column_squares(self._factor, rows)
 
     def logdet(self) -> Array:
         xp = namespace(self._factor)
@@ -682,8 +669,8 @@ class _Factorised(Operator):
 
 def _unfactorised(G: Array, diagonal: Array, alpha: float) -> Array:
     """K from what a failed factorisation in place left of K + μI: one triangle, and K's diagonal."""
-    if not is_numpy(G):  # other libraries factorise into an array of their own
-        return linalg.add_to_diagonal(G, -alpha)
+    if not linalg.uses_lapack(G):  # other libraries factorise into an array of their own
+        return dense.add_to_diagonal(G, -alpha)
     K = np.tril(G, -1)
     K += K.T
     K.flat[:: K.shape[0] + 1] = diagonal

@@ -1,4 +1,6 @@
-r"""Kernels of a distance. Of the Euclidean one: a profile φ of q = γ ‖S x − S x'‖².
+r"""The kernels that have names, of a distance or of the inner product.
+
+Of the Euclidean distance: a profile φ of q = γ ‖S x − S x'‖².
 
     rbf      φ = exp(−q)
     matern   s = √(4νq): φ = exp(−s), (1 + s) exp(−s) or (1 + s + s²/3) exp(−s) for ν = 1/2, 3/2, 5/2;
@@ -9,43 +11,31 @@ With u = √γ S x the derivative is ∇ₓ k(x, z) = 2 φ'(q) √γ Sᵀ (u −
     rbf      −2 exp(−q)
     matern   −2 exp(−s)/s, −6 exp(−s) or −(10/3) (1 + s) exp(−s); at s = 0 the first is taken as 0
 
-Squared distances between rows and landmarks, which are prepared once, come in one matrix product,
-
-    ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
-
-times a constant, its sign included: the exponent −d² of the rbf kernel leaves the product as it is,
-without a pass over the tile to turn its sign.
-
 Of the sum of absolute differences: k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), for which
 ∂k/∂x_j = −γ w_j k(x, z) sign(x_j − z_j) with sign(0) = 0.
+
+Of the inner product: ∇ₓ k(x, z) = z for the linear kernel, and for the polynomial one
+∇ₓ k(x, z) = degree · γ (γ S x · S z + c)^(degree − 1) Sᵀ S z.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 
 from onefold import linalg
-from onefold.kernels.base import Tile, listed
-from onefold.kernels.metric import WidthKernel, inner_products, outer_sum, squared_norms, weighted_sums
-from onefold.linalg import Array, HostArray, double, in_place, is_numpy, is_sparse, namespace
+from onefold.kernels.base import Kernel, Tile, listed
+from onefold.kernels.metric import Transform, WidthKernel, outer_sum, weighted_sums
+from onefold.linalg import Array, HostArray, double, in_place, is_sparse, namespace
+from onefold.linalg import distances as between
+from onefold.linalg.distances import inner_products, squared_norms
 from onefold.machine.threads import spans
 
-Pairs = tuple[Any, Any]
-"""Row numbers and column numbers of pairs, in the order of the rows."""
-
-# ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of the kernel's width that is harmless
-# while the norms are small; above this sum of squared norms the close pairs are computed anew.
-HARMLESS_NORM = 64.0
-_FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distance
-_LOST_DIGITS = 1e-3
-_ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
-_PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
 _STRIP = 2**16  # numbers of a tile whose slopes are taken at once: they and their copies stay in cache
 
 
@@ -56,7 +46,9 @@ class Radial(WidthKernel):
     accepts_sparse = True
     unit: float = 1.0  # `profile` and `slope` take squared distances q times this
     slope_unit: float = 1.0  # a factor that `slope` leaves out
-    harmless_norm: ClassVar[float] = HARMLESS_NORM  # of squared rows that need no better distances
+    harmless_norm: ClassVar[float] = (
+        between.HARMLESS_NORM
+    )  # of squared rows that need no better distances
 
     @abstractmethod
     def profile(self, distances: Array) -> Array:
@@ -70,15 +62,18 @@ class Radial(WidthKernel):
         """The q at which the kernel falls to about exp(−exponent)."""
         return exponent**self.exponent_order / abs(self.unit)
 
+    def _distances(self, Z: Array) -> between.SquaredDistances:
+        return between.SquaredDistances(Z, self.unit, self.harmless_norm, self.distance_at)
+
     def __call__(self, A: Array, B: Array) -> Array:
         if B is not A:
             return super().__call__(A, B)
         rows = self.transform(A)(A)
-        return self.profile(linalg.zero_diagonal(Distances(rows, self)(rows)[0]))
+        return self.profile(linalg.zero_diagonal(self._distances(rows)(rows)[0]))
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        distances = Distances(transform(landmarks), self)
+        distances = self._distances(transform(landmarks))
         return lambda rows, out=None: self.profile(distances(transform(rows), out)[0])
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
@@ -105,7 +100,7 @@ class Radial(WidthKernel):
         origin = xp.mean(landmarks, axis=0)[None, :]  # the sums below are of rows, not of differences
         about = rows - origin
         U, Z = transform(about), transform(landmarks - origin)
-        distances = Distances(Z, self)
+        distances = self._distances(Z)
         tile, close = distances(U)
         rounding = distances.rounding(U) + abs(self.unit) * transform.rounding(about)[:, None]
         if close is None:
@@ -123,7 +118,7 @@ class Radial(WidthKernel):
         gradients = transform.pull_back(U)[:, :, None] * sums[:, -1:, :]
         gradients -= sums[:, :-1, :]
         # Of close pairs slope · coef · (u − u_z), from the differences of the rows themselves.
-        for i, j in [] if close is None else pair_blocks(close, rows.shape[1]):
+        for i, j in [] if close is None else between.pair_blocks(close, rows.shape[1]):
             difference = rows[i] - landmarks[j]
             apart = transform(difference)
             # A matrix may take rows that differ to the same point, up to its rounding.
@@ -210,85 +205,6 @@ class Matern(Radial):
         return values
 
 
-class Distances:
-    """unit · ‖a − z‖² to the landmarks Z (m, d), an array or a CSR matrix, for the profile of a kernel.
-
-    In NumPy they are accurate also for nearly equal rows: pairs whose distance lost digits to
-    cancellation and still matters to the kernel are recomputed from their differences. In other
-    libraries, where a device would wait for that, eps · ‖a‖² is lost of close rows: they must lie about
-    0 in units of the kernel's width.
-    """
-
-    def __init__(self, Z: Array, kernel: Radial) -> None:
-        self._Z, self._kernel, self._unit = Z, kernel, kernel.unit
-        self._norms = norms = squared_norms(Z)
-        if not is_sparse(Z):
-            xp = namespace(Z)
-            self._right = xp.concat([Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1).T
-
-    def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
-        """The tile (len(A), m), never of the wrong sign, the close pairs or None; far ones less far."""
-        if not is_numpy(A):
-            xp, unit = namespace(A), self._unit
-            norms = squared_norms(A)[:, None] * unit
-            left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
-            tile = linalg.product_into(left, self._right, out)
-            return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
-        norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
-        if is_sparse(A) or is_sparse(self._Z):
-            tile = np.asarray(inner_products(A, self._Z))
-            tile *= -2 * sign
-            tile += sign * norms[:, None]
-            tile += sign * self._norms[None, :]
-        else:
-            left = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
-            np.multiply(A, -2 * sign, out=left[:, :-2])
-            np.multiply(norms, sign, out=left[:, -2])
-            left[:, -1] = sign
-            tile = linalg.product_into(left, self._right, out)
-        close = self._close_pairs(tile, norms, sign)
-        for i, j in pair_blocks(close, A.shape[1]):
-            apart = A[i] - self._Z[j]
-            squares = squared_norms(apart) if is_sparse(apart) else np.einsum("ij,ij->i", apart, apart)
-            tile[i, j] = sign * squares
-        # This distance stands for all further ones. The square of the kernel there is still a normal
-        # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
-        # diagonal is nothing.
-        halvings = 62 if tile.dtype == np.float32 else 510
-        farthest = sign * self._kernel.distance_at(math.log(2.0) * halvings)
-        linalg.clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
-        if abs(self._unit) != 1.0:
-            tile *= abs(self._unit)
-        return tile, close
-
-    def rounding(self, A: Array) -> Array | float:
-        """Up to which a number of the tile may be that of equal rows, (rows, 1); 0 in NumPy."""
-        if is_numpy(A):
-            return 0.0
-        eps = float(namespace(A).finfo(A.dtype).eps)
-        return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
-
-    def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
-        if tile.size == 0 or not norms.max() + self._norms.max() > self._kernel.harmless_norm:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-        rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
-        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
-        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
-        near = np.less if sign > 0 else np.greater
-        nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
-        suspects = np.flatnonzero(near(nearest, limit))
-        part = tile if suspects.size == len(tile) else tile[suspects]
-        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
-        return suspects[rows], columns
-
-
-def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
-    """The pairs, so many at a time that their differences take little memory."""
-    rows, columns = pairs
-    for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
-        yield rows[part], columns[part]
-
-
 @dataclass(frozen=True, repr=False)
 class Laplacian(WidthKernel):
     r"""k(x, x') = exp(−γ Σ_j w_j |x_j − x'_j|), or exp(−Σ_j γ_j |x_j − x'_j|).
@@ -314,7 +230,7 @@ class Laplacian(WidthKernel):
 
     def bind(self, landmarks: Array) -> Tile:
         transform = self.transform(landmarks)
-        exponentials = linalg.l1_exponentials(transform(landmarks))
+        exponentials = between.l1_exponentials(transform(landmarks))
         return lambda rows, out=None: exponentials(transform(rows), out)
 
     def on_grid(self, axes: Sequence[Array]) -> Array:
@@ -325,7 +241,7 @@ class Laplacian(WidthKernel):
 
     def _mean_exponent(self, rows: Array, share: HostArray) -> float:
         # Σ_ij v_i v_j |x_i − x_j| = 2 Σ_k v_k x_k (Σ_{l<k} v_l − Σ_{l>k} v_l), a column's rows in order
-        moved = linalg.to_numpy(self.transform(rows)(rows)).astype(np.float64)
+        moved = linalg.host_array(self.transform(rows)(rows))
         order = np.argsort(moved, axis=0, kind="stable")
         ordered = np.take_along_axis(moved, order, axis=0)
         share = share[order]
@@ -337,6 +253,94 @@ class Laplacian(WidthKernel):
         tile, transform = self(rows, landmarks), self.transform(rows)
         if factor is not None:
             tile *= factor
-        gradients = -linalg.signed_sums(rows, landmarks, tile, coef)
+        gradients = -between.signed_sums(rows, landmarks, tile, coef)
         targets = [transform.pull_back(gradients[:, :, t]) for t in range(coef.shape[1])]
         return namespace(rows).stack(targets, axis=2)
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    r"""k(x, x') = x · x'."""
+
+    accepts_sparse = True
+
+    def __call__(self, A: Array, B: Array) -> Array:
+        return inner_products(A, B)
+
+    def bind(self, landmarks: Array) -> Tile:
+        return lambda rows, out=None: inner_products(rows, landmarks, out)
+
+    def diagonal(self, A: Array) -> Array:
+        return squared_norms(A)
+
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        xp = namespace(rows)
+        if factor is None:  # the same at every row
+            same = (landmarks.T @ coef)[None, ...]
+            return xp.broadcast_to(same, (rows.shape[0], *same.shape[1:]))
+        return weighted_sums(factor, coef, landmarks)
+
+
+@dataclass(frozen=True, repr=False)
+class Polynomial(WidthKernel):
+    r"""k(x, x') = (γ S x · S x' + c)^degree, or (Σ_j γ_j x_j x'_j + c)^degree.
+
+    Parameters
+    ----------
+    gamma, metric
+        As in :class:`RBF`.
+    degree, coef0 : float, default=3, 1.0
+        The exponent, and c.
+    """
+
+    degree: float = 3
+    coef0: float = 1.0
+    accepts_sparse = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.degree, Real) or not 0 < self.degree < np.inf:
+            raise ValueError(f"degree must be a number greater than 0; got {self.degree!r}.")
+        if not isinstance(self.coef0, Real) or not np.isfinite(self.coef0):
+            raise ValueError(f"coef0 must be a finite number; got {self.coef0!r}.")
+
+    @property
+    def always_psd(self) -> bool:  # type: ignore[override]
+        return self.coef0 >= 0 and float(self.degree).is_integer()
+
+    def bind(self, landmarks: Array) -> Tile:
+        base = self._base(landmarks)
+        return lambda rows, out=None: _power(base(rows, out), self.degree)
+
+    def _base(self, landmarks: Array) -> Tile:
+        """Rows → γ S x · S z + c: the width goes to the rows, the landmarks keep their digits."""
+        transform = Transform(self.gamma, self.metric, landmarks)
+        others = landmarks if self.metric is None else Transform(1.0, self.metric, landmarks)(landmarks)
+
+        def base(rows: Array, out: Array | None = None) -> Array:
+            tile = inner_products(transform(rows), others, out)
+            tile += self.coef0
+            return tile
+
+        return base
+
+    def diagonal(self, A: Array) -> Array:
+        return _power(squared_norms(self.transform(A)(A)) + self.coef0, self.degree)
+
+    def _mean_exponent(self, rows: Array, share: HostArray) -> float:
+        squares = double(squared_norms(self.transform(rows)(rows)))  # of a row with itself
+        return float(linalg.like(share, squares) @ squares)
+
+    def gradient(self, rows: Array, landmarks: Array, coef: Array, factor: Array | None = None) -> Array:
+        weights = _power(self._base(landmarks)(rows), self.degree - 1)
+        weights *= self.degree
+        if factor is not None:
+            weights *= factor
+        transform = self.transform(rows)  # √γ S, so that twice of it is γ SᵀS
+        return weighted_sums(weights, coef, transform.pull_back(transform(landmarks)))
+
+
+def _power(tile: Array, exponent: float) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):  # refused by whoever asked for the tile
+        tile **= exponent
+    return tile

@@ -1,0 +1,263 @@
+r"""Distances between rows and landmarks, which are prepared once.
+
+Squared ones come in one matrix product,
+
+    ‖a − z‖² = [−2a, ‖a‖², 1] · [z, 1, ‖z‖²]
+
+times a constant, its sign included: the exponent −d² of the rbf kernel leaves the product as it is,
+without a pass over the tile to turn its sign.
+
+Sums of absolute differences, Σ_f |a_f − b_f|, and of their signs no matrix product gives: n · m · d
+differences are formed one by one, in one pass over a tile.
+
+    NumPy           loops compiled by Numba where it is installed, SciPy's cdist in float64 otherwise
+    torch on CUDA   a Triton kernel, the exponential included
+    elsewhere       column by column, in place where the library can
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from onefold import linalg
+from onefold.linalg import Array, Index, in_place, is_numpy, is_sparse, namespace
+from onefold.machine.threads import spans
+
+_STRIP = 2**16  # numbers worked on at once: they stay in a core's cache
+_WORTH_COMPILING = 2**18  # numbers of a tile: Numba and its code take a third of a second to load
+
+Pairs = tuple[Index, Index]
+"""Row numbers and column numbers of pairs, in the order of the rows."""
+
+# ‖a‖² + ‖b‖² − 2a·b loses eps·(‖a‖² + ‖b‖²) of d². In units of a kernel's width that is harmless
+# while the norms are small; above this sum of squared norms the close pairs are computed anew.
+HARMLESS_NORM = 64.0
+_FAR = 50.0  # exp(−50) is nothing: pairs further apart need no better distance
+_LOST_DIGITS = 1e-3
+_ROUNDINGS = 4  # eps per feature that d² of close rows may be wrong by, as a share of ‖a‖²
+_PAIR_NUMBERS = 2**20  # differences of close pairs formed at a time
+
+L1Tile: TypeAlias = Callable[[Any, Any | None], Any]
+"""left, out → tile (rows, m), in `out` where it fits and that is simple."""
+
+
+def inner_products(A: Array, B: Array, out: Array | None = None) -> Array:
+    """A Bᵀ as a dense array, in `out` where it fits."""
+    if not is_sparse(A) and not is_sparse(B):
+        return linalg.product_into(A, B.T, out)
+    product = A @ B.T
+    return product.toarray() if is_sparse(product) else product
+
+
+def squared_norms(A: Array) -> Any:
+    """Σ_j a_ij² of every row."""
+    if is_sparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return namespace(A).sum(A * A, axis=1)
+
+
+class SquaredDistances:
+    """unit · ‖a − z‖² to the landmarks Z (m, d), an array or a CSR matrix, for the profile of a kernel.
+
+    In NumPy they are accurate also for nearly equal rows: pairs whose distance lost digits to
+    cancellation and still matters to the kernel are recomputed from their differences, unless squared
+    norms are below `harmless`. In other libraries, where a device would wait for that, eps · ‖a‖² is
+    lost of close rows: they must lie about 0 in units of the kernel's width. `reach` is the squared
+    distance at which the kernel falls to about exp(−exponent).
+    """
+
+    def __init__(self, Z: Array, unit: float, harmless: float, reach: Callable[[float], float]) -> None:
+        self._Z, self._unit, self._harmless, self._reach = Z, unit, harmless, reach
+        self._norms = norms = squared_norms(Z)
+        if not is_sparse(Z):
+            xp = namespace(Z)
+            self._right = xp.concat([Z, xp.ones_like(norms)[:, None], norms[:, None]], axis=1).T
+
+    def __call__(self, A: Array, out: Array | None = None) -> tuple[Any, Pairs | None]:
+        """The tile (len(A), m), never of the wrong sign, the close pairs or None; far ones less far."""
+        if not is_numpy(A):
+            xp, unit = namespace(A), self._unit
+            norms = squared_norms(A)[:, None] * unit
+            left = xp.concat([A * (-2 * unit), norms, xp.full_like(norms, unit)], axis=1)
+            tile = linalg.product_into(left, self._right, out)
+            return linalg.clip_in_place(tile, *((0.0, None) if unit > 0 else (None, 0.0))), None
+        norms, sign = squared_norms(A), math.copysign(1.0, self._unit)
+        if is_sparse(A) or is_sparse(self._Z):
+            tile = np.asarray(inner_products(A, self._Z))
+            tile *= -2 * sign
+            tile += sign * norms[:, None]
+            tile += sign * self._norms[None, :]
+        else:
+            left = np.empty((A.shape[0], A.shape[1] + 2), dtype=A.dtype)
+            np.multiply(A, -2 * sign, out=left[:, :-2])
+            np.multiply(norms, sign, out=left[:, -2])
+            left[:, -1] = sign
+            tile = linalg.product_into(left, self._right, out)
+        close = self._close_pairs(tile, norms, sign)
+        for i, j in pair_blocks(close, A.shape[1]):
+            apart = A[i] - self._Z[j]
+            squares = squared_norms(apart) if is_sparse(apart) else np.einsum("ij,ij->i", apart, apart)
+            tile[i, j] = sign * squares
+        # This distance stands for all further ones. The square of the kernel there is still a normal
+        # number: products of subnormal numbers take a processor a hundred times longer, and 2⁻⁶² of the
+        # diagonal is nothing.
+        halvings = 62 if tile.dtype == np.float32 else 510
+        farthest = sign * self._reach(math.log(2.0) * halvings)
+        linalg.clip_in_place(tile, min(0.0, farthest), max(0.0, farthest))
+        if abs(self._unit) != 1.0:
+            tile *= abs(self._unit)
+        return tile, close
+
+    def rounding(self, A: Array) -> Array | float:
+        """Up to which a number of the tile may be that of equal rows, (rows, 1); 0 in NumPy."""
+        if is_numpy(A):
+            return 0.0
+        eps = float(namespace(A).finfo(A.dtype).eps)
+        return squared_norms(A)[:, None] * (abs(self._unit) * _ROUNDINGS * (A.shape[1] + 2) * eps)
+
+    def _close_pairs(self, tile: Any, norms: Any, sign: float) -> Pairs:
+        if tile.size == 0 or not norms.max() + self._norms.max() > self._harmless:
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+        rounding = _ROUNDINGS * (self._Z.shape[1] + 2) * float(np.finfo(tile.dtype).eps)
+        within = np.maximum(np.minimum(_LOST_DIGITS * norms, _FAR), rounding * norms)
+        limit = within.astype(tile.dtype) * tile.dtype.type(sign)
+        near = np.less if sign > 0 else np.greater
+        nearest = tile.min(axis=1) if sign > 0 else tile.max(axis=1)
+        suspects = np.flatnonzero(near(nearest, limit))
+        part = tile if suspects.size == len(tile) else tile[suspects]
+        rows, columns = np.divmod(np.flatnonzero(near(part, limit[suspects, None])), tile.shape[1])
+        return suspects[rows], columns
+
+
+def pair_blocks(pairs: Pairs, features: int) -> Iterator[Pairs]:
+    """The pairs, so many at a time that their differences take little memory."""
+    rows, columns = pairs
+    for part in spans(rows.size, max(1, _PAIR_NUMBERS // max(1, features))):
+        yield rows[part], columns[part]
+
+
+# Sums of absolute differences
+
+
+def l1_exponentials(right: Array) -> L1Tile:
+    """The function left, out → [exp(−Σ_f |left_if − right_jf|)], in `out` where it fits."""
+    if is_numpy(right):
+        return _host_tile(right)
+    xp = namespace(right)
+    columns = xp.asarray(right.T, copy=True)
+    fused = None
+    if (
+        is_torch_array(right)
+        and linalg.on_accelerator(right)
+        and right.dtype in (xp.float32, xp.float64)
+    ):
+        fused = _triton()
+    if fused is None:
+        return lambda left, out: _by_columns(left, columns)
+    return lambda left, out: fused.exponentials(left, columns, out)
+
+
+def signed_sums(rows: Array, landmarks: Any, tile: Any, coef: Any) -> Array:
+    """Σ_j tile_ij coef_jt sign(rows_if − landmarks_jf) of shape (rows, d, targets), sign(0) being 0."""
+    if is_numpy(rows):
+        return _host_signed_sums(rows, landmarks, tile, coef)
+    xp = namespace(rows)
+
+    def sums(feature: int) -> Array:
+        signs = xp.sign(rows[:, feature][:, None] - landmarks[:, feature][None, :])
+        signs *= tile
+        return signs @ coef
+
+    return xp.stack([sums(feature) for feature in range(rows.shape[1])], axis=1)
+
+
+@cache
+def _triton() -> Any | None:
+    """The Triton kernel, or None where Triton is missing or finds no C compiler for its launcher."""
+    try:
+        from onefold.linalg import l1_triton
+
+        l1_triton.try_out()
+    except (ImportError, RuntimeError, OSError):
+        return None
+    return l1_triton
+
+
+def _by_columns(left: Array, columns: Array) -> Array:
+    total = -abs(left[:, :1] - columns[:1, :])
+    for feature in range(1, left.shape[1]):  # no (n, m, d) array, and one of scratch
+        total -= in_place("abs", left[:, feature][:, None] - columns[feature, :][None, :])
+    return in_place("exp", total)
+
+
+@cache
+def _numba() -> Any | None:
+    """The compiled loops, or None without a Numba that works with this NumPy."""
+    try:
+        from onefold.linalg import l1_numba
+    except ImportError:
+        return None
+    return l1_numba
+
+
+def _compiled_for(size: int, *arrays: NDArray[Any]) -> Any | None:
+    """The compiled loops where they serve a tile of `size` numbers and arrays of this kind."""
+    kinds = {array.dtype for array in arrays}
+    if size < _WORTH_COMPILING or kinds not in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
+        return None
+    return _numba()
+
+
+def _host_tile(right: NDArray[Any]) -> L1Tile:
+    columns, doubles = np.ascontiguousarray(right.T), np.asarray(right, dtype=np.float64)
+    m = right.shape[0]
+
+    def tile(left: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        n, dtype = left.shape[0], np.result_type(left, right)
+        values = out if out is not None and out.dtype == dtype else np.empty((n, m), dtype=dtype)
+        compiled = _compiled_for(n * m, left, right)
+        left, step = np.ascontiguousarray(left), max(1, _STRIP // max(1, m))
+        scratch = np.empty((min(n, step), m), dtype=dtype)
+        for part in spans(n, step):
+            exponents = scratch[: part.stop - part.start]
+            if compiled is not None:
+                compiled.fill_negative_l1(left[part], columns, exponents)
+            else:
+                wide = exponents if dtype == np.float64 else None
+                distances = cdist(left[part], doubles, "cityblock", out=wide)
+                np.negative(distances, out=exponents, casting="same_kind")
+            np.exp(exponents, out=values[part])
+        return values
+
+    return tile
+
+
+def _host_signed_sums(
+    rows: NDArray[Any], landmarks: NDArray[Any], tile: NDArray[Any], coef: NDArray[Any]
+) -> NDArray[Any]:
+    (n, d), m = rows.shape, landmarks.shape[0]
+    columns = np.ascontiguousarray(landmarks.T)
+    out = np.empty((n, d, coef.shape[1]), dtype=np.result_type(tile, coef))
+    compiled = _compiled_for(n * m, rows, landmarks, tile, coef)
+    if compiled is not None:
+        weights = np.ascontiguousarray(coef.T)
+        compiled.fill_signed_sums(np.ascontiguousarray(rows), columns, tile, weights, out)
+        return out
+    step = max(1, _STRIP // max(1, d * m))
+    above, below = np.empty((2, min(n, step), d, m), dtype=bool)
+    signs = np.empty(above.shape, dtype=out.dtype)
+    for part in spans(n, step):
+        x, here = rows[part, :, None], slice(0, part.stop - part.start)
+        # NumPy's own sign branches on every number, several times slower than two comparisons.
+        more, less = np.greater(x, columns, out=above[here]), np.less(x, columns, out=below[here])
+        np.subtract(more.view(np.int8), less.view(np.int8), out=signs[here])
+        np.matmul(signs[here], tile[part, :, None] * coef, out=out[part])
+    return out
