@@ -162,7 +162,7 @@ class Conformance:
         table = tmp_path / "t.csv"
         lines = [f"{x},{y}" for x, y in zip(self.rows()[:, 0], self.targets()[:, 0])]
         table.write_text("x,y\n" + "\n".join(lines) + "\n")
-        done = main(["plan", str(table), "--json", "--approximation", self.name])
+        done = main(["plan", str(table), "--target", "y", "--json", "--approximation", self.name])
         if not self.approximation().selects:
             assert done != 0
             return

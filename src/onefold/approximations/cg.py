@@ -257,7 +257,7 @@ class LowRankPreconditioner:
             self._features[rows] = values * root[rows, None]
         self._parts = list(spans(X.shape[0], _BLOCK))
 
-        def gram(part: slice) -> HostArray:
+        def gram(part: slice) -> Array:
             total = np.zeros((self.rank, self.rank))
             add_gram(total, self._some(part))
             return mirror(total)

@@ -356,7 +356,7 @@ def row_order(order: Order, X: Array, shape: tuple[int, ...], seed: int) -> Inde
     return found
 
 
-def principal_coordinates(X: Array, levels: int) -> HostArray:
+def principal_coordinates(X: Any, levels: int) -> HostArray:
     """Rows along the leading `levels` principal directions, (n, levels); zeros where X has fewer."""
     X = double(to_host(X))
     n, features = X.shape

@@ -193,7 +193,7 @@ class ExactModel(SmoothingModel):
         models = self._refitted_without(rows, values, values.size)
         return namespace(self.problem.Y).stack([f.predict(asked) for f in models])
 
-    def _refitted_without(self, rows: Index, alphas: ArrayLike, n_alphas: int) -> list[Expansion]:
+    def _refitted_without(self, rows: Index, alphas: Any, n_alphas: int) -> list[Expansion]:
         """Models of the other rows, about their own mean: one for each of `alphas`."""
         part = self.problem.without(rows, precomputed=isinstance(self._kernel, Precomputed))
         model = ExactModel(self._kernel, part, Workload(alphas=n_alphas))

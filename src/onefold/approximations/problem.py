@@ -202,7 +202,7 @@ class TargetRidges:
         # (μ,): every μ once; (targets,): the position of each target's μ among them
         self.distinct, self.which = np.unique(self.each, return_inverse=True)
 
-    def own(self, solutions: Array) -> Array:
+    def own(self, solutions: Array) -> Any:
         """Solutions (μ, …, targets), each target with the μ of its own: (…, targets)."""
         columns = [solutions[int(i), ..., t] for t, i in enumerate(self.which)]
         return namespace(solutions).stack(columns, axis=-1)

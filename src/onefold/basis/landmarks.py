@@ -169,7 +169,7 @@ def _pivots(kernel: Kernel, X: Array, m: int, rng: np.random.Generator) -> Basis
     return _basis_of(X, np.sort(candidates[chosen or [0]]), report)  # of a kernel of zeros, any row
 
 
-def _accepted(inner: HostArray, drawn_with: HostArray, rng: np.random.Generator) -> list[int]:
+def _accepted(inner: Any, drawn_with: HostArray, rng: np.random.Generator) -> list[int]:
     """Which proposals stay: each with probability (its residual now) / (the one it was drawn with)."""
     left, kept = inner.copy(), []
     for i, chance in enumerate(rng.random(inner.shape[0])):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -94,7 +94,7 @@ def _strongest(strength: HostArray, size: int) -> Index:
     return np.sort(np.argsort(rounded, kind="stable")[strength.size - size :])
 
 
-def _solve(matrix: HostArray, rhs: HostArray) -> HostArray:
+def _solve(matrix: Any, rhs: Array) -> HostArray:
     """(M + tiny) x = rhs for a positive semi-definite M; the shift grows if rounding asks for it."""
     shift = _JITTER * max(float(np.trace(matrix)) / matrix.shape[0], np.finfo(float).tiny)
     for _ in range(_ATTEMPTS if np.isfinite(shift) else 0):

@@ -261,7 +261,7 @@ def uses_factors(n: int, m: int) -> bool:
 class Factor:
     """F of a set of rows, in host memory: at most as many rows as columns."""
 
-    matrix: HostArray  # (rows, border + r + targets)
+    matrix: Any  # (rows, border + r + targets)
     targets: int
     border: int  # 1 with an intercept, 0 without
     weight: float  # sum of the rows' weights

@@ -250,7 +250,7 @@ def _double_sums(design: Design, rows: Array, wanted: Array, root: Array | None)
     return mirror(gram), small
 
 
-def _single_sums(design: Design, rows: Array, wanted: Array, root: Array | None) -> tuple[Array, Array]:
+def _single_sums(design: Design, rows: Array, wanted: Any, root: Any | None) -> tuple[Array, Array]:
     r"""The same, summed in float32 over short runs.
 
     With leading directions U, Φ = Φ' + P Uᵀ, P = Φ U: only Φ' of small entries is summed in float32,
@@ -259,7 +259,7 @@ def _single_sums(design: Design, rows: Array, wanted: Array, root: Array | None)
     m, single = design.size, np.dtype(np.float32)
     gram, run = np.zeros((m, m)), np.zeros((m, m), dtype=single)
     small, narrow = np.zeros((m, wanted.shape[1])), wanted.astype(single)
-    U = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
+    U: Any = np.zeros((m, 0), dtype=single) if design.leading is None else design.leading
     q = U.shape[1]
     across, corner, apart = np.zeros((q, m)), np.zeros((q, q)), np.zeros((q, wanted.shape[1]))
     pending, unit = 0, design.unit
