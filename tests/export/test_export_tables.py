@@ -14,7 +14,7 @@ from onefold import TableClassifier, TableRegressor
 from onefold.export import register_converters
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::onefold.search.GridEdgeWarning", "ignore:values that tuning had never seen"
+    "ignore::onefold.search.GridEdgeWarning", "ignore:unknown categories ignored"
 )
 
 rng = np.random.default_rng(5)

@@ -417,7 +417,7 @@ def test_late_blocks(model, tmp_path):
     together = np.concatenate([p for _, p in model.predict_blocks(path, 10)])
     np.testing.assert_array_equal(together, model.predict(later))
     path.write_text("a,b,c\n" + "1,2,z\n" * 50 + ",2,x\n")
-    with pytest.warns(UserWarning, match="never seen") as caught:
+    with pytest.warns(UserWarning, match="unknown categories") as caught:
         list(model.predict_blocks(path, 10))
     unseen, missing = sorted((str(one.message) for one in caught), reverse=True)
     assert "50 in 'c'" in unseen

@@ -140,38 +140,32 @@ class Interrupted(BaseException):
 
 
 class _CtrlC:
-    """What Ctrl-C does: end the running search where it has found something, or stop."""
+    """The handler of Ctrl-C, and the callback of the search that it may end between two evaluations."""
 
     def __init__(self) -> None:
-        self.search: _Search | None = None
-        self._over = False
+        self.callback: Callback | None = None  # of the search that is running
+        self._asked = self._ended = self._has_score = self._over = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._over:  # no other disturbs the tidying up
             _announce("still stopping")
-        elif self.search is not None and self.search.has_score and not self.search.asked:
+        elif self.callback is not None and self._has_score and not self._asked:
             _announce("stopping: the best so far will be kept (Ctrl-C again to stop at once) …")
-            self.search.asked = True
+            self._asked = True
         else:
             self._over = True
             _announce("stopping …")
             raise Interrupted
 
+    def watch(self, event: Mapping[str, Any]) -> None:
+        """Call the search's callback, and raise KeyboardInterrupt, once, where Ctrl-C has asked for it.
 
-class _Search:
-    """A search's callback that raises KeyboardInterrupt once it is asked to, between evaluations.
-
-    The final fit calls nobody back, and is not disturbed.
-    """
-
-    def __init__(self, callback: Callback) -> None:
-        self._callback = callback
-        self._ended = self.asked = self.has_score = False
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        self._callback(event)
-        self.has_score |= event["best_score"] is not None
-        if self.asked and not self._ended:
+        The final fit calls nobody back, and is not disturbed.
+        """
+        if self.callback is not None:
+            self.callback(event)
+        self._has_score |= event["best_score"] is not None
+        if self._asked and not self._ended:
             self._ended = True  # the next one would end more than the search
             raise KeyboardInterrupt
 
@@ -194,15 +188,15 @@ def orderly_stopping() -> Iterator[None]:
 @contextmanager
 def best_kept(callback: Callback) -> Iterator[Callback]:
     """A search's callback while the block runs, by which the first Ctrl-C ends the search alone."""
-    key, search = signal.getsignal(signal.SIGINT), _Search(callback)
+    key = signal.getsignal(signal.SIGINT)
     if not isinstance(key, _CtrlC):
         yield callback
         return
-    key.search = search
+    key.callback = callback
     try:
-        yield search
+        yield key.watch
     finally:
-        key.search = None
+        key.callback = None
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

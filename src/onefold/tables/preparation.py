@@ -45,9 +45,7 @@ class Surprises:
         """Say so, if there was anything."""
         if self.unknown:
             found = ", ".join(f"{count} in '{name}'" for name, count in sorted(self.unknown.items()))
-            warnings.warn(
-                f"values that tuning had never seen were ignored: {found}", UserWarning, stacklevel
-            )
+            warnings.warn(f"unknown categories ignored: {found}", UserWarning, stacklevel)
         if self.missing:
             shares = ", ".join(
                 f"'{name}' ({count} of {self.rows} rows, {count / self.rows:.0%})"
