@@ -262,6 +262,18 @@ def test_rows_without_a_target_are_left_out(tmp_path, monkeypatch, disk):
     assert (tested["rows"], tested["test"]["rows"]) == (46, 11)
 
 
+def test_arrays_of_other_libraries_lose_rows_without_a_target_too():
+    torch = pytest.importorskip("torch")
+    frame = prices()
+    y = torch.as_tensor(frame.price.to_numpy(copy=True))
+    y[5] = torch.nan
+    X, weight = frame[["a", "c"]], torch.ones(60)
+    model = TableRegressor(**SMALL, drop_missing_target=True).fit(X, y, sample_weight=weight)
+    known = frame.drop(index=5)
+    expected = TableRegressor(**SMALL).fit(known[["a", "c"]], known.price, sample_weight=np.ones(59))
+    assert model.predict(X).tolist() == expected.predict(X).tolist()
+
+
 def test_a_logarithm_of_the_target(tmp_path):
     frame = prices()
     model = TableRegressor(**SMALL, target_transform="log").fit(frame, "price")

@@ -11,7 +11,6 @@ from onefold.facts.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_g
 from onefold.facts.measures import heldout_measures, kept_score
 from onefold.search.ledger import edges
 from onefold.tables.errors import listing
-from onefold.tables.kinds import CategoryColumn
 from onefold.tables.training import Training
 
 _MOST_COLUMNS = 50  # whose importance is kept
@@ -156,7 +155,7 @@ def suspicious_columns(training: Training, numbers: bool) -> list[str]:
     found, rows = [], X[::step]
     for part, (name, features) in zip(preparation.parts, preparation.spans()):
         values = np.asarray(rows[:, features], dtype=np.float64)
-        if type(part) is CategoryColumn:
+        if part.indicators:
             left = left_by_groups(values.argmax(axis=1), codes, numbers)
         else:  # of a moment, the elapsed time; where all values are equal, whether there is one
             left = left_by_numbers(values[:, 0], codes, numbers)

@@ -85,6 +85,7 @@ class Column:
 
     label: ClassVar[str] = "only missing or not"
     as_text: ClassVar[bool] = True  # in a graph, whose inputs are text or numbers
+    indicators: ClassVar[bool] = False  # whether its features say which of several values it is
 
     def __post_init__(self) -> None:
         if type(self.name) is not str or not isinstance(self.missing, bool | np.bool_):
@@ -268,6 +269,7 @@ class CategoryColumn(Column):
     rare: bool = False
 
     label: ClassVar[str] = "categories"
+    indicators: ClassVar[bool] = True
 
     def valid(self) -> bool:
         texts = type(self.categories) is tuple and all(isinstance(one, str) for one in self.categories)

@@ -124,7 +124,7 @@ def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray |
 def missing_targets(y: Any, rows: TableRows) -> np.ndarray:
     """Which rows have no target: of a column by its name, or of an array."""
     if not isinstance(y, str):
-        return _missing_in(_plain(y))
+        return _missing_in(plain_array(y))
     column = rows.column(y, role="target column")
     kind = kind_of(column)
     if kind in ("numeric", "empty"):
@@ -134,9 +134,7 @@ def missing_targets(y: Any, rows: TableRows) -> np.ndarray:
 
 def as_target(y: Any, task: TargetKind | None = None) -> Any:
     """A target as a NumPy array; raise where a value is missing or can't be one."""
-    if is_foreign(y):
-        return to_numpy(y)
-    values = _plain(y)
+    values = plain_array(y)
     missing = int(_missing_in(values).sum())
     if missing:
         raise TableError(
@@ -170,7 +168,10 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     return values
 
 
-def _plain(y: Any) -> np.ndarray:
+def plain_array(y: Any) -> np.ndarray:
+    """An array of any library, or a column of a frame, in NumPy."""
+    if is_foreign(y):
+        return np.asarray(to_numpy(y))
     if isinstance(y, pa.Array | pa.ChunkedArray):
         return np.asarray(y.to_pandas())
     return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)

@@ -32,7 +32,7 @@ from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, open_table
-from onefold.tables.target import Target, as_target, learn_target, missing_targets
+from onefold.tables.target import Target, as_target, learn_target, missing_targets, plain_array
 
 if TYPE_CHECKING:
     from onefold.tables.model import TableModel
@@ -157,7 +157,7 @@ def with_target(model: TableModel, rows: TableRows, y: Any, *others: Any) -> tup
     if not missing.any() or len(missing) != len(rows):  # of another length, which is refused later
         return rows, y, *others
     keep = np.flatnonzero(~missing)
-    arrays = [v if v is None or isinstance(v, str) else np.asarray(v)[keep] for v in (y, *others)]
+    arrays = [v if v is None or isinstance(v, str) else plain_array(v)[keep] for v in (y, *others)]
     remarks = (*rows.remarks, left_out_note(missing, y))
     return replace(rows.take(keep), remarks=remarks), *arrays
 
