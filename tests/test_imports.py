@@ -90,3 +90,13 @@ def test_array_libraries_are_named_in_linalg_and_rows_alone() -> None:
         if LIBRARIES.search(path.read_text("utf-8"))
     }
     assert users == {"linalg", "rows"}
+
+
+def test_the_core_asks_for_the_library_of_an_array_in_linalg_and_rows_alone() -> None:
+    asking = re.compile(r"\b(?:is_foreign|is_numpy|to_numpy)\b")
+    users = set()
+    for path in ROOT.rglob("*.py"):
+        part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if DEPTH.get(part, -1) <= DEPTH["estimators"] and asking.search(path.read_text("utf-8")):
+            users.add(part)
+    assert users == {"linalg", "rows"}

@@ -18,7 +18,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold, LeaveOneOut, chec
 from sklearn.utils.validation import _num_samples
 
 from onefold.approximations import Model
-from onefold.linalg import HostArray, Index, to_numpy
+from onefold.linalg import HostArray, Index, host_array
 from onefold.machine.warning import warn_user
 from onefold.typing import ArrayLike, MaybeArray
 
@@ -212,7 +212,7 @@ def whole_parts(blocks: Iterable[HeldoutBlock], splits: Splits) -> list[HostArra
     """The blocks put together: a NumPy array (μ, rows, targets) per entry of ``splits.predicted``."""
     found: list[Any] = [None] * len(splits.predicted)
     for part, positions, values in blocks:
-        values, size = to_numpy(values), len(splits.predicted[part])
+        values, size = host_array(values), len(splits.predicted[part])
         if values.shape[1] == size and isinstance(positions, slice):
             found[part] = values
             continue

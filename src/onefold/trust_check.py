@@ -36,12 +36,12 @@ from sklearn import get_config
 from sklearn.base import clone
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import check_random_state
 
 from onefold.approximations import Exact
 from onefold.criteria import Task
 from onefold.heldout import drawn
-from onefold.linalg import is_foreign, take_rows, to_numpy
+from onefold.rows import picked_rows, to_host
 from onefold.search import GridEdgeWarning
 from onefold.search.ledger import tie_tolerance
 from onefold.search.strategies import Setup
@@ -203,7 +203,7 @@ def _compare(chooser: Any, setup: Setup, rows: Any, generator: Any) -> TrustChec
     if same and fresh.size:
         fresh = np.sort(generator.choice(fresh, min(fresh.size, len(rows)), replace=False))
         asked = setup.rows_of(fresh, rows)
-        predicted = [to_numpy(fitted.predict(asked)) for fitted in (exact, other)]
+        predicted = [to_host(fitted.predict(asked)) for fitted in (exact, other)]
         loss, loss_tolerance = _loss_on(predicted, fresh, rows, task)
     return TrustCheck(
         rows=len(rows),
@@ -282,8 +282,7 @@ def _same_splits(setup: Setup, rows: Any) -> Any:
     given = rows if kept is None else kept[rows]
     splitter = check_cv(cv, task.y[rows], classifier=task.classes is not None)
     groups = None if setup.groups is None else np.asarray(setup.groups)[given]
-    take = take_rows if is_foreign(setup.table) else _safe_indexing
-    return list(splitter.split(take(setup.table, given), task.y[rows], groups))
+    return list(splitter.split(picked_rows(setup.table, given), task.y[rows], groups))
 
 
 def last_step(estimator: Any, X: Any, y: Any, *, what: str, **params: Any) -> tuple[Any, Any, Any, Any]:

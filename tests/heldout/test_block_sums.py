@@ -183,7 +183,7 @@ def test_rows_in_pieces_are_rows_at_once(monkeypatch) -> None:
     assert_allclose(pieces, whole, rtol=1e-13)
 
 
-def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
+def test_sums_come_to_the_host_once_per_model(monkeypatch) -> None:
     """Sums stay where the predictions are, and come to the host in one array."""
     problem, task, splits, values = case("error", 1, KFold(4), False, 1)
     there = Problem(task.X, array_api_strict.asarray(problem.Y), None, True)
@@ -194,6 +194,6 @@ def test_to_numpy_is_called_once_per_model(monkeypatch) -> None:
         shapes.append(x.shape)
         return to_numpy(x)
 
-    monkeypatch.setattr("onefold.criteria.heldout.to_numpy", counting)
+    monkeypatch.setattr("onefold.criteria.heldout.host_array", counting)
     scoring.scored(GivenPredictions(values, 1, array_api_strict.asarray), np.ones(RIDGES))
     assert shapes == [(RIDGES, 4, 2)]

@@ -67,8 +67,9 @@ from onefold.approximations import Approximation, Exact, Model, Problem
 from onefold.criteria.base import Criterion, Scored, Scoring, Task
 from onefold.criteria.heldout import SumCriterion
 from onefold.heldout import Splits, drawn
-from onefold.linalg import Array, is_foreign, like, namespace, to_numpy
+from onefold.linalg import Array, host_array, like, namespace
 from onefold.machine.threads import check_stop
+from onefold.rows import to_host
 from onefold.smoothers import Smoother
 
 _NOISE_ROWS = 2000
@@ -82,14 +83,14 @@ _EPS = float(np.finfo(np.float64).eps)
 def _quadratic(smoother: Smoother, Y: Any, alphas: Any) -> Any:
     """yᵀR_b y of every target: (μ, targets)."""
     residuals = smoother.residuals(Y, alphas)
-    Y = Y if is_foreign(residuals) else to_numpy(Y)  # some smoothers answer on the host
-    return to_numpy(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
+    Y = like(Y, residuals)  # some smoothers answer on the host
+    return host_array(namespace(residuals).sum(Y[None, ...] * residuals, axis=1))
 
 
 def known_quadratic(smoother: Smoother, problem: Problem, alphas: Any) -> Any:
     """The same, NaN where nothing but rounding is left of it; 0 where the intercept fits exactly."""
     Y = problem.scaled_targets()
-    fit, size = _quadratic(smoother, Y, alphas), np.sum(to_numpy(Y) ** 2, axis=0)
+    fit, size = _quadratic(smoother, Y, alphas), np.sum(host_array(Y) ** 2, axis=0)
     lost = (fit <= problem.n * _EPS * size) & (size > 0)
     return np.where(lost, np.nan, np.where(size > 0, fit, 0.0))
 
@@ -134,7 +135,7 @@ class GeneralisedCV(ModelCriterion):
 
     def score(self, model: Any, problem: Problem, alphas: Any) -> Any:
         residuals = model.smoother.residuals(problem.scaled_targets(), alphas)
-        squares = to_numpy(namespace(residuals).mean(residuals**2, axis=(1, 2)))
+        squares = host_array(namespace(residuals).mean(residuals**2, axis=(1, 2)))
         return -squares / (model.smoother.trace(alphas) / problem.n) ** 2
 
 
@@ -162,7 +163,7 @@ def noise_variance(problem: Problem) -> Any:
     n = problem.n
     if n < 2:
         return np.zeros(problem.Y.shape[1])
-    X, Y = to_numpy(problem.X), to_numpy(problem.Y)
+    X, Y = to_host(problem.X), host_array(problem.Y)
     rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
     near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.
@@ -182,7 +183,7 @@ class Evidence(ModelCriterion):
         m = problem.n - int(problem.fit_intercept)
         logdet = model.smoother.logdet(alphas)[:, None]
         if problem.root_weight is not None:
-            logdet = logdet - 2 * np.sum(np.log(to_numpy(problem.root_weight)))
+            logdet = logdet - 2 * np.sum(np.log(host_array(problem.root_weight)))
         terms = -0.5 * (m * np.log(fit / m) + logdet + m * (1 + np.log(2 * np.pi)))
         return np.sum(np.where(silent, 0.0, terms), axis=1)
 
@@ -222,8 +223,8 @@ class RadiusMargin(ModelCriterion):
         mu = np.asarray(alphas, dtype=np.float64)
         norms = known_quadratic(model.smoother, problem, mu).sum(axis=1) / mu
         root = problem.root_weight
-        share = np.ones(problem.n) if root is None else to_numpy(root) ** -2.0
-        radii = squared_radii(to_numpy(model.kernel_matrix()), mu[:, None] * share[None, :])
+        share = np.ones(problem.n) if root is None else host_array(root) ** -2.0
+        radii = squared_radii(host_array(model.kernel_matrix()), mu[:, None] * share[None, :])
         return -radii * norms / (problem.n * problem.Y.shape[1])
 
 

@@ -21,7 +21,7 @@ from onefold.approximations import Model, Problem
 from onefold.approximations.footprint import HELD_PREDICTIONS
 from onefold.criteria.base import Criterion, Scored, Scoring, Task, label_index
 from onefold.heldout import HeldoutBlock, Splits
-from onefold.linalg import Array, is_foreign, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, host_array, like, namespace, queued, take_rows
 from onefold.machine.threads import check_stop
 from onefold.rows import Rows, rows_of
 
@@ -59,7 +59,7 @@ class SumCriterion(Criterion):
     def score_splits(
         self, predictions: Sequence[Any], splits: Splits, problem: Problem, task: Task
     ) -> Any:
-        truth, found = to_numpy(self.truth(problem, task)), []
+        truth, found = host_array(self.truth(problem, task)), []
         for values, rows in zip(predictions, splits.tests):
             weight = np.ones(len(rows)) if task.sample_weight is None else task.sample_weight[rows]
             found.append(self.from_means(self.sums(values, truth[rows], weight) / weight.sum()))
@@ -198,7 +198,7 @@ class SumScoring(Scoring):
         if self._carrier is None:
             weight = self.task.sample_weight
             given = np.ones(self.problem.n) if weight is None else weight
-            truth = to_numpy(self.criterion.truth(self.problem, self.task))
+            truth = host_array(self.criterion.truth(self.problem, self.task))
             compared = np.concatenate([truth, given[:, None]], axis=1)
             self._carrier = rows_of(self.problem.X, compared, None, self.problem.device)
         terms = TermSums(self.criterion)
@@ -211,7 +211,7 @@ class SumScoring(Scoring):
 
     def collected(self, totals: list[Any], held: list[HeldoutBlock], parts: list[Any]) -> Scored:
         whole = totals[0] if self._each_row else namespace(totals[0]).stack(totals, axis=1)
-        return self._scored(to_numpy(whole), held)
+        return self._scored(host_array(whole), held)
 
     def _scored(self, found: Any, held: list[HeldoutBlock]) -> Scored:
         """Scores from sums (μ, scores, terms + 1)."""
@@ -231,7 +231,7 @@ class SumScoring(Scoring):
         compared = [None if one is None else one[positions, ...] for one in compared]
         truth, weight, tested = compared
         n, xp = values.shape[1], namespace(values)
-        step = max(1, n) if is_foreign(values) else _PIECE
+        step = max(1, n) if queued(values) else _PIECE
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):
                 check_stop()
@@ -250,10 +250,9 @@ class SumScoring(Scoring):
 
     def _compared_in(self, values: Array) -> list[tuple[Array, Array, Array | None]]:
         """Truth, weights and which rows are tested, None for all, of every part; brought there once."""
-        key = is_foreign(values)
+        key = queued(values)
         if key not in self._compared:
-            truth = self.criterion.truth(self.problem, self.task)
-            truth = truth if is_foreign(truth) == key else like(to_numpy(truth), values)
+            truth = like(self.criterion.truth(self.problem, self.task), values)
             parts = zip(self.splits.predicted, self.splits.times_tested, self._weights)
             self._compared[key] = [
                 (

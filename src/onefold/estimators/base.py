@@ -24,7 +24,7 @@ from onefold.estimators.final import rows_at_once, spread_from
 from onefold.estimators.setup import takes_sparse
 from onefold.estimators.validation import check_rows, is_precomputed, require_finite
 from onefold.expansions import FittedFunction
-from onefold.linalg import Array, is_foreign, labels_like, like, to_numpy
+from onefold.linalg import Array, host_array, labels_like, like
 from onefold.machine.threads import count_workers, limit_blas, spans, use_threads
 from onefold.rows import example_of, is_dask, lazily, to_host
 from onefold.typing import ArrayLike, MaybeArray
@@ -164,7 +164,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if is_dask(X):
             check_is_fitted(self, "expansion_")
             return _lazy_predictions(self, "predict", X, self.classes_.dtype, None)
-        values = to_numpy(self._decide(X))
+        values = host_array(self._decide(X))
         return labels_like(self.classes_[label_index(values)], X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
@@ -186,7 +186,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if is_dask(X):
             return _lazy_predictions(self, method, X, np.float64, self.classes_)
         values = self._decide(X)
-        found = getattr(self.calibrator_, function)(np.asarray(to_numpy(values), dtype=np.float64))
+        found = getattr(self.calibrator_, function)(host_array(values))
         return like(found, values)
 
 
@@ -281,7 +281,7 @@ def _bounds_by_blocks(estimator: Any, X: Any, bounds: Callable[..., Any], names:
     models, spread, jobs = estimator.fold_models_, estimator.spread_models_, estimator.n_jobs
     for part in spans(rows.shape[0], rows_at_once(models)):
         if models is None:
-            values = to_numpy(estimator.expansion_.predict(rows[part], jobs))[:, None, :]
+            values = host_array(estimator.expansion_.predict(rows[part], jobs))[:, None, :]
         else:
             values = models.predict(rows[part], jobs)
         stretch = None
@@ -331,7 +331,7 @@ def with_groups_of(cv: Any, routing: Any) -> Any:
 
 def follow(estimator: Any, X: Any) -> None:
     """Bring fitted arrays of numbers to the library and device of X; labels and dicts stay in NumPy."""
-    if not is_foreign(X) or is_dask(X):
+    if is_dask(X):  # what its rows gave was brought together on the host
         return
     for name, value in vars(estimator).items():
         fitted = name.endswith("_") and not name.startswith("_")
@@ -341,10 +341,9 @@ def follow(estimator: Any, X: Any) -> None:
 
 def on_host(estimator: Any) -> Any:
     """The estimator with its fitted arrays in NumPy, for whoever reads them: itself, or a copy."""
-    foreign = {name: value for name, value in vars(estimator).items() if is_foreign(value)}
-    if not foreign:
+    host = {name: to_host(value) for name, value in vars(estimator).items()}
+    if all(host[name] is value for name, value in vars(estimator).items()):
         return estimator
     found = copy(estimator)
-    for name, value in foreign.items():
-        setattr(found, name, to_numpy(value))
+    vars(found).update(host)
     return found

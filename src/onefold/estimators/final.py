@@ -25,10 +25,11 @@ from onefold.estimators.validation import is_precomputed
 from onefold.expansions import Blend, Expansion, FittedFunction, FoldModels, mixed
 from onefold.heldout import drawn, mean_by_row
 from onefold.kernels import Kernel
-from onefold.linalg import is_sparse, like, take_rows, to_numpy
+from onefold.linalg import host_array, like, scattered, take_rows
 from onefold.machine.memory import require_memory
 from onefold.machine.threads import spans
 from onefold.machine.warning import warn_user
+from onefold.rows import to_host
 from onefold.search.choice import BlendResult, Crossfit, Leader, blend_leaders
 from onefold.search.ledger import Ledger
 from onefold.search.loop import Found, Search
@@ -74,9 +75,8 @@ def finished(expansion: FittedFunction, problem: Problem, n: int) -> FittedFunct
             "features and the targets, or use another kernel."
         )
     if problem.kept is not None and isinstance(expansion, Expansion) and expansion.centres is None:
-        coef = np.zeros((n, expansion.n_targets))  # a column for every row of X
-        coef[problem.kept] = to_numpy(expansion.coef)
-        expansion = replace(expansion, coef=like(coef, expansion.coef))
+        coef = scattered(expansion.coef, problem.kept, n)  # one for every row of X
+        expansion = replace(expansion, coef=coef)
     return expansion
 
 
@@ -164,7 +164,7 @@ def calibrate_alone(
     n = run.problem.n
     some = drawn(np.arange(n), _ROWS, np.random.default_rng([seed, 2]), task.labels)
     rows, values = model().left_out(some, float(run.problem.ridge(alpha).reshape(-1)[0]))
-    values = np.asarray(to_numpy(values), dtype=np.float64)
+    values = host_array(values)
     known = np.isfinite(values).all(axis=1)
     rows, values = rows[known], values[known]
     if not rows.size:
@@ -356,7 +356,7 @@ def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
         values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
     elif held.models is not None:
         values = _predicted(held.models, problem, rows, fold)
-    residuals = to_numpy(problem.Y)[rows] - (values - problem.offset)
+    residuals = host_array(problem.Y)[rows] - (values - problem.offset)
     finite = np.isfinite(residuals).all(axis=1)
     return (rows, fold, residuals) if finite.all() else (rows[finite], fold[finite], residuals[finite])
 
@@ -407,8 +407,7 @@ def _learn_spread(
         if outside.sum() < _FEWEST or not tested.any():
             return None
         splits.append((np.flatnonzero(outside), np.flatnonzero(tested)))
-    X = take_rows(problem.X, few)
-    X = X if is_sparse(X) else to_numpy(X)
+    X = to_host(take_rows(problem.X, few))
     floor, _ = _range_of(residuals)
     sizes = mean_by_row(rows, np.log(np.maximum(np.abs(residuals), floor)), problem.n)[few]
     machine = LSSVRCV(

@@ -25,7 +25,7 @@ from onefold.estimators.validation import check_count, check_squares, problem_of
 from onefold.expansions import Expansion
 from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import like, take_rows, to_numpy
+from onefold.linalg import host_array, like, take_rows
 from onefold.machine.memory import require_memory
 from onefold.rows import is_dask, to_host
 from onefold.search.evaluation import Candidate
@@ -175,11 +175,11 @@ class Pruned(KernelMachine):
 
     def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
-        Y, weights = to_numpy(problem.Y), np.ones(problem.n)
+        Y, weights = host_array(problem.Y), np.ones(problem.n)
         for number in range(1, _ROUNDS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
-            known, weights = weights, robust_weights(Y - to_numpy(model.predict(problem.X)))
+            known, weights = weights, robust_weights(Y - host_array(model.predict(problem.X)))
             self.robust_rounds_ = number
             if np.max(np.abs(weights - known)) <= _SETTLED:
                 break

@@ -19,18 +19,8 @@ from onefold.approximations import Approximation, Problem
 from onefold.calibration import check_calibration, is_class
 from onefold.criteria import Criterion, Task
 from onefold.kernels import Precomputed
-from onefold.linalg import (
-    all_finite,
-    double,
-    is_foreign,
-    is_sparse,
-    like,
-    namespace,
-    take_rows,
-    to_numpy,
-    without_gradient,
-)
-from onefold.rows import example_of, is_dask, is_remote, opened, to_device
+from onefold.linalg import all_finite, double, is_sparse, library_rows, like, namespace, take_rows
+from onefold.rows import example_of, is_dask, is_remote, opened, to_device, to_host
 
 _LARGEST = 1e150  # its square is a float64
 _LARGEST_TARGET = 1e140  # sums of its squares are float64, and so are those of its inverse
@@ -50,8 +40,11 @@ def check_rows(estimator: Any, X: Any, *, sparse: bool, fitting: bool) -> Any:
         validate_data(estimator, example_of(X), reset=fitting, skip_check_array=True)
         largest = X.largest
     else:
-        check = _check_foreign_rows if is_foreign(X) else _check_host_rows
-        X = check(estimator, X, sparse, fitting)
+        of_library = library_rows(X)
+        if of_library is None:
+            X = _check_host_rows(estimator, X, sparse, fitting)
+        else:  # whose column names, if any, and number are looked at alone
+            X = validate_data(estimator, of_library, reset=fitting, skip_check_array=True)
         if is_precomputed(estimator.kernel):
             return X
         values, xp = (X.data if is_sparse(X) else X), namespace(X)
@@ -77,21 +70,6 @@ def _check_host_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any
             f"X holds text ({error}); encode such columns as numbers first, "
             "for example with sklearn.preprocessing.OneHotEncoder."
         ) from error
-
-
-def _check_foreign_rows(estimator: Any, X: Any, sparse: bool, fitting: bool) -> Any:
-    X, xp = without_gradient(X), namespace(X)
-    if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(
-            f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."
-        )
-    if X.dtype not in (xp.float32, xp.float64):
-        if not xp.isdtype(X.dtype, ("integral", "bool", "real floating")):
-            raise ValueError(f"X must hold real numbers; got {X.dtype}.")
-        X = xp.astype(X, xp.float64)  # half precision too: its squares overflow from 256 on
-    if not all_finite(X):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows.")
-    return validate_data(estimator, X, reset=fitting, skip_check_array=True)  # names and their number
 
 
 def require_finite(values: Any) -> Any:
@@ -203,7 +181,7 @@ def check_weights(sample_weight: Any, n: int) -> Any | None:
 def check_alphas(values: Any, name: str) -> Any:
     """A non-empty vector of positive numbers."""
     try:
-        vector = np.asarray(to_numpy(values), dtype=np.float64)
+        vector = np.asarray(to_host(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be positive numbers; got {values!r}.") from error
     if vector.ndim > 1 or vector.size == 0:

@@ -263,6 +263,24 @@ def all_finite(x: Array) -> bool:
     return bool(xp.all(xp.isfinite(values)))
 
 
+def library_rows(X: Any) -> Array | None:
+    """Rows of another library than NumPy as finite floats, or an error; None for anything else."""
+    if not is_foreign(X):
+        return None
+    X, xp = without_gradient(X), namespace(X)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(
+            f"X must have two dimensions, rows and features, none empty; got shape {tuple(X.shape)}."
+        )
+    if X.dtype not in (xp.float32, xp.float64):
+        if not xp.isdtype(X.dtype, ("integral", "bool", "real floating")):
+            raise ValueError(f"X must hold real numbers; got {X.dtype}.")
+        X = xp.astype(X, xp.float64)  # half precision too: its squares overflow from 256 on
+    if not all_finite(X):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows.")
+    return X
+
+
 # Passes over a large array in the memory it already has, where its library can write there: NumPy, CuPy
 # and torch take ``out=``, elsewhere a new array is returned. The time of a kernel tile on a device is
 # the number of passes over it, and none of these waits for the host.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device
+from sklearn.utils import _safe_indexing
+
+from onefold.linalg import Array, Device, free_device_memory, is_foreign, is_sparse, on_device, take_rows
 from onefold.rows.base import Block, Groups, HostRows, Rows, group_rows
 from onefold.rows.dask import DaskRows, example_of, gathered, is_dask, is_remote, lazily, opened, to_host
 from onefold.rows.device import DeviceRows, StreamedRows
@@ -33,3 +35,8 @@ def rows_of(X: Any, Y: Array | None = None, root: Array | None = None, device: D
     if is_foreign(X):
         return DeviceRows(X, Y, root)
     return HostRows(X, Y, root) if device is None else StreamedRows(X, Y, root, device)
+
+
+def picked_rows(table: Any, index: Any) -> Any:
+    """Some rows of what users pass: an array of any library, a frame or a list."""
+    return take_rows(table, index) if is_foreign(table) else _safe_indexing(table, index)

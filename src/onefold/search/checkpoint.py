@@ -38,9 +38,9 @@ import numpy as np
 from onefold._version import __version__
 from onefold.approximations import Approximation, registered
 from onefold.kernels import Kernel
-from onefold.linalg import double, is_sparse, to_numpy
+from onefold.linalg import double, is_sparse
 from onefold.machine.journal import Journal, plain
-from onefold.rows import Block, Rows
+from onefold.rows import Block, Rows, to_host
 from onefold.search.choice import Leader
 from onefold.search.evaluation import Evaluation
 
@@ -255,7 +255,7 @@ def digest(*values: Any) -> str:
     """A checksum of arrays and other values."""
     found = hashlib.blake2b(digest_size=16)
     for value in values:
-        array = np.ascontiguousarray(to_numpy(value) if value is not None else "none")
+        array = np.ascontiguousarray("none" if value is None else to_host(value))
         found.update(f"{array.dtype.kind}{array.shape}".encode())
         found.update(repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes())
     return found.hexdigest()
@@ -281,7 +281,7 @@ class _RowSums:
         return self
 
     def __call__(self, block: Block) -> Any:
-        X = double(block.X).tocsr() if is_sparse(block.X) else to_numpy(block.X)
+        X = double(block.X).tocsr() if is_sparse(block.X) else to_host(block.X)
         values = np.ascontiguousarray(X.data if is_sparse(X) else X)
         bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64, copy=False)
         folded = bits ^ (bits >> np.uint64(32))

@@ -28,7 +28,7 @@ from onefold.approximations import Model, Problem, Run, Workload
 from onefold.expansions import Expansion, FoldModels, outer_gradients
 from onefold.heldout import drawn
 from onefold.kernels import RBF, Kernel, listed
-from onefold.linalg import Array, is_sparse, like, namespace, take_rows, to_numpy
+from onefold.linalg import Array, host_array, is_sparse, like, namespace, take_rows
 from onefold.machine.threads import check_stop, map_in_order
 
 KINDS = {"diagonal": ["diagonal"], "full": ["full"], "auto": ["diagonal", "full"]}
@@ -93,7 +93,7 @@ def importances(expansion: Any, X: Array, weight: Any | None, seed: int) -> Any:
     rows = drawn(np.arange(X.shape[0]), GRADIENT_ROWS, np.random.default_rng(seed))
     part, given = take_rows(X, rows), None if weight is None else weight[rows]
     slopes = outer_gradients(expansion, part, given, diagonal=True)
-    dense = to_numpy(part.toarray() if is_sparse(part) else part).astype(np.float64)
+    dense = host_array(part)
     share = np.full(len(rows), 1.0 / len(rows)) if given is None else given / given.sum()
     about = dense - share @ dense
     moved = slopes * (share @ about**2)
