@@ -113,6 +113,8 @@ class Scored:
 
 def joined(every: Sequence[Scored]) -> Scored:
     """What one model gave for some μ after others, as one."""
+    if len(every) == 1:
+        return every[0]
     blocks = []
     for same in zip(*(one.blocks for one in every)):
         part, positions, values = same[0]

@@ -99,7 +99,7 @@ def solve(
     asked, why, more = dict[str, Scored](), None, dict[str, Any](report={})
     try:
         model = candidate.model(len(mu))
-        asked, why = _ask_all(model, scorings, mu)
+        asked, why = _ask(model, scorings, mu)
         more["report"] = dict(model.report)
         # A model that is not kept holds the most memory of all: let it go before the next one starts.
         more["model"] = model if model.keep else None
@@ -131,35 +131,28 @@ def solve(
     return evaluation
 
 
-def _ask_all(
-    model: Model, scorings: dict[str, Scoring], mu: Any
-) -> tuple[dict[str, Scored], str | None]:
-    """What `_ask` finds with the ridges that can be solved with, and why others cannot."""
-    why: str | None = None
-    for _ in range(2):  # a factorisation that fails shows the model which ridges are not usable
-        try:
-            return _ask(model, scorings, mu), why
-        except UnsolvableError as error:
-            why = str(error)
+def _ask(model: Model, scorings: dict[str, Scoring], mu: Any) -> tuple[dict[str, Scored], str | None]:
+    """What every scoring gets with the ridges that can be solved with, and why others cannot."""
+    every, why = np.arange(len(mu)), None
     each: list[dict[str, Scored]] = []
-    for number in range(len(mu)):
-        try:
-            each.append(_ask(model, scorings, mu[number : number + 1], number))
-        except UnsolvableError as error:
-            why = str(error)
+    # A factorisation that fails shows the model which ridges are not usable: once more, then one by one.
+    for pieces in ([every], [every], np.split(every, every.size)):
+        for piece in pieces:
+            # Those that can be solved with the same ridges are asked together.
+            together: dict[bytes, tuple[Any, list[str]]] = {}
+            found: dict[str, Scored] = {}
+            try:
+                for name, one in scorings.items():
+                    places = piece[model.usable(one.parts, mu[piece])]
+                    together.setdefault(places.tobytes(), (places, []))[1].append(name)
+                for places, names in together.values():
+                    if places.size:
+                        scored = scored_by([scorings[name] for name in names], model, mu[places])
+                        found |= {name: replace(s, places=places) for name, s in zip(names, scored)}
+                each.append(found)
+            except UnsolvableError as error:
+                why = str(error)
+        if each:
+            break
     of_each = {name: [one[name] for one in each if name in one] for name in scorings}
     return {name: joined(same) for name, same in of_each.items() if same}, why
-
-
-def _ask(model: Model, scorings: dict[str, Scoring], mu: Any, first: int = 0) -> dict[str, Scored]:
-    """What every scoring gets; those that can be solved with the same ridges are asked together."""
-    together: dict[bytes, tuple[Any, list[str]]] = {}
-    for name, one in scorings.items():
-        places = np.flatnonzero(model.usable(one.parts, mu))
-        together.setdefault(places.tobytes(), (places, []))[1].append(name)
-    found: dict[str, Scored] = {}
-    for places, names in together.values():
-        if places.size:
-            scored = scored_by([scorings[name] for name in names], model, mu[places])
-            found |= {name: replace(one, places=first + places) for name, one in zip(names, scored)}
-    return found
