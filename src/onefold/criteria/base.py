@@ -17,7 +17,7 @@ import numpy as np
 
 from onefold.approximations import Approximation, Model, Problem
 from onefold.heldout import HeldoutBlock, Splits, at_ridge, heldout_blocks, whole_parts
-from onefold.linalg import Array, host_array, namespace, take_rows
+from onefold.linalg import Array, namespace, take_rows
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Scoring(ABC):
     @property
     def targets(self) -> Any:
         """The targets (n, targets) in the user's units, in NumPy."""
-        return host_array(self.problem.Y) + self.problem.offset
+        return self.problem.targets + self.problem.offset
 
     @property
     def training_weights(self) -> Any:
@@ -164,12 +164,12 @@ class Scoring(ABC):
 
     def row_losses(self, predictions: Any, rows: Any = slice(None)) -> Any:
         """The criterion's loss of every row, or of some, for their predictions in the user's units."""
-        Y = host_array(self.problem.Y)[rows]
+        Y = self.problem.targets[rows]
         return self.criterion.row_losses(predictions - self.problem.offset, Y)
 
     def row_errors(self, predictions: Any) -> Any | None:
         """Which rows have a wrong label, for predictions in the user's units; None if none counts."""
-        return self.criterion.row_errors(predictions - self.problem.offset, host_array(self.problem.Y))
+        return self.criterion.row_errors(predictions - self.problem.offset, self.problem.targets)
 
     def scored(self, model: Model, alphas: Any) -> Scored:
         """What a model gives this scoring alone; runs in any thread."""

@@ -163,7 +163,7 @@ def noise_variance(problem: Problem) -> Any:
     n = problem.n
     if n < 2:
         return np.zeros(problem.Y.shape[1])
-    X, Y = to_host(problem.X), host_array(problem.Y)
+    X, Y = to_host(problem.X), problem.targets
     rows = drawn(np.arange(n), _NOISE_ROWS, np.random.default_rng(0))
     near = NearestNeighbors(n_neighbors=2).fit(X).kneighbors(X[rows], return_distance=False)
     # Among duplicates a row need not come first in its own list.

@@ -356,7 +356,7 @@ def _residuals(held: HeldOut) -> tuple[Any, Any, Any]:
         values = np.concatenate([np.asarray(v)[own] for v, own in zip(held.predictions, single)])
     elif held.models is not None:
         values = _predicted(held.models, problem, rows, fold)
-    residuals = host_array(problem.Y)[rows] - (values - problem.offset)
+    residuals = problem.targets[rows] - (values - problem.offset)
     finite = np.isfinite(residuals).all(axis=1)
     return (rows, fold, residuals) if finite.all() else (rows[finite], fold[finite], residuals[finite])
 

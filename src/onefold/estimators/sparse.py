@@ -175,7 +175,7 @@ class Pruned(KernelMachine):
 
     def _settled_weights(self, problem: Problem, pruner: Pruner) -> Any:
         """Fit, weigh, fit again, until no robust weight moves by more than 0.01, at most ten times."""
-        Y, weights = host_array(problem.Y), np.ones(problem.n)
+        Y, weights = problem.targets, np.ones(problem.n)
         for number in range(1, _ROUNDS + 1):
             weighted = replace(pruner, source=_weighted(problem, weights).source)
             model = _last(weighted, weighted.path([pruner.basis.size]), problem)
