@@ -27,12 +27,10 @@ from onefold.tables import (
     TableSource,
     Target,
     learn_target,
-    open_table,
-    rows_of_frame,
 )
-from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.errors import Remedy
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked
+from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, read_target
 from onefold.tables.training import (
     Training,
@@ -142,8 +140,7 @@ def tuning(
     given = {name: value for name, value in parameters.items() if name not in _OF_TASK}
     model: TableModel = TableRegressor(**given)
     model.check_settings()
-    table = open_table(table) if isinstance(table, str | Path) else table
-    data = table if isinstance(table, TableSource) else in_memory(table)
+    data = opened(table, model.reading)
     asked = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
     check_columns(model, data, {option: name for option, name in asked.items() if name is not None})
     test = None if test is None else _with_target(test, target, data.reading)
@@ -183,8 +180,7 @@ def tuning(
 
 def _with_target(test: Any, target: str, reading: Any) -> TableSource | TableRows:
     """The table to test on, which must have the target column."""
-    source = open_table(test, reading) if isinstance(test, str | Path) else test
-    table = source if isinstance(source, TableSource) else rows_of_frame(source)
+    table = opened(test, reading)
     table.require(target, "target")
     return table
 
@@ -209,7 +205,7 @@ def _held_out(rows: TableRows, target: Any, groups: str | None, share: float, mo
     split: Any = ShuffleSplit(1, test_size=count, random_state=seed)
     labels = known = None
     if groups is not None:
-        split, known = GroupShuffleSplit(1, test_size=share, random_state=seed), groups_in(rows, groups)
+        split, known = GroupShuffleSplit(1, test_size=share, random_state=seed), rows.groups(groups)
     elif target.task == "classification":
         classes, counts = np.unique(target.values, return_counts=True)
         if counts.min() >= 2 and len(classes) <= count <= n - len(classes):
@@ -241,7 +237,7 @@ def measures_on(
         for rows, predicted in model.predict_blocks(block, extra=extra):
             targets.append(read_target(rows, name, model.task, known))
             answers.append(predicted)
-            counts.append(np.ones(len(rows)) if weighed is None else weights_in(rows, weighed))
+            counts.append(np.ones(len(rows)) if weighed is None else rows.weights(weighed))
     if not targets:
         raise TableError("the table to test on has no rows")
     y, predicted, count = (np.concatenate(parts) for parts in (targets, answers, counts))

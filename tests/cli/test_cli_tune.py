@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_arguments import FILES, MODEL, NUMBERS, SMALL, TUNE, files
+from sklearn.base import clone
 
 from onefold.cli import main
 from onefold.tables import load_table_model, training
@@ -98,14 +99,44 @@ def test_how_text_is_written_is_remembered_and_can_be_overridden(table, capsys, 
     frame.to_csv("e.csv", index=False, sep=":", na_rep="?")
     plain = ["--decimal", ".", "--delimiter", ":", "--encoding", "utf-8"]
     assert predictions(capsys, "e.csv", *plain) == expected
+    clone(load_table_model(MODEL)).fit("t.csv", "amount")  # reads it the same way
     for option in (
         ["--decimal", ","],
+        ["--month-first"],
         ["--encoding", "latin-1"],
         ["--na-values", "?"],
         ["--sheet", "a"],
     ):
         line = refused("tune", "t.parquet", "--target", "amount", *option)
         assert f"{option[0]} is for " in line
+
+
+def test_what_could_be_read_in_two_ways_names_the_options(table, capsys, refused):
+    base = ["tune", "t.csv", "--target", "amount", *SMALL, "--force"]
+    for one, words in (
+        ("{:,.0f}", 'use --decimal ",", --thousands ",", or --categorical n if the values are codes'),
+        ("{:,.1f}", "use --thousands "),
+    ):
+        table.assign(n=[one.format(4321 + 1000 * i) for i in range(60)]).to_csv("t.csv", index=False)
+        assert words in refused(*base)
+    swapped = str.maketrans(",.", ".,")
+    numbers = [f"{4321.5 + 1000 * i:,}".translate(swapped) for i in range(60)]
+    table.assign(n=numbers).to_csv("t.csv", index=False)
+    assert 'use --decimal "," --thousands .' in refused(*base)
+    days = [(1 + i % 9, 1 + i % 12) for i in range(60)]
+    table.assign(day=[f"{one}/{other}/2024" for one, other in days]).to_csv("t.csv", index=False)
+    assert "use --day-first, --month-first, --drop day, or --categorical day" in refused(*base)
+    assert main([*base, "--month-first"]) == 0
+    expected = predictions(capsys, "t.csv")
+    table.assign(day=[f"2024-{one}-{other}" for one, other in days]).to_csv("t.csv", index=False)
+    assert predictions(capsys, "t.csv") == expected
+
+
+def test_ids_come_back_as_they_were_written(table, capsys):
+    names = [f"{i:03}" for i in range(56)] + ["NA", "", " 7 ", "1.50"]
+    table.assign(name=names).to_csv("t.csv", index=False)
+    assert main([*TUNE, *SMALL, "--id", "name", "--force"]) == 0
+    assert [line.split(",")[0] for line in predictions(capsys, "t.csv")] == names
 
 
 def test_a_table_larger_than_memory(table, capsys, monkeypatch):

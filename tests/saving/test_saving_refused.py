@@ -20,7 +20,7 @@ from onefold.kernels import RBF, Laplacian, Precomputed
 from onefold.saving import ModelFileError, registry
 from onefold.saving.container import BadContent
 from onefold.search import Halving
-from onefold.tables import NumberFormat, Reading, table_model
+from onefold.tables import Reading, table_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -363,7 +363,13 @@ def test_every_kind_of_column_comes_back(table_classifier, tmp_path):
 def test_how_text_is_read_and_what_tuning_found_come_back(tmp_path):
     first = TableRegressor(simple=True, cv=KFold(3)).fit(TABLE, np.arange(N) / 7)
     reading = Reading(
-        decimal=",", na_values=("?",), sheet=2, formats={"$x": NumberFormat(",", ".", "€")}
+        decimal=",",
+        thousands=".",
+        na_values=("?",),
+        dayfirst=True,
+        sheet=2,
+        points=("$x",),
+        categories={"c": ("NA",)},
     )
     model = table_model(
         first.estimator_, first.preparation_, "y", columns=TABLE.column_names, id_column="at",

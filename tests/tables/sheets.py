@@ -19,6 +19,10 @@ _STYLES = (
 )
 
 
+class Raw(str):
+    """The XML of a cell from its attributes to its end."""
+
+
 def write_xlsx(path: Path, sheets: dict[str, list[list[Any]]], merged: str | None = None) -> Path:
     """Sheets of rows of None, text, numbers, booleans and moments; `merged` is a range of the first."""
     names = list(sheets)
@@ -70,6 +74,8 @@ def _cell(row: int, column: int, value: Any) -> str:
     place = f"{chr(65 + column)}{row + 1}"
     if value is None:
         return ""
+    if isinstance(value, Raw):
+        return f'<c r="{place}" {value}</c>'
     if isinstance(value, bool):
         return f'<c r="{place}" t="b"><v>{int(value)}</v></c>'
     if isinstance(value, datetime.datetime):

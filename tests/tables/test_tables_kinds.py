@@ -32,7 +32,7 @@ from onefold.tables import (
 from onefold.tables.kinds import HALF, KINDS
 from onefold.tables.matrix import learn_from_disk, written
 from onefold.tables.preparation import copies_note
-from onefold.tables.statistics import MedianSketch
+from onefold.tables.statistics import ColumnMoments, MedianSketch
 
 N = 120
 RNG = np.random.default_rng(5)
@@ -459,3 +459,19 @@ def test_any_columns(data, n, block):
     pieces = [whole.transform(part) for part in table.slices(block)]
     np.testing.assert_array_equal(np.vstack(pieces), X)
     assert np.ptp(X, axis=0).min() > 0  # no feature is constant
+
+
+@given(
+    cuts=st.lists(st.integers(0, 30), max_size=4),
+    scale=st.sampled_from([1e-200, 1e-12, 1.0, 1e12, 1e200]),
+    offset=st.sampled_from([0.0, 1.0, 1e6]),
+)
+def test_moments_of_blocks_are_those_of_all_rows(cuts, scale, offset):
+    values = scale * (np.random.default_rng(1).standard_normal((30, 2)) + np.array([offset, 0.0]))
+    total = ColumnMoments.of(np.empty((0, 2)))
+    for block in np.split(values, sorted(cuts)):
+        total = total.joined(ColumnMoments.of(block))
+    mean, deviation = total.mean_and_scale()
+    assert total.n == 30
+    np.testing.assert_allclose(mean / scale, (values / scale).mean(axis=0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(deviation / scale, (values / scale).std(axis=0), rtol=1e-9)

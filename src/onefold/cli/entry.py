@@ -90,7 +90,8 @@ def _as_option(options: dict[str, list[str]], remedy: Remedy) -> str | None:
         return option
     texts = [str(one) for one in (value if isinstance(value, list) else [value])]
     joint = "=" if texts[0].startswith("-") else " "
-    return f"{option}{joint}{' '.join(map(_quoted, texts))}"
+    also = "" if remedy.also is None else f" {_as_option(options, remedy.also)}"
+    return f"{option}{joint}{' '.join(map(_quoted, texts))}{also}"
 
 
 def _quoted(text: str) -> str:

@@ -265,7 +265,10 @@ _RESUME = (
     "is removed once the whole search is done and saved"
 )
 _READING: Specs = {
-    "--decimal": _option("decimal mark of numbers: . or ,", "CHAR"),
+    "--decimal": _option("decimal mark of numbers: . or , (default: .)", "CHAR"),
+    "--thousands": _option("what separates thousands: , . ' or a blank (default: nothing)", "CHAR"),
+    "--day-first": _option("3/4/2024 is in April", action="store_const", const=True, dest="dayfirst"),
+    "--month-first": _option("it is in March", action="store_const", const=False, dest="dayfirst"),
     "--delimiter": _option("what separates columns; tab for a tab", "CHAR"),
     "--encoding": _option("of the text, as latin-1 or utf-16", "NAME"),
     "--na-values": _option(
@@ -422,7 +425,9 @@ def build_parser() -> argparse.ArgumentParser:
             place: Any = one.add_argument_group(title) if title else one
             for option, spec in specs.items():
                 place.add_argument(option, **spec)
-        options = {action.dest: action.option_strings for action in one._actions}
+        options: dict[str, list[str]] = {}
+        for action in one._actions:
+            options[action.dest] = [*options.get(action.dest, []), *action.option_strings]
         one.set_defaults(command=name, options=options)
     return parser
 
@@ -453,20 +458,14 @@ def parameters(arguments: argparse.Namespace) -> dict[str, Any]:
 def open_asked(arguments: argparse.Namespace, remembered: Reading | None = None) -> TableSource:
     """Open the table of a command as its options say, and `remembered` where they say nothing."""
     from onefold.tables import Reading, open_table
-    from onefold.tables.delimited import DelimitedSource
-    from onefold.tables.excel import ExcelSource
 
-    given = {name: value for name, value in _given(arguments, _READING).items() if value}
+    given = _given(arguments, _READING)
     if "na_values" in given:
         texts = [text.strip() for value in given["na_values"] for text in value.split(",")]
         given["na_values"] = tuple(texts)
     source = open_table(arguments.table, (remembered or Reading()).overridden(**given))
-    takes: set[str] = {"decimal", "na_values", "sheet"} if isinstance(source, ExcelSource) else set()
-    if isinstance(source, DelimitedSource):
-        takes = {"decimal", "na_values", "delimiter", "encoding"}
-    for name in sorted({*given} - takes):
+    for name in sorted({*given} - {*source.options}):
         kinds = "spreadsheets" if name == "sheet" else ".csv and .tsv tables"
-        raise ValueError(
-            f"--{name.replace('_', '-')} is for {kinds}; {source.path.name} needs no such option"
-        )
+        option = arguments.options[name][-1 if given[name] is False else 0]
+        raise ValueError(f"{option} is for {kinds}; {source.path.name} needs no such option")
     return source

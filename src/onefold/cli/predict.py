@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         extra = tuple(name for name in (id_column, target) if name)
         for rows, X in model.matrix_blocks(source, arguments.batch_rows, extra):
             predicted = model.on_matrix("predict", X)
-            columns: Columns = {} if id_column is None else {id_column: rows.column(id_column)}
+            columns: Columns = {} if id_column is None else {id_column: rows.raw(id_column)}
             write(columns | {"prediction": predicted} | _more_columns(model, X, arguments))
             if target is not None:
                 classes = getattr(estimator, "classes_", None)

@@ -30,7 +30,7 @@ from onefold.estimators.setup import plan
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.search.metric import FIRST_ROWS
-from onefold.tables import TableError, TableModel, TableSource
+from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
 from onefold.tables.findings import criterion_of, few_rows_note
 from onefold.tuning import Tuning, tuning
@@ -79,7 +79,8 @@ def asked(arguments: argparse.Namespace) -> tuple[TableSource, dict[str, Any]]:
         raise TableError(
             f"name the column to predict, as in --target COL; the columns are {listing(source.names)}"
         )
-    return source, options | {"target": target}
+    reading = None if source.reading == Reading() else source.reading
+    return source, options | {"target": target, "reading": reading}
 
 
 def default_directory(table: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from onefold.estimators.base import KernelMachine, on_host
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.report.columns import Column, columns_of
 from onefold.rows import gathered
-from onefold.tables import TableSource, open_table
-from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables import TableSource
+from onefold.tables.source import opened
 from onefold.tables.target import read_target
 from onefold.tables.training import with_target
 
@@ -150,11 +149,8 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
 
 def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     model, classes = subject.model, subject.classes
-    if isinstance(table, str | Path):
-        table = open_table(table, of_table(model, "reading"))
-    if isinstance(table, TableSource):
-        table = table.read()
-    rows = rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table))
+    source = opened(table, of_table(model, "reading"))
+    rows = source.read() if isinstance(source, TableSource) else source
     named = subject.target if y is None else y
     if named is None:
         raise ValueError("a report on rows needs their targets: give y as well as X.")
@@ -167,7 +163,7 @@ def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     wanted = [*subject.preparation.columns, *constant]
     columns, width = columns_of(rows, wanted), len(wanted)
     ident = of_table(model, "id_column")
-    names = rows.column(ident).to_pylist() if ident is not None and ident in rows.names else None
+    names = rows.raw(ident).to_pylist() if ident is not None and ident in rows.names else None
     target = named if isinstance(named, str) else subject.target or _word(getattr(y, "name", None))
     if getattr(model, "target_transform", None) and target is not None:
         target = f"log({target})"  # in the estimator's own units

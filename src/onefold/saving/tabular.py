@@ -9,7 +9,7 @@ import numpy as np
 from onefold.saving.checks import ESTIMATORS
 from onefold.saving.container import BadContent
 
-TABLES = ("TableClassifier", "TableRegressor", "Preparation", "Reading", "NumberFormat")
+TABLES = ("TableClassifier", "TableRegressor", "Preparation", "Reading")
 
 
 def check_table_model(model: Any) -> None:
@@ -39,12 +39,10 @@ def check_table_model(model: Any) -> None:
 
 
 def check_reading(reading: Any) -> None:
-    """Raise BadContent unless words and formats are such; the constructor checks the rest."""
-    formats = reading.formats
-    known = type(formats) is dict and {type(one).__name__ for one in formats.values()} <= {
-        "NumberFormat"
-    }
-    if not known or not _texts(reading.na_values):
+    """Raise BadContent unless words and columns are texts; the constructor checks the rest."""
+    known = reading.categories
+    lists = [reading.na_values, reading.points, *(known.values() if type(known) is dict else [None])]
+    if not all(map(_texts, lists)) or not _texts(list(known)):
         raise BadContent("how its tables are read is damaged")
 
 

@@ -12,7 +12,6 @@ from onefold.tables.frames import rows_of_frame
 from onefold.tables.kinds import BooleanColumn, CategoryColumn, Column, DateColumn, NumberColumn
 from onefold.tables.matrix import RowsOnDisk, rows_on_disk
 from onefold.tables.model import TableModel
-from onefold.tables.number_formats import NumberFormat
 from onefold.tables.preparation import Learner, Preparation, learn_preparation
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
@@ -26,7 +25,6 @@ __all__ = [
     "DateColumn",
     "Learner",
     "NumberColumn",
-    "NumberFormat",
     "Preparation",
     "Reading",
     "RowsOnDisk",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from onefold.tables.dates import by_clocks, is_moment, text_seconds, typed_seconds, zone_of
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.number_formats import NotANumber, NumberFormat, is_number, parse
+from onefold.tables.reading import NotANumberError, NumberFormat, is_number, parse
 
 Kind = Literal["numeric", "boolean", "text", "date", "empty", "other"]
 
@@ -57,7 +57,7 @@ def as_numbers(
         column, form = trimmed(column), form or NumberFormat()
         try:
             column = parse(column, form)
-        except NotANumber as error:
+        except NotANumberError as error:
             value = column[error.position].as_py()
             raise _not_a_number(name, value, start + error.position + 1, form) from error
     if pa.types.is_duration(column.type):  # in seconds

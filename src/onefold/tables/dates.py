@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import date
 from itertools import islice
 
 import numpy as np
@@ -21,53 +20,38 @@ import pyarrow.compute as pc
 ORDERS = ("dmy", "mdy", "time")
 UNSETTLED = "ymd"  # no value has told which is first: those that could be either are refused
 
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_MONTH = (
-    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
-)
-_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? +)?"
-_DAY = r"[0-9]{1,2}(?:st|nd|rd|th|\.)?"
-_YEAR = r"(?:'?[0-9]{2}|[0-9]{4})"
-_ZONE = "(?P<zone> ?(?:z|utc|gmt|[-+][0-9]{2}:?[0-9]{2}))?"
-_TIME = (
+# Once blanks, points, slashes and commas are dashes; %b is a month's name, whole or the start of it.
+_CLEAR = ("%Y-%m-%d", "%Y-%b-%d", "%d-%b-%Y", "%b-%d-%Y", "%b-%Y")
+_BY_ORDER = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
+_CLOCK = (
     r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}(?:[.,][0-9]+)?))?"
-    rf"(?: ?(?P<half>[ap])\.?m\.?)?{_ZONE}"
+    r"(?: ?(?P<half>[aApP])\.?[mM]\.?)?"
+    r"(?P<zone> ?(?:[zZ]|UTC|GMT|(?P<sign>[-+])(?P<ahead>[0-9]{2}):?(?P<minutes>[0-9]{2})))?"
 )
-_DATE = "|".join(
-    (
-        r"(?P<first>[0-9]{1,2})(?P<a>[./-])(?P<second_>[0-9]{1,2})(?P=a)(?P<y1>[0-9]{2}|[0-9]{4})",
-        r"(?P<y2>[0-9]{4})(?P<b>[./-])(?P<m2>[0-9]{1,2})(?P=b)(?P<d2>[0-9]{1,2})",
-        rf"(?P<d3>{_DAY})[ -](?P<m3>{_MONTH})[ ,-]+(?P<y3>{_YEAR})",
-        rf"(?P<m4>{_MONTH})[ -](?P<d4>{_DAY})(?:, *| +|-)(?P<y4>{_YEAR})",
-        rf"(?P<m5>{_MONTH})[ ,-]+(?P<y5>{_YEAR})",
-        rf"(?P<y6>[0-9]{{4}})-(?P<m6>{_MONTH})-(?P<d6>[0-9]{{1,2}})",
-    )
+_MOMENT = rf"^(?P<date>[^:]*?)(?:(?:^|[tT]|,? +){_CLOCK})?$"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE_LIKE = re.compile(
+    r"(?:[0-9]{1,2}([./-])[0-9]{1,2}\1(?:[0-9]{4}|[0-9]{2})"
+    r"|[0-9]{4}([./-])[0-9]{1,2}\2[0-9]{1,2}"
+    rf"|[0-9]{{1,2}}\.?[ -]{_MONTH}[ ,-]+'?(?:[0-9]{{4}}|[0-9]{{2}})"
+    rf"|{_MONTH}[ ,-]+(?:[0-9]{{1,2}}[ ,-]+)?[0-9]{{4}}"
+    rf"|[0-9]{{4}}-{_MONTH}-[0-9]{{1,2}})?"
+    rf"(?:(?:^|t|,? +){_CLOCK})?",
+    re.IGNORECASE,
 )
-_CLOCK = re.compile(_TIME, re.IGNORECASE)
-_MOMENT = re.compile(rf"{_WEEKDAY}(?:{_DATE})(?:(?:t|,? +){_TIME})?", re.IGNORECASE)
-_EPOCH = date(1970, 1, 1).toordinal()
-_LOOKED_AT = 1000  # values of a block that show whether a column is mostly dates
+_LOOKED_AT = 1000  # values of a block that show what a column mostly is
 _DAY_SECONDS = 86_400.0
+
+
+def order_in(dayfirst: bool | None) -> str:
+    """The order of day and month that an option says."""
+    return UNSETTLED if dayfirst is None else "dmy" if dayfirst else "mdy"
 
 
 def is_moment(value: str) -> bool:
     """Whether a text is a date or a time in one of the usual ways of writing them."""
     value = value.strip()
-    return bool(_MOMENT.fullmatch(value) or _CLOCK.fullmatch(value))
-
-
-def seconds_of(value: str, order: str) -> float | None:
-    """A text as seconds since 1970, or of the day for times of day; None if it is no such thing."""
-    value = value.strip()
-    if order == "time":
-        alone = _CLOCK.fullmatch(value)
-        return None if alone is None else _clock(alone)
-    found = _MOMENT.fullmatch(value)
-    if found is None:
-        return None
-    day, clock = _date(found, order), 0.0 if found["hour"] is None else _clock(found)
-    return None if day is None or clock is None else day + clock - _offset(found["zone"])
+    return bool(value and _DATE_LIKE.fullmatch(value))
 
 
 def text_seconds(text: pa.ChunkedArray, order: str) -> tuple[np.ndarray, str, int | None]:
@@ -81,14 +65,12 @@ def text_seconds(text: pa.ChunkedArray, order: str) -> tuple[np.ndarray, str, in
         return *fast, None
     encoded = pc.dictionary_encode(text.combine_chunks())  # different values in the order of the rows
     codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy()
-    values, zones = np.full(len(encoded.dictionary) + 1, np.nan), list[str]()
-    for place, value in enumerate(encoded.dictionary.to_pylist()):
-        seconds = seconds_of(value, order)
-        zones.append("UTC" if order != "time" and _has_offset(value) else "")
-        if seconds is None or zones[-1] != zones[0]:
-            return values[codes], zones[0], int(np.flatnonzero(codes == place)[0])
-        values[place] = seconds
-    return values[codes], zones[0] if zones else "", None
+    for part in (encoded.dictionary[:_LOOKED_AT], encoded.dictionary):  # a few values mostly settle it
+        values, zoned = _seconds(part, order)
+        odd = np.flatnonzero(np.isnan(values) | (zoned != zoned[:1]))
+        if len(odd):
+            return np.full(len(text), np.nan), "", int(np.flatnonzero(codes == odd[0])[0])
+    return np.append(values, np.nan)[codes], "UTC" if zoned[:1].any() else "", None
 
 
 def zone_of(column: pa.ChunkedArray) -> str:
@@ -146,51 +128,57 @@ def _iso_seconds(text: pa.ChunkedArray) -> tuple[np.ndarray, str] | None:
     return None
 
 
-def _has_offset(value: str) -> bool:
-    found = _MOMENT.fullmatch(value.strip())
-    return found is not None and found["zone"] is not None
+def _seconds(text: pa.Array, order: str) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of texts, NaN where they are no such thing, and which of them have an offset from UTC."""
+    parts = pc.extract_regex(pc.utf8_trim_whitespace(text), pattern=_MOMENT)
+    hour, minute, second, ahead, minutes = (
+        _numbers(parts.field(name)) for name in ("hour", "minute", "second", "ahead", "minutes")
+    )
+    timed, halved, late, zoned, west = (
+        np.asarray(pc.match_substring_regex(parts.field(name).fill_null(""), pattern))
+        for name, pattern in (
+            ("hour", "."),
+            ("half", "."),
+            ("half", "[pP]"),
+            ("zone", "."),
+            ("sign", "-"),
+        )
+    )
+    wrong = halved & ((hour < 1) | (hour > 12))
+    hour = np.where(halved, hour % 12 + 12.0 * late, hour)
+    seconds = 3600.0 * hour + 60.0 * minute + second
+    wrong |= (minute > 59) | (second >= 61) | (seconds > _DAY_SECONDS)
+    date = parts.field("date").fill_null("")
+    if order == "time":
+        wrong |= ~timed | np.asarray(pc.not_equal(date, ""))
+        return np.where(wrong, np.nan, seconds), np.zeros(len(text), dtype=bool)
+    seconds -= np.where(west, -1.0, 1.0) * (3600.0 * ahead + 60.0 * minutes)
+    return np.where(wrong, np.nan, _days(date, order) + seconds), zoned
 
 
-def _date(found: re.Match[str], order: str) -> float | None:
-    if found["first"] is not None:
-        year, day, month = found["y1"], found["first"], found["second_"]
-        if order == UNSETTLED and int(day) != int(month):
-            one, other = (_date(found, order) for order in ("dmy", "mdy"))
-            return one if other is None else other if one is None else None
-        if order == "mdy":
-            day, month = month, day
-    else:
-        which = next(number for number in "23456" if found[f"y{number}"] is not None)
-        year, month = found[f"y{which}"], found[f"m{which}"]
-        day = found[f"d{which}"] if which != "5" else "1"
-    if len(year) != 4:
-        return None  # of which century?
-    number = int(month) if month.isdigit() else _MONTHS.index(month[:3].lower()) + 1
-    number_of_day = int(day if day.isdigit() else re.sub("[^0-9]", "", day))
-    try:
-        days = date(int(year), number, number_of_day).toordinal() - _EPOCH
-    except ValueError:
-        return None
-    return days * _DAY_SECONDS
+def _days(text: pa.Array, order: str) -> np.ndarray:
+    """The beginnings of days as seconds, NaN where a text is no date with a year of four digits."""
+    dashes = pc.replace_substring_regex(text, "[ ,./-]+", "-")
+    four = np.asarray(pc.match_substring_regex(dashes, "(^|-)[0-9]{4}(-|$)"))
+    late = np.asarray(pc.match_substring_regex(dashes, "(^|-)(29|30|31)(-|$)"))
+
+    def parsed(form: str) -> np.ndarray:
+        moments = pc.strptime(dashes, format=form, unit="s", error_is_null=True)
+        rolled = np.asarray(pc.less_equal(pc.day(moments), 3).fill_null(False)) & late  # February 30th
+        days = pc.cast(pc.cast(moments, pa.int64()), pa.float64(), safe=False).to_numpy(
+            zero_copy_only=False
+        )
+        return np.where(four & ~rolled, days, np.nan)
+
+    either = [parsed(_BY_ORDER[one]) for one in ([order] if order in _BY_ORDER else _BY_ORDER)]
+    differ = ~np.isnan(either[0]) & ~np.isnan(either[-1]) & (either[0] != either[-1])
+    days = np.where(np.isnan(either[0]), either[-1], either[0])
+    for form in _CLEAR:
+        if np.isnan(days).any():
+            days = np.where(np.isnan(days), parsed(form), days)
+    return np.where(differ, np.nan, days)
 
 
-def _clock(found: re.Match[str]) -> float | None:
-    hour, minute = int(found["hour"]), int(found["minute"])
-    second = float((found["second"] or "0").replace(",", "."))
-    if found["half"]:
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + (12 if found["half"].lower() == "p" else 0)
-    if hour > 24 or minute > 59 or second >= 61 or (hour == 24 and minute + second > 0):
-        return None
-    return 3600.0 * hour + 60.0 * minute + second
-
-
-def _offset(zone: str | None) -> float:
-    if zone is None:
-        return 0.0
-    digits = re.fullmatch(" ?([-+])([0-9]{2}):?([0-9]{2})", zone)
-    if digits is None:
-        return 0.0
-    size = 3600.0 * int(digits[2]) + 60.0 * int(digits[3])
-    return size if digits[1] == "+" else -size
+def _numbers(text: pa.Array) -> np.ndarray:
+    plain = pc.replace_substring(pc.if_else(pc.equal(text, ""), "0", text), ",", ".")
+    return pc.cast(plain.fill_null("nan"), pa.float64()).to_numpy(zero_copy_only=False)

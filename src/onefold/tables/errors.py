@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 _SHOWN = 8
-_OF_FILES = ("decimal", "delimiter", "encoding", "na_values", "sheet")  # fields of Reading
+# Fields of Reading.
+_OF_FILES = ("decimal", "thousands", "delimiter", "encoding", "na_values", "dayfirst", "sheet")
 _ESTIMATORS = {"classification": "TableClassifier", "regression": "TableRegressor"}
 
 
 class Remedy(NamedTuple):
-    """A parameter to set, and in which case (``"if they are codes"``)."""
+    """A parameter to set, in which case (``"if they are codes"``), and one to set with it."""
 
     name: str
     value: Any
     when: str = ""
+    also: Remedy | None = None
 
 
 class TableError(ValueError):
@@ -83,6 +85,8 @@ def _as_python(remedy: Remedy) -> str:
     if remedy.name == "task":
         return _ESTIMATORS[remedy.value]
     setting = f"{remedy.name}={remedy.value!r}"
+    if remedy.also is not None:
+        setting += f", {remedy.also.name}={remedy.also.value!r}"
     return f"Reading({setting})" if remedy.name in _OF_FILES else setting
 
 

@@ -30,6 +30,9 @@ class TableClassifier(ClassifierMixin, TableModel):
 
     Parameters
     ----------
+    reading : Reading or None, default=None
+        How tables of text and sheets are read: decimal marks, the order of day and month, words for
+        missing values (:class:`onefold.tables.Reading`).
     missing : {"impute", "error"}, default="impute"
         Fill in the median or the most frequent value, with a feature that says where; or refuse gaps.
     categorical : sequence of str, default=()

@@ -34,6 +34,7 @@ from onefold.tables.dates import (
     ORDERS,
     UNSETTLED,
     is_moment,
+    order_in,
     phases,
     tell_apart,
     text_seconds,
@@ -41,7 +42,9 @@ from onefold.tables.dates import (
     zone_of,
 )
 from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.refusals import (
+from onefold.tables.rows import TableRows
+from onefold.tables.statistics import ColumnMoments, MedianSketch
+from onefold.tables.text import (
     MANY_CATEGORIES,
     MOST_CATEGORIES,
     not_dates,
@@ -49,8 +52,6 @@ from onefold.tables.refusals import (
     refuse_mangled_numbers,
     too_large,
 )
-from onefold.tables.rows import TableRows
-from onefold.tables.statistics import ColumnMoments, MedianSketch
 
 HALF = float(np.sqrt(0.5))
 _DAY = 86_400.0
@@ -203,7 +204,8 @@ class DateColumn(NumberColumn):
         return (self.name, *waves)
 
     def make(self, rows: TableRows) -> Made:
-        seconds = times_in(rows.column(self.name), self.name, self.order, self.zone, rows.start)
+        order = order_in(rows.reading.dayfirst) if self.order == UNSETTLED else self.order
+        seconds = times_in(rows.column(self.name), self.name, order, self.zone, rows.start)
         missing = np.isnan(seconds)
         seconds = np.where(missing, self.median, seconds)
         values = np.empty((len(rows), 1 + 2 * len(self.cycles)))
@@ -469,6 +471,8 @@ class TextLearner:
             self._counts[value] = self._counts.get(value, 0) + count
             self._first.setdefault(value, rows.start + place + 1)
         if not self.codes:
+            if rows.reading.dayfirst is not None:
+                self._orders.pop("mdy" if rows.reading.dayfirst else "dmy", None)
             self._add_dates(trimmed(text), values, rows.start)
         return int(counts[-1])
 
@@ -555,7 +559,8 @@ class TextLearner:
                 f"dates in '{self.name}', such as '{value}' in data row {row}, could have day or month "
                 "first",
                 [
-                    "write them like 2024-12-31",
+                    Remedy("dayfirst", True),
+                    Remedy("dayfirst", False),
                     Remedy("drop", [self.name]),
                     Remedy("categorical", [self.name], "if they are codes"),
                 ],

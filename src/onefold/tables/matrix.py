@@ -97,12 +97,12 @@ def learn_from_disk(
         if learner is not None:
             learner.add(rows)
         first = first or rows
-        kept.append(_only(rows, others))
+        kept.append(rows.select(list(others)))
     if first is None:
         raise TableError(f"{source.path.name} has no rows")
-    joined = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
+    columns = pa.concat_tables([rows.columns for rows in kept], promote_options="permissive")
     texts = [rows.written for rows in kept if rows.written is not None]
-    return _replaced(kept[0], joined, pa.concat_tables(texts) if texts else None), first
+    return replace(kept[0], columns=columns, written=pa.concat_tables(texts) if texts else None), first
 
 
 def written(preparation: Preparation, blocks: Iterable[TableRows], n: int, path: Path) -> Any:
@@ -132,19 +132,3 @@ def masked(blocks: Iterable[TableRows], mask: np.ndarray) -> Iterator[TableRows]
         here = np.flatnonzero(mask[rows.start : rows.start + len(rows)])
         if len(here):
             yield replace(rows.take(here), start=rows.start)
-
-
-def _only(rows: TableRows, names: Collection[str]) -> TableRows:
-    written = None if rows.written is None else rows.written.select(list(names))
-    return _replaced(rows, rows.columns.select(list(names)), written)
-
-
-def _replaced(rows: TableRows, columns: pa.Table, written: pa.Table | None) -> TableRows:
-    return TableRows(
-        columns,
-        start=rows.start,
-        reading=rows.reading,
-        written=written,
-        notes=rows.notes,
-        problems=rows.problems,
-    )

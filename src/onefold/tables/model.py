@@ -24,13 +24,14 @@ from onefold.estimators.validation import check_budget
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
-from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
+from onefold.tables.frames import as_array, is_frame
 from onefold.tables.preparation import Missing, Preparation, Surprises, check_min_frequency
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.source import TableSource, opened
 from onefold.tables.target import TargetKind, as_target, read_target
+from onefold.tables.text import frame_without_missing
 from onefold.tables.training import Training, prepared_again, training_of
 from onefold.typing import ArrayLike, CriterionLike, CrossValidation, MaybeArray, RandomState
 
@@ -55,6 +56,7 @@ class TableModel(BaseEstimator):
     task: ClassVar[TargetKind]
     _inner: ClassVar[Any]
 
+    reading: Reading | None = None
     missing: Missing = "impute"
     categorical: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -206,8 +208,8 @@ class TableModel(BaseEstimator):
         """The target of further rows: an array, or the column of X with this name."""
         check_is_fitted(self, "estimator_")
         if isinstance(y, str):
-            X = open_table(X, self.reading_) if isinstance(X, str | Path) else X
-            rows = X.read() if isinstance(X, TableSource) else rows_of_frame(X)
+            table = opened(X, self.reading_)
+            rows = table.read() if isinstance(table, TableSource) else table
             return read_target(rows, y, self.task, getattr(self, "classes_", None))
         return None if y is None else as_target(y)
 
@@ -311,35 +313,36 @@ class TableModel(BaseEstimator):
     def _blocks(self, table: Any, rows: int | None, extra: tuple[str, ...]) -> Iterator[TableRows]:
         """Blocks of at most `rows` rows with the columns that are needed, and `extra` ones.
 
-        Tables of text are read as the model's own was.
+        Tables are read as the model's own was, and the same texts mean a missing value.
         """
         width = max(len(self.preparation_.feature_names), 1)
         size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
-        source = open_table(table, self.reading_) if isinstance(table, str | Path) else table
-        if not isinstance(source, TableSource):
-            yield from replace(self._in_memory(source), reading=self.reading_).slices(size)
-            return
-        if source.reading == Reading() != self.reading_:
-            source = open_table(source.path, self.reading_)
+        wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
+        if not isinstance(table, str | Path | TableSource) and not is_frame(table):
+            self._check_width(as_array(table))
+        source = opened(table, self.reading_, self._column_names())
+        if isinstance(source, TableRows):
+            source = self._by_names(source)
         for name in extra:
             source.require(name)
-        if not source.absent_is_zero:
+        if isinstance(source, TableRows) or not source.absent_is_zero:
             self.preparation_.check_columns(source.names)
-        yield from source.batches(size, tuple(dict.fromkeys(self.preparation_.columns + extra)))
+        if isinstance(source, TableRows):
+            yield from frame_without_missing(source.select(wanted)).slices(size)
+        else:
+            yield from source.batches(size, wanted)
 
-    def _in_memory(self, X: Any) -> TableRows:
+    def _check_width(self, array: Any) -> None:
+        if array.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; pass a table with named columns, or such "
+                "rows."
+            )
+
+    def _by_names(self, rows: TableRows) -> TableRows:
         """Rows by the names of the columns; a model that learned from an array knows places."""
         names = self._column_names()
-        if not is_frame(X):
-            array = as_array(X)
-            if array.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input; pass a table with named columns, or such "
-                    "rows."
-                )
-            return rows_of_array(array, names)
-        rows = rows_of_frame(X)
         known = hasattr(self, "feature_names_in_") or set(names) <= set(rows.names)
         if known or len(rows.names) != len(names):
             return rows
@@ -371,6 +374,8 @@ class TableModel(BaseEstimator):
         for name in ("drop", "categorical"):
             if isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is a list of columns; use {name}=[{getattr(self, name)!r}]")
+        if self.reading is not None and not isinstance(self.reading, Reading):
+            raise ValueError(f"reading must be an onefold.tables.Reading; got {self.reading!r}")
         if self.missing not in ("impute", "error"):
             raise ValueError(f"missing must be 'impute' or 'error'; got {self.missing!r}")
         check_min_frequency(self.min_frequency)

@@ -21,7 +21,7 @@ from onefold.tables.columns import kind_of
 from onefold.tables.dates import is_moment
 from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing, raise_all
 from onefold.tables.kinds import KINDS, Column, ColumnLearner
-from onefold.tables.number_formats import is_number
+from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
 
 Missing = Literal["error", "impute"]

@@ -1,16 +1,94 @@
-"""How a table of text is to be read: what its makers chose, and what was found out about its columns."""
+"""How a table of text is read: what its makers chose, and what training found out about its columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.tables.errors import TableError
-from onefold.tables.number_formats import NumberFormat
 
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
+# What programs write for a missing value; `Reading.na_values` come on top.
+_MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
+)
+# What separates thousands, as a regular expression; blanks may be no-break, narrow no-break and thin.
+_SEPARATORS = {"": "", ",": ",", ".": r"\.", "'": "['’]", " ": "[ \u00a0\u202f\u2009]"}
+
+
+class NumberFormat(NamedTuple):
+    """How numbers are written: the decimal mark, and what separates thousands ("": nothing)."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    @property
+    def separator(self) -> str:
+        """A regular expression of what separates thousands."""
+        return _SEPARATORS[self.thousands]
+
+    @property
+    def pattern(self) -> str:
+        """A regular expression, for Python and for Arrow, of such numbers as a whole."""
+        groups = rf"[1-9][0-9]{{0,2}}(?:{self.separator}[0-9]{{3}})+|" if self.thousands else ""
+        point = re.escape(self.decimal)
+        number = rf"(?:(?:{groups}[0-9]+)(?:{point}[0-9]*)?|{point}[0-9]+)(?:e[-+]?[0-9]+)?"
+        return f"(?i)^[-+−]?(?:{number}|inf|infinity|nan)$"
+
+    @property
+    def example(self) -> str:
+        """A number in this format."""
+        return f"1{self.thousands}234{self.decimal}5"
+
+
+PLAIN = NumberFormat()
+FORMATS = tuple(NumberFormat(mark, one) for mark in ".," for one in _SEPARATORS if one != mark)
+
+
+class NotANumberError(Exception):
+    """A text that does not have the format of its column; `position` says which."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+def parse(text: pa.ChunkedArray, form: NumberFormat) -> pa.ChunkedArray:
+    """Trimmed text as float64, null where null; raises `NotANumberError` for the first that is none."""
+    if form == PLAIN or (form == NumberFormat(",") and not _any(pc.match_substring(text, "."))):
+        try:
+            points = text if form == PLAIN else pc.replace_substring(text, ",", ".")
+            return pc.cast(points, pa.float64())
+        except pa.ArrowInvalid:  # a minus sign of typography, or no number
+            pass
+    matches = pc.fill_null(pc.match_substring_regex(text, form.pattern), True)
+    if not pc.all(matches, min_count=0).as_py():
+        raise NotANumberError(pc.index(matches, False).as_py())
+    text = pc.replace_substring(text, "−", "-")
+    if form.thousands:
+        text = pc.replace_substring_regex(text, form.separator, "")
+    return pc.cast(pc.replace_substring(text, form.decimal, "."), pa.float64())
+
+
+def is_number(value: str) -> bool:
+    """Whether a text is a number in some way of writing it."""
+    return any(one.match(value.strip()) for one in _patterns())
+
+
+@cache
+def _patterns() -> list[re.Pattern[str]]:
+    return [re.compile(form.pattern) for form in FORMATS]
+
+
+def _any(mask: pa.ChunkedArray) -> bool:
+    return bool(pc.any(mask, min_count=0).as_py())
 
 
 @dataclass(frozen=True)
@@ -22,56 +100,93 @@ class Reading:
     delimiter : str or None
         One character, or a name such as "tab"; None: found from the file.
     decimal : {".", ",", None}
-        None: a point, and commas only where they can't be anything but thousands separators.
+        The decimal mark of numbers; None: a point. With a comma, columns that are written with points
+        throughout are still read, with a note.
+    thousands : {",", ".", " ", "'", None}
+        What separates groups of three digits; None: nothing does.
     encoding : str or None
-        None: UTF-8, or UTF-16 if the file starts with its mark; Windows-1252 for other text, with a
-    note. na_values : tuple of str
+        None: UTF-8, or UTF-16 if the file starts with its mark; else Windows-1252, with a note.
+    na_values : tuple of str
         Texts that mean a missing value, besides the usual ones (empty, NA, NaN, null, …).
+    dayfirst : bool or None
+        Whether 3/4/2024 is in April; None: as other dates of its column tell.
     sheet : str, int or None
         Of a spreadsheet, by name or counted from 1; None: the first.
-    formats : mapping of column names to NumberFormat
-        The columns whose numbers are not written plainly, as reading the whole table found them.
+    points : tuple of str
+        Columns that training found written with a decimal point although `decimal` is a comma.
+    categories : mapping of column names to tuples of str
+        Categories of training that would mean a missing value in other columns, such as "NA".
     """
 
     delimiter: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
     encoding: str | None = None
     na_values: tuple[str, ...] = ()
+    dayfirst: bool | None = None
     sheet: str | int | None = None
-    formats: Mapping[str, NumberFormat] = field(default_factory=dict)
+    points: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         delimiter = _NAMED_DELIMITERS.get(self.delimiter or "", self.delimiter)
         object.__setattr__(self, "delimiter", delimiter)
+        object.__setattr__(self, "na_values", tuple(self.na_values))
         if delimiter is not None and not re.fullmatch(r"[\t -!#-~]", delimiter):
             raise TableError(
                 f"the delimiter '{delimiter}' is not one ASCII character; use ';' or 'tab', say"
             )
         if self.decimal not in {None, ".", ","}:
             raise TableError(f"decimal is '.' or ',', not '{self.decimal}'")
-        if delimiter is not None and delimiter == (self.decimal or "."):
+        if self.thousands is not None and self.thousands not in [*_SEPARATORS][1:]:
+            raise TableError(f"thousands is ',', '.', ' ' or \"'\", not '{self.thousands}'")
+        if self.thousands == self.number_format.decimal:
+            raise TableError(f"'{self.thousands}' can't be the decimal mark and separate thousands")
+        if delimiter == self.number_format.decimal:
             raise TableError(f"'{delimiter}' can't be the delimiter and the decimal mark; change one")
+        if self.dayfirst not in {None, True, False}:
+            raise TableError(f"dayfirst is None, True or False, not {self.dayfirst!r}")
         if self.encoding is not None:
-            _check_encoding(self.encoding)
+            try:
+                "a".encode(self.encoding)
+            except (LookupError, UnicodeError, ValueError) as error:
+                raise TableError(
+                    f"there is no text encoding '{self.encoding}'; the usual ones are utf-8, latin-1, "
+                    "cp1252 and utf-16"
+                ) from error
+
+    @property
+    def number_format(self) -> NumberFormat:
+        """How numbers are written, unless a column is an exception."""
+        return NumberFormat(self.decimal or ".", self.thousands or "")
 
     def format_of(self, name: str) -> NumberFormat:
         """How the numbers of a column are written."""
-        return self.formats.get(name, NumberFormat(self.decimal or "."))
+        return NumberFormat() if name in self.points else self.number_format
+
+    def missing_in(self, name: str) -> tuple[str, ...]:
+        """The texts that mean a missing value in a column."""
+        values = self.categories.get(name, ())
+        return tuple(text for text in (*_MISSING, *self.na_values) if text not in values)
+
+    def with_categories(self, preparation: Any, target: Any = None) -> Reading:
+        """The same with the categories of training that would otherwise mean a missing value."""
+        known = {part.name: getattr(part, "categories", ()) for part in preparation.parts}
+        if target is not None and target.values.dtype.kind == "U":
+            known[target.name] = set(target.values.tolist())
+        plain = replace(self, categories={})
+        found = {n: tuple(sorted(set(plain.missing_in(n)) & set(texts))) for n, texts in known.items()}
+        return replace(self, categories={name: texts for name, texts in found.items() if texts})
+
+    def merged(self, learned: Reading) -> Reading:
+        """These options, or those of `learned` where there are none, with what it knows of columns."""
+        if replace(self, points=(), categories={}) == Reading():
+            return learned
+        points = learned.points if self.decimal == learned.decimal else self.points
+        return replace(self, points=points, categories=learned.categories)
 
     def overridden(self, **options: Any) -> Reading:
-        """The same but for the options that are not None; formats follow a new decimal mark."""
-        given = {name: value for name, value in options.items() if value}
-        formats = dict(self.formats)
-        if "decimal" in given:
-            formats = {name: form.with_decimal(given["decimal"]) for name, form in formats.items()}
-        kept = {item.name: getattr(self, item.name) for item in fields(self)}
-        return Reading(**{**kept, **given, "formats": formats})
-
-
-def _check_encoding(name: str) -> None:
-    try:
-        "a".encode(name)
-    except (LookupError, UnicodeError, ValueError) as error:
-        raise TableError(
-            f"there is no text encoding '{name}'; the usual ones are utf-8, latin-1, cp1252 and utf-16"
-        ) from error
+        """The same but for the options that are given, which are not None."""
+        given = {name: value for name, value in options.items() if value is not None}
+        plain = replace(self, points=()) if "decimal" in given else self
+        return replace(plain, **given)

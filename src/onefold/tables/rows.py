@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from onefold.tables.columns import as_numbers
+from onefold.tables.columns import as_numbers, as_text, kind_of
 from onefold.tables.errors import TableError, did_you_mean
 from onefold.tables.reading import Reading
 
@@ -25,9 +26,9 @@ class TableRows:
     start : int
         How many rows of the table come before these; error messages count with it.
     reading : Reading
-        How numbers in columns of text are written.
+        How columns of text are to be read.
     written : pyarrow.Table or None
-        Every column as the text it was in the file, for formats of text.
+        Every column as the text it was in the file, missing values included, for formats of text.
     notes : mapping of column names to str
         What was assumed about columns, in words for whoever uses them.
     problems : mapping of column names to TableError
@@ -69,8 +70,47 @@ class TableRows:
         return as_numbers(self.column(name, role), name, self.start, self.reading.format_of(name))
 
     def text(self, name: str) -> pa.ChunkedArray:
-        """A column as it was written, where that is known, else the column."""
+        """A column as it was written, where that is known, null where missing; else the column."""
+        column, written = self.columns.column(name), self.raw(name)
+        if pa.types.is_string(column.type) or not pa.types.is_string(written.type):
+            return column
+        return pc.if_else(pc.is_null(column), pa.scalar(None, pa.string()), written)
+
+    def raw(self, name: str) -> pa.ChunkedArray:
+        """A column as it was written, to the letter, where that is known, else the column."""
         return (self.columns if self.written is None else self.written).column(name)
+
+    def weights(self, name: str) -> np.ndarray:
+        """The column of weights; raises where one is negative or missing."""
+        values = self.numbers(name, role="weight column")
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if len(bad):
+            raise TableError(
+                f"the weight column '{name}' has {values[bad[0]]:g} in data row {bad[0] + 1}; "
+                "weights are numbers that are not negative"
+            )
+        return values
+
+    def groups(self, name: str) -> np.ndarray:
+        """The column of groups, as numbers of them."""
+        column = self.column(name, role="groups column")
+        if kind_of(column) == "numeric":
+            missing = int(np.isnan(as_numbers(column, name)).sum())
+            values = column.to_numpy()  # exactly: numbers beyond 2**53 are groups of their own
+        else:
+            text = as_text(column, name)
+            missing, values = int(text.null_count), np.asarray(text.to_pylist())
+        if missing:
+            raise TableError(
+                f"missing values in '{name}' ({missing} of {len(self)} rows); every row needs a group"
+            )
+        codes: np.ndarray = np.unique(values, return_inverse=True)[1]
+        return codes
+
+    def select(self, names: Sequence[str]) -> TableRows:
+        """The same rows with these columns alone."""
+        written = None if self.written is None else self.written.select(list(names))
+        return replace(self, columns=self.columns.select(list(names)), written=written)
 
     def slices(self, rows: int) -> Iterator[TableRows]:
         """The same rows in blocks of at most `rows`."""

@@ -23,15 +23,13 @@ from onefold.estimators.validation import check_length, check_squares, check_wei
 from onefold.facts.criteria import check_criterion
 from onefold.heldout import GapKFold
 from onefold.machine.memory import available_memory
-from onefold.tables.beside import groups_in, weights_in
 from onefold.tables.errors import Remedy, TableError, listing
-from onefold.tables.frames import as_array, is_frame, rows_of_array, rows_of_frame
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked, written
 from onefold.tables.preparation import Learner, Preparation, column_notes, copies_note
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.source import TableSource, opened
 from onefold.tables.target import Target, as_target, learn_target, missing_targets, plain_array
 
 if TYPE_CHECKING:
@@ -78,15 +76,11 @@ def larger_than_memory(source: TableSource) -> bool:
     return free is not None and source.bytes_in_memory() > _SHARE * free
 
 
-def in_memory(table: Any) -> TableRows | TableSource:
-    """The rows of a table of any kind; the source itself where they stay on disk."""
-    if isinstance(table, str | Path):
-        table = open_table(table)
-    if isinstance(table, TableSource):
-        return table if larger_than_memory(table) else replace(table.read(), remarks=table.remarks)
-    if isinstance(table, TableRows):
+def in_memory(table: TableRows | TableSource) -> TableRows | TableSource:
+    """The rows of an open table; the source itself where they stay on disk."""
+    if isinstance(table, TableRows) or larger_than_memory(table):
         return table
-    return rows_of_frame(table) if is_frame(table) else rows_of_array(as_array(table))
+    return table.read()
 
 
 @contextmanager
@@ -106,10 +100,11 @@ def training_of(
     with memory for a block of rows; its matrix lies in `scratch` while the block runs.
     """
     model.check_settings()
-    table = in_memory(X)
+    table = opened(X, model.reading)
     asked = {"target": y, "sample_weight": sample_weight, "groups": groups, "id_column": model.id_column}
     named = {option: name for option, name in asked.items() if isinstance(name, str)}
     check_columns(model, table, named)
+    table = in_memory(table)
     search = search_of(model, on_disk=isinstance(table, TableSource))
     exclude = {*named.values(), *model.drop}
     learner = Learner(exclude, model.missing, model.categorical, model.min_frequency)
@@ -127,10 +122,10 @@ def training_of(
         yield _assembled(model, known, search, learner, preparation, matrix, named, rows, rows)
         return
     with tempfile.TemporaryDirectory() if scratch is None else nullcontext(scratch) as folder:
-        path, remarks = Path(folder) / "rows.npy", table.remarks
+        path, left_out = Path(folder) / "rows.npy", tuple[str, ...]()
         has_target = with_target_on_disk(model, table, y)
         if has_target is not None and not has_target.all():
-            remarks = (*remarks, left_out_note(~has_target, y))
+            left_out = (left_out_note(~has_target, y),)
             keep = has_target if keep is None else keep & has_target
         others = [named[option] for option in ("target", "sample_weight", "groups") if option in named]
         beside, first = learn_from_disk(table, others, learner, BLOCK, keep)
@@ -140,7 +135,7 @@ def training_of(
         blocks = blocks if keep is None else masked(blocks, keep)
         try:
             matrix = written(preparation, blocks, len(beside), path)
-            first = replace(first, remarks=remarks)
+            first = replace(first, remarks=(*table.remarks, *left_out))
             yield _assembled(model, known, search, learner, preparation, matrix, named, first, beside)
         finally:
             path.unlink(missing_ok=True)
@@ -177,9 +172,8 @@ def with_target_on_disk(model: TableModel, source: TableSource, y: Any) -> np.nd
 
 def prepared_again(model: TableModel, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """Matrix, targets, weights and groups of rows for a fitted estimator, with its own preparation."""
-    rows = in_memory(X)
-    if isinstance(rows, TableSource):
-        rows = rows.read()
+    table = opened(X, model.reading_)
+    rows = table.read() if isinstance(table, TableSource) else table
     rows, y, sample_weight, groups = with_target(model, rows, y, sample_weight, groups)
     known = _known(model, rows, y, sample_weight, groups)
     return model.preparation_.transform(rows), *known[:3]
@@ -216,9 +210,9 @@ def _known(
         if isinstance(model.criterion, str):
             name = y if isinstance(y, str) else "y"
             check_criterion(model.criterion, model.task, name, values, model.approximation)
-    weight = weights_in(rows, sample_weight) if isinstance(sample_weight, str) else sample_weight
+    weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
-    groups = groups_in(rows, groups) if isinstance(groups, str) else groups
+    groups = rows.groups(groups) if isinstance(groups, str) else groups
     return values, weight, groups, target
 
 
@@ -281,8 +275,9 @@ def _assembled(
     )
     not_features = set(named.values())
     columns = tuple(name for name in rows.names if name not in not_features)
+    reading = beside.reading.with_categories(preparation, target)
     return Training(
-        matrix, y, weight, groups, preparation, search, cv, words, target, columns, beside.reading, notes
+        matrix, y, weight, groups, preparation, search, cv, words, target, columns, reading, notes
     )
 
 

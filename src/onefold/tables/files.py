@@ -1,0 +1,362 @@
+"""Formats that say what their columns hold: Parquet, spreadsheets, svmlight."""
+
+from __future__ import annotations
+
+import datetime
+import glob
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+
+from onefold.machine.memory import available_memory
+from onefold.tables.errors import Remedy, TableError, did_you_mean, listing
+from onefold.tables.reading import Reading
+from onefold.tables.rows import TableRows
+from onefold.tables.source import TableSource, rechunk
+from onefold.tables.text import TypeFinder, without_missing
+
+_SHARE = 0.25  # of the free memory that the filled table of an svmlight file may take
+# The XML of a cell with an error, or with a formula that was never computed.
+_NO_VALUE = re.compile(
+    rb'<(?:\w+:)?c\s(?:[^>]*\bt="e"[^>]*>'
+    rb"|[^>/]*>\s*<(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)\s*</(?:\w+:)?c>)"
+)
+
+
+class ParquetSource(TableSource):
+    """A Parquet file, or those of a pattern or a folder in the order of their names, as one table.
+
+    All files have the same columns. An index that pandas wrote into them is no column, as it is none of
+    a frame.
+    """
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path if path.name else path.resolve()  # "." has no name to speak of
+        paths = _parquet_files(path)
+        schemas = []
+        for one in paths:
+            with self._plain_errors(one):
+                schemas.append(pyarrow.parquet.read_schema(one))
+        self._index = {name for schema in schemas for name in _index_of(schema)}
+        self.names = tuple(name for name in schemas[0].names if name not in self._index)
+        self.check_names()
+        if self._index:
+            self.remarks = (f"left out, as the index of a pandas frame: {listing(sorted(self._index))}",)
+        for one, schema in zip(paths, schemas):
+            other = sorted((set(schema.names) ^ set(self.names)) - self._index)
+            if other:
+                raise TableError(
+                    f"{one.name} and {paths[0].name} differ in {listing(other)}; the files of one table "
+                    "have the same columns"
+                )
+        try:
+            schema = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise TableError(
+                f"a column of {self.path.name} has numbers in some files and other values in others; "
+                "write the files again with one type per column"
+            ) from error
+        self._data = pyarrow.dataset.dataset([str(one) for one in paths], schema, format="parquet")
+
+    def bytes_in_memory(self) -> int:
+        with self._plain_errors():
+            return 3 * 8 * int(self._data.count_rows()) * len(self.names)
+
+    def read(self) -> TableRows:
+        with self._plain_errors():
+            return TableRows(self._data.to_table(list(self.names)), remarks=self.remarks)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        wanted, start = list(self.names if columns is None else columns), 0
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        with self._plain_errors():
+            found = self._data.to_batches(columns=wanted, batch_size=min(rows, 1 << 20), **ahead)
+            for table in rechunk(found, rows):
+                yield TableRows(table, start=start, remarks=self.remarks)
+                start += table.num_rows
+
+    def require(self, name: str, option: str = "") -> None:
+        if name in self._index:
+            raise TableError(
+                f"'{name}' is the index of the pandas frame that was written to {self.path.name}, no "
+                "column; write the frame again after reset_index()"
+            )
+        super().require(name, option)
+
+    @contextmanager
+    def _plain_errors(self, path: Path | None = None) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise TableError(
+                f"{(path or self.path).name} is not a readable Parquet file; it is damaged, incomplete "
+                "or of another format: write it again"
+            ) from error
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """The files behind a pattern or in a folder, sorted; raises if there are none."""
+    if os.path.isfile(path):
+        return [path]
+    pattern, shown = str(path), str(path)
+    if os.path.isdir(path):
+        pattern, shown = (os.path.join(it, "*.parquet") for it in (glob.escape(pattern), pattern))
+    found = sorted(one for one in glob.glob(pattern) if os.path.isfile(one))
+    if not found:
+        raise TableError(f"there is no Parquet file {shown}")
+    other = [one for one in found if not one.lower().endswith(".parquet")]
+    if other:
+        raise TableError(
+            f"{path} stands for files that are no Parquet ({listing(other[:3])}), and only those are "
+            "joined to one table: use a pattern that ends in *.parquet"
+        )
+    return [Path(one) for one in found]
+
+
+def _index_of(schema: pa.Schema) -> list[str]:
+    """The columns in which pandas wrote the index of a frame."""
+    try:
+        index = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, ValueError, TypeError):
+        return []
+    return [name for name in index if isinstance(name, str) and name in schema.names]
+
+
+class ExcelSource(TableSource):
+    """A sheet; the whole of it is read at once, as the format wants it.
+
+    Cells keep the types that the sheet gives them. A column with texts among other cells is one of text,
+    and is understood as in a .csv file. Errors and formulas that were never computed are refused in
+    .xlsx files; in other formats they are empty.
+    """
+
+    options = ("decimal", "thousands", "na_values", "dayfirst", "sheet")
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path, self.reading = path, reading or Reading()
+        try:
+            calamine: Any = import_module("python_calamine")
+        except ImportError as error:
+            raise ImportError(
+                f"{path.name} is a spreadsheet, and reading it needs python-calamine: "
+                'pip install "onefold[excel]"'
+            ) from error
+        try:
+            book = calamine.CalamineWorkbook.from_path(str(path))
+            self._sheets = list(book.sheet_names)
+            self._sheet = self._chosen_sheet()
+            sheet = book.get_sheet_by_name(self._sheet)
+            cells = sheet.to_python(skip_empty_area=True)  # an empty row is a row of missing values
+        except (OSError, calamine.CalamineError) as error:
+            raise TableError(
+                f"{path.name} is not a readable spreadsheet; it is damaged, encrypted or of another "
+                "format: save it again, or export it as .csv"
+            ) from error
+        if not cells:
+            raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
+        header = [_text(name).strip() for name in cells[0]]
+        self._top, self._left = sheet.start or (0, 0)
+        merged = any(
+            begin[0] <= self._top <= end[0] and begin[1] < end[1]
+            for begin, end in getattr(sheet, "merged_cell_ranges", None) or []
+        )
+        if merged or "" in header:
+            place = header.index("") + 1 if "" in header else 1
+            what = "merged cells in its header" if merged else f"no name in column {place} of its header"
+            raise TableError(
+                f"{path.name} has {what}; the first row must name every column once",
+                ["write one header row above the table", *self._other_sheets()],
+            )
+        self._cells, self.names = cells[1:], tuple(header)
+        self.check_names()
+        if not self._cells:
+            raise TableError(f"{path.name} has a header row but no rows; add rows")
+
+    def read(self) -> TableRows:
+        table = pa.table(
+            {name: _column([row[j] for row in self._cells]) for j, name in enumerate(self.names)}
+        )
+        texts = [name for name in self.names if pa.types.is_string(table.column(name).type)]
+        known = without_missing(table.select(texts), self.reading)
+        finder = TypeFinder(tuple(texts), self.reading, cautious=True)
+        rows = TableRows(known, reading=self.reading)
+        finder.add(rows)
+        typed = finder.finish().typed(rows)
+        found = {n: (typed.columns if n in texts else table).column(n) for n in self.names}
+        problems = {**typed.problems, **self._cells_without_value()}
+        return replace(typed, columns=pa.table(found), written=table, problems=problems)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        everything = self.read()
+        yield from (everything if columns is None else everything.select(columns)).slices(rows)
+
+    def require(self, name: str, option: str = "") -> None:
+        try:
+            super().require(name, option)
+        except TableError as error:
+            others = self._other_sheets()
+            raise (TableError(str(error), others) if others else error) from error
+
+    def _chosen_sheet(self) -> str:
+        """The sheet of a name or, counted from 1, of a number."""
+        sheet, names = self.reading.sheet, self._sheets
+        if sheet is None:
+            return names[0]
+        if str(sheet) in names:
+            return str(sheet)
+        if str(sheet).isdigit() and 1 <= int(sheet) <= len(names):
+            return names[int(sheet) - 1]
+        near = did_you_mean(str(sheet), names).replace("the columns are", "the sheets are")
+        raise TableError(f"{self.path.name} has no sheet '{sheet}'; {near}")
+
+    def _other_sheets(self) -> list[Remedy]:
+        others = [name for name in self._sheets if name != self._sheet]
+        return [Remedy("sheet", one, f"(the sheets are {listing(self._sheets)})") for one in others[:1]]
+
+    def _cells_without_value(self) -> dict[str, TableError]:
+        """Columns with a cell that has no value, as only the file itself tells."""
+        if self.path.suffix.lower() not in (".xlsx", ".xlsm"):
+            return {}
+        found: dict[str, TableError] = {}
+        for match in _NO_VALUE.finditer(_sheet_xml(self.path, self._sheet)):
+            place = re.search(rb'\br="([A-Z]+)([0-9]+)"', match[0])
+            if place is None:
+                continue
+            letters, number = place[1].decode(), int(place[2])
+            column = sum(26**i * (ord(c) - 64) for i, c in enumerate(reversed(letters))) - 1 - self._left
+            row = number - 1 - self._top
+            if 0 <= column < len(self.names) and row > 0:
+                name = self.names[column]
+                what = "an error" if b't="e"' in match[0] else "a formula that was never computed"
+                found.setdefault(
+                    name,
+                    TableError(
+                        f"column '{name}' has {what} in cell {letters}{number} (data row {row})",
+                        ["correct it", "empty the cell if its value is missing"],
+                    ),
+                )
+        return found
+
+
+def _sheet_xml(path: Path, sheet: str) -> bytes:
+    """The XML of a sheet of an .xlsx file; nothing where it does not lie at the usual place."""
+    try:
+        with zipfile.ZipFile(path) as book:
+            related = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
+            targets = {one.get("Id"): one.get("Target", "") for one in related}
+            for one in ElementTree.fromstring(book.read("xl/workbook.xml")).iter():
+                if one.tag.endswith("}sheet") and one.get("name") == sheet:
+                    ids = [value for name, value in one.attrib.items() if name.endswith("}id")]
+                    target = targets[ids[0]]
+                    return book.read(target.lstrip("/") if target.startswith("/") else f"xl/{target}")
+    except (KeyError, IndexError, zipfile.BadZipFile, ElementTree.ParseError):
+        pass
+    return b""
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """Cells as a column of one type; text where they differ."""
+    values = [None if cell == "" else cell for cell in cells]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        whole = all(
+            value is None or (float(value).is_integer() and abs(value) < 2.0**53) for value in values
+        )
+        kind = int if whole else float
+        return pa.array([None if value is None else kind(value) for value in values])
+    if kinds and kinds <= {datetime.date, datetime.datetime}:
+        midnight = datetime.time()
+        days = [type(value) is datetime.date for value in values]
+        moments = [datetime.datetime.combine(v, midnight) if day else v for v, day in zip(values, days)]
+        return pa.array(moments, pa.timestamp("us"))
+    for kind in (bool, datetime.time, datetime.timedelta):
+        if kinds == {kind}:
+            return pa.array(values)
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+class SvmlightSource(TableSource):
+    """The columns ``target``, ``qid`` where given, and ``x1``, ``x2``, … for features ever nonzero.
+
+    What a line leaves out is 0, also for features that no line of this file has.
+    """
+
+    default_target = "target"
+    absent_is_zero = True
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            lines = (line.split(b"#", 1)[0].split() for line in file)
+            first = next((line for line in lines if line), None)
+        if first is None:
+            raise TableError(f"{path.name} is empty; a table needs rows")
+        self._queries = any(word.startswith(b"qid:") for word in first)
+        used = np.flatnonzero(self._loaded[0].getnnz(axis=0))
+        own = ("target", "qid") if self._queries else ("target",)
+        self.names = (*own, *(f"x{number}" for number in used))
+
+    @cached_property
+    def _loaded(self) -> Any:
+        """Features in columns of their numbers, then labels and queries."""
+        from sklearn.datasets import load_svmlight_file  # slow to import
+
+        try:
+            X, *own = load_svmlight_file(str(self.path), zero_based=True, query_id=self._queries)
+        except (ValueError, OverflowError, IndexError) as error:
+            raise TableError(
+                f"{self.path.name} is not in svmlight format (lines of 'label number:value …'); "
+                "a table with a header line should be named .csv or .tsv"
+            ) from error
+        free, filled = available_memory(), 8 * X.shape[0] * int((X.getnnz(axis=0) > 0).sum())
+        if free is not None and filled > _SHARE * free:
+            raise TableError(
+                f"{self.path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
+                "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
+            )
+        return X.tocsc(), *own
+
+    def bytes_in_memory(self) -> int:
+        """Of the filled table, which is known to fit."""
+        return 0
+
+    def read(self) -> TableRows:
+        return self._rows(self.names)
+
+    def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """Slices of the table; columns of features that this file lacks are 0."""
+        return self._rows(self.names if columns is None else columns).slices(rows)
+
+    def _rows(self, names: Sequence[str]) -> TableRows:
+        X, labels, *queries = self._loaded
+        if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
+            labels = labels.astype(np.int64)  # written +1, -1
+        columns = dict(zip(("target", "qid"), (labels, *queries)))
+        for name in names:
+            if name not in columns:
+                number = int(name.removeprefix("x"))
+                known = number < X.shape[1]
+                columns[name] = X[:, [number]].toarray()[:, 0] if known else np.zeros(X.shape[0])
+        return TableRows(pa.table(columns).select(list(names)))

@@ -1,0 +1,436 @@
+"""Every format: the same rows come back, whole and in blocks; broken files get one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_array_equal
+from sheets import Raw, write_xlsx
+from sklearn.datasets import dump_svmlight_file
+
+from onefold.tables import DateColumn, Reading, TableError, learn_preparation, open_table
+from onefold.tuning import tune_table
+
+N = 23
+RNG = np.random.default_rng(0)
+FRAME = pa.table(
+    {
+        "size": RNG.normal(size=N),
+        "count": RNG.integers(0, 9, N),
+        "colour": [["red", "green", "blue"][i % 3] for i in range(N)],
+        "ok": [i % 2 == 0 for i in range(N)],
+        "y": RNG.normal(size=N),
+    }
+)
+
+
+def as_text(delimiter: str = ",", newline: str = "\n") -> str:
+    lines = [delimiter.join(FRAME.column_names)]
+    lines += [
+        delimiter.join(str(v).lower() if isinstance(v, bool) else str(v) for v in row.values())
+        for row in FRAME.to_pylist()
+    ]
+    return newline.join(lines) + newline
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    (folder / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    return folder / name
+
+
+TEXT_FILES = {
+    "t.csv": as_text(),
+    "T.CSV.GZ": as_text(newline="\r"),
+    "t.tsv": as_text("\t"),
+    "t.tsv.gz": as_text("\t"),
+    "semicolon.csv": as_text(";"),
+    "pipe.csv": as_text("|"),
+    "windows.csv": as_text(newline="\r\n"),
+    "bom.csv": "\ufeff" + as_text(),
+    "utf-16.csv": as_text().encode("utf-16"),
+    "utf-32.csv.gz": as_text().encode("utf-32"),
+    "trailing.csv": as_text() + "\n\n",
+    "leading.csv": "\n" + as_text(),
+    "spaced.csv": as_text().replace("size,count", "size , count", 1),
+}
+
+
+@pytest.mark.parametrize("name", TEXT_FILES)
+def test_delimited_text_round_trip(tmp_path, name):
+    source = open_table(write(tmp_path, name, TEXT_FILES[name]))
+    assert source.names == tuple(FRAME.column_names)
+    assert source.read().columns.to_pydict() == FRAME.to_pydict()
+    blocks = list(source.batches(5))
+    assert [len(b) for b in blocks] == [5, 5, 5, 5, 3]
+    assert [b.start for b in blocks] == [0, 5, 10, 15, 20]
+    joined = pa.concat_tables([b.columns for b in blocks])
+    assert set(joined.schema.types) == {pa.string()}  # no inference from a first block
+    assert [float(v) for v in joined["size"].to_pylist()] == FRAME["size"].to_pylist()
+    assert next(source.batches(4, ["y", "colour"])).names == ("y", "colour")
+
+
+def test_quoted_delimiters_and_line_breaks(tmp_path):
+    text = '"name\n(a)","a,b",y\n"x, y",1,2\n"line\nbreak",3,4\n"say ""hi""",5,6\n'
+    source = open_table(write(tmp_path, "q.csv", text))
+    assert source.names == ("name (a)", "a,b", "y")
+    expected = ["x, y", "line\nbreak", 'say "hi"']
+    assert source.read().columns[0].to_pylist() == expected
+    assert next(source.batches(9, ["name (a)"])).columns[0].to_pylist() == expected
+
+
+def test_types_are_promoted_over_the_whole_file(tmp_path):
+    # The first megabytes look like whole numbers, then a fraction, then text.
+    rows = ["1,1"] * 400_000 + ["2.5,1", "3,x"]
+    source = open_table(write(tmp_path, "p.csv", "a,b\n" + "\n".join(rows) + "\n"))
+    table = source.read().columns
+    assert table.schema.types == [pa.float64(), pa.string()]
+    assert table["a"][400_000].as_py() == 2.5
+    assert sum(len(b) for b in source.batches(50_000)) == 400_002
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("a;b\n1,5;2,5\n", ";"),
+        ("price, USD;size, m2;y\n1;2;3\n4;5;6\n", ";"),
+        ("a\tb,c\n1\t2\n3\t4\n", "\t"),
+        ('"a;b",c\n1,2\n', ","),
+        ("a,b,c;d;e\n1,2,3\n4,5,6\n", ","),
+        ("a\n1\n", ","),
+    ],
+)
+def test_the_delimiter_is_found(tmp_path, text, delimiter):
+    assert open_table(write(tmp_path, "t.csv", text)).delimiter == delimiter
+
+
+def test_another_delimiter_is_asked_for(tmp_path):
+    path = write(tmp_path, "t.csv", "a b y\n1 2 3\n")
+    with pytest.raises(TableError, match=r"only one column, 'a b y'; .*delimiter='space'"):
+        open_table(path).require("y")
+    for name in (" ", "space"):
+        assert open_table(path, Reading(delimiter=name)).names == ("a", "b", "y")
+
+
+@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", "a,b\n" + "1,x\n" * 99999 + "1,é\n"])
+def test_text_that_is_not_utf_8(tmp_path, text):
+    path = write(tmp_path, "t.csv", text.encode("cp1252"))
+    source = open_table(path)
+    rows = source.read()
+    assert "read as Windows-1252; if letters look wrong" in rows.remarks[0]
+    assert "é" in (rows.names[0], str(rows.columns["b"][-1]))
+    typed = pa.concat_tables([block.columns for block in source.typed_batches(50_000)])
+    assert typed.to_pydict() == rows.columns.to_pydict()
+    streamed = pa.concat_tables([block.columns for block in open_table(path).batches(30_000)])
+    assert streamed["b"].to_pylist() == rows.text("b").to_pylist()
+    assert open_table(path, Reading(encoding="latin-1")).read().columns.equals(rows.columns)
+    with pytest.raises(TableError, match="not ascii text; give another encoding"):
+        open_table(path, Reading(encoding="ascii")).read()
+
+
+def test_opening_does_not_decode_the_whole_file(tmp_path, monkeypatch):
+    path = write(tmp_path, "t.csv", "a,b\n" + "1,x\n" * 100_000)
+    sizes = []
+    monkeypatch.setattr(
+        "onefold.tables.delimited.first_bytes",
+        lambda path, size: (sizes.append(size), path.read_bytes()[:size])[1],
+    )
+    open_table(path)
+    assert sum(sizes) <= 1 << 18
+
+
+def test_marks_that_contradict_the_encoding(tmp_path):
+    path = write(tmp_path, "t.csv", "a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(TableError, match="starts with the mark of utf-16; leave encoding out"):
+        open_table(path, Reading(encoding="latin-1"))
+    write(tmp_path, "t.csv", "a,b\n1,2\n".encode("utf-16-le"))
+    with pytest.raises(TableError, match="encoding='utf-16-le'"):
+        open_table(path)
+    assert open_table(path, Reading(encoding="utf-16-le")).names == ("a", "b")
+
+
+@pytest.mark.parametrize("blocks", [5, 100])
+def test_parquet_round_trip(tmp_path, blocks):
+    pa.parquet.write_table(FRAME, tmp_path / "t.parquet", row_group_size=7)
+    source = open_table(tmp_path / "t.parquet")
+    assert source.read().columns.equals(FRAME)
+    found = list(source.batches(blocks))
+    assert [b.start for b in found] == [*range(0, N, blocks)]
+    assert pa.concat_tables([b.columns for b in found]).to_pydict() == FRAME.to_pydict()
+    assert next(source.batches(4, ["y", "colour"])).names == ("y", "colour")
+
+
+TABLE = pd.DataFrame(RNG.standard_normal((90, 3)), columns=list("abc"))
+TABLE["y"] = np.sin(TABLE["a"]) + 0.1 * RNG.standard_normal(90)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number, rows in enumerate([slice(0, 40), slice(40, 40), slice(40, 90)]):
+        TABLE[rows].to_parquet(tmp_path / f"part-{number}.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("pattern", ["*.parquet", "part-[0-9].parquet", ""])
+def test_files_are_joined_in_the_order_of_their_names(folder, pattern):
+    source = open_table(folder / pattern)
+    assert_array_equal(source.read().numbers("y"), TABLE["y"])
+    blocks = list(source.batches(7, ["c", "y"]))
+    assert_array_equal(np.concatenate([block.numbers("c") for block in blocks]), TABLE["c"])
+    assert [block.start for block in blocks] == [*range(0, 90, 7)]
+
+
+def test_a_model_of_a_folder_is_that_of_the_table(folder):
+    one, other = (tune_table(table, "y", simple=True, gammas=[0.1, 1.0]) for table in (folder, TABLE))
+    assert one.report_["best_score"] == other.report_["best_score"]
+
+
+def test_columns_in_another_order_and_whole_numbers_are_taken(folder):
+    more = TABLE[["y", "c", "b", "a"]].head(3).round().astype("int64")
+    more.to_parquet(folder / "part-9.parquet")
+    assert_array_equal(open_table(folder).read().numbers("a")[90:], more["a"])
+
+
+def test_what_cannot_be_one_table(folder, tmp_path):
+    TABLE.rename(columns={"a": "other"}).to_parquet(folder / "part-3.parquet")
+    with pytest.raises(TableError, match=r"part-3.parquet and part-0.parquet differ in 'a', 'other'"):
+        open_table(folder)
+    TABLE.astype({"a": str}).to_parquet(folder / "part-3.parquet")
+    with pytest.raises(TableError, match=r"has numbers in some files and other values in others"):
+        open_table(folder)
+    TABLE.to_csv(folder / "part-4.csv")
+    with pytest.raises(TableError, match=r"files that are no Parquet \('.*part-4.csv'\)"):
+        open_table(folder / "part-*")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TableError, match=r"there is no Parquet file .*empty/\*.parquet"):
+        open_table(tmp_path / "empty")
+    repeated = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
+    pa.parquet.write_table(repeated, tmp_path / "empty" / "t.parquet")
+    with pytest.raises(TableError, match="more than one column named 'a'"):
+        open_table(tmp_path / "empty")
+
+
+DAYS = [datetime.datetime(2024, 1, 1) + datetime.timedelta(days=3 * i, hours=i) for i in range(12)]
+HEADER = ["n", "x", "text", "ok", "when", "price", "code"]
+ROWS = [
+    [i, i / 4, "ab"[i % 2], i % 3 == 0, DAYS[i], f"{i},5", ["007", 8][i % 2]] if i != 5 else
+    [None, None, None, None, None, "", 8]
+    for i in range(12)
+]  # fmt: skip
+
+
+@pytest.fixture
+def sheet(tmp_path):
+    return write_xlsx(tmp_path / "t.xlsx", {"data": [HEADER, *ROWS], "other": [["a"], [1.5], [2.5]]})
+
+
+def test_cells_keep_their_types(sheet):
+    source = open_table(sheet, Reading(decimal=","))
+    assert source.names == tuple(HEADER)
+    rows = source.read()
+    table = rows.columns
+    assert table["n"].to_pylist()[:6] == [0, 1, 2, 3, 4, None]
+    assert [table[name].type for name in ("x", "ok")] == [pa.float64(), pa.bool_()]
+    assert abs(table["when"][3].as_py() - DAYS[3]) < datetime.timedelta(seconds=1)
+    assert table["price"].to_pylist()[:2] == [0.5, 1.5]  # text, as in a .csv file
+    assert table["code"].to_pylist()[:2] == [7, 8]
+    assert rows.text("code").to_pylist()[:2] == ["007", "8"]
+    parts = learn_preparation(rows).parts
+    assert [part.name for part in parts if type(part) is DateColumn] == ["when"]
+    blocks = list(source.batches(5, ["x", "when"]))
+    assert [len(block) for block in blocks] == [5, 5, 2]
+    assert_array_equal(np.concatenate([b.numbers("x") for b in blocks]), rows.numbers("x"))
+
+
+def test_sheets_by_name_and_number(sheet):
+    for which in ("other", 2, "2"):
+        assert open_table(sheet, Reading(sheet=which)).read().columns.to_pydict() == {"a": [1.5, 2.5]}
+    with pytest.raises(TableError, match="no sheet 'othr'; did you mean 'other'"):
+        open_table(sheet, Reading(sheet="othr"))
+    with pytest.raises(TableError, match="no sheet '3'; the sheets are 'data', 'other'"):
+        open_table(sheet, Reading(sheet=3))
+    with pytest.raises(TableError, match=r"no column 'a'.*Reading\(sheet='other'\) .*'data', 'other'"):
+        open_table(sheet).require("a")
+
+
+@pytest.mark.parametrize(
+    ("rows", "merged", "message"),
+    [
+        ([["a", None, "c"], [1, 2, 3]], None, "no name in column 2 of its header"),
+        ([["both", None, "c"], [1, 2, 3]], "A1:B1", "merged cells in its header"),
+        ([["a", "a"], [1, 2]], None, "more than one column named 'a'"),
+        ([["a", "b"]], None, "a header row but no rows"),
+        ([], None, "is empty"),
+    ],
+)
+def test_headers_that_are_none(tmp_path, rows, merged, message):
+    path = write_xlsx(tmp_path / "t.xlsx", {"s": rows}, merged)
+    with pytest.raises(TableError, match=message):
+        open_table(path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "what"),
+    [
+        ('t="e"><f>1/0</f><v>#DIV/0!</v>', "an error in cell B4 .data row 2"),
+        ("><f>A3+1</f>", "a formula that was never computed in cell B4 .data row 2"),
+        ('t="str"><f>A3</f><v></v>', None),
+        ("><f>A3+1</f><v>7</v>", None),
+    ],
+)
+def test_cells_without_a_value_are_refused(tmp_path, cell, what):
+    rows = [[], ["a", "b"], [1, 2], [3, Raw(cell)], [5, 6]]
+    found = open_table(
+        write_xlsx(tmp_path / "t.xlsx", {"first": [["x"], [1]], "s": rows}), Reading(sheet=2)
+    )
+    if what is None:
+        found.read().column("b")
+        return
+    with pytest.raises(TableError, match=what):
+        learn_preparation(found.read())
+    learn_preparation(found.read(), exclude=["b"])
+
+
+def test_years_as_column_names_and_empty_rows(tmp_path):
+    rows = [["a", 2024, 0.5], [1, 2, 3], [None, None, None], [4, 5, 6]]
+    source = open_table(write_xlsx(tmp_path / "t.xlsx", {"s": rows}))
+    expected = {"a": [1, None, 4], "2024": [2, None, 5], "0.5": [3, None, 6]}
+    assert source.read().columns.to_pydict() == expected
+
+
+def test_sheets_without_the_extra(sheet, monkeypatch):
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(ImportError, match=r'pip install "onefold\[excel\]"'):
+        open_table(sheet)
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+@pytest.mark.parametrize("suffix", ["libsvm", "svm", "txt"])
+def test_svmlight_round_trip(tmp_path, suffix, zero_based):
+    X = RNG.normal(size=(9, 4)) * (RNG.random((9, 4)) < 0.6)
+    y = np.arange(9) % 2 * 2.0 - 1
+    path = tmp_path / f"t.{suffix}"
+    dump_svmlight_file(X, y, str(path), zero_based=zero_based)
+    source = open_table(path)
+    rows = source.read()
+    assert_array_equal(rows.columns["target"].to_numpy(), y)
+    first = 0 if zero_based else 1
+    assert source.names == ("target", *(f"x{j + first}" for j in range(4)))
+    read = np.column_stack([rows.columns[name].to_numpy() for name in source.names[1:]])
+    np.testing.assert_allclose(read, X)
+    blocks = list(source.batches(4, ["x2", "x99"]))
+    assert blocks[0].columns["x99"].to_pylist() == [0.0] * 4  # what a file leaves out is 0
+    assert [(b.start, len(b)) for b in blocks] == [(0, 4), (4, 4), (8, 1)]
+
+
+def test_svmlight_queries_and_files_that_would_fill_the_memory(tmp_path, monkeypatch):
+    source = open_table(write(tmp_path, "q.svm", "# comment\n1 qid:3 1:2\n0 qid:4 2:1\n"))
+    assert source.names == ("target", "qid", "x1", "x2")
+    assert source.read().columns["qid"].to_pylist() == [3, 4]
+    path = write(tmp_path, "wide.svm", "1 1:2\n0 2000000:1\n")
+    assert open_table(path).names == ("target", "x1", "x2000000")
+    monkeypatch.setattr("onefold.tables.files.available_memory", lambda: 100)
+    with pytest.raises(TableError, match="load_svmlight_file and fit LSSVCCV"):
+        open_table(path)
+
+
+BROKEN = [
+    ("t.csv", "", "is empty"),
+    ("t.csv", "\n\n", "is empty"),
+    ("t.csv", "a,b", "has a header line but no rows"),
+    ("t.csv", "a,b,a\n1,2,3\n", "more than one column named 'a'"),
+    ("t.csv", "5.1,3.5,1.4\n4.9,3.0,1.4\n", "first line of t.csv holds numbers"),
+    ("t.csv", "sep=;\na;b\n1;2\n", "'sep=', a hint to spreadsheets; remove it"),
+    ("t.csv", 'a,b\n"1,2\n3,4\n', "quote"),
+    ("t.csv", "a,b\n1,2\n3\n", "line 3 of t.csv has 1 columns where the header has 2"),
+    ("t.csv", "a,b\n1,2\n3,4,5\n", "line 3 of t.csv has 3 columns where the header has 2"),
+    ("t.csv", b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
+    ("t.csv", b"a,b\n1,\x81\n", "neither UTF-8 nor Windows-1252 text; save it as UTF-8"),
+    ("t.csv", b"PK\x03\x04", "zip archive"),
+    ("t.csv", gzip.compress(b"a,b\n1,2\n"), r"compressed with gzip .*name it \.gz"),
+    ("t.csv", b"PAR1\x15", r"a Parquet file .*name it \.parquet"),
+    ("t.csv", b"\x00\x01\x02\x03", "not UTF-8 text"),
+    ("t.parquet", b"PAR1 nonsense", "not a readable Parquet file"),
+    ("t.parquet", b"a,b\n1,2\n", "not a readable Parquet file"),
+    ("t.svm", "", "is empty"),
+    ("t.svm", "1 1:2\n1 x:2\n", "is not in svmlight format"),
+    ("t.svm", "1 99999999999999999999:1\n", "is not in svmlight format"),
+    ("t.txt", "a,b\n1,2\n", "not in svmlight format"),
+    ("t.xlsx", b"PK", "not a readable spreadsheet"),
+    ("t.xls", b"\xd0\xcf\x11\xe0nonsense", "not a readable spreadsheet; it is damaged"),
+    ("t.ods", b"PK\x03\x04nonsense", "not a readable spreadsheet; it is damaged"),
+    ("t.doc", b"PK", "can't tell the format of t.doc"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN)
+def test_broken_files_get_one_sentence(tmp_path, name, content, message):
+    path = write(tmp_path, name, content)
+    for read in (lambda source: source.read(), lambda source: list(source.batches(10))):
+        with pytest.raises(TableError, match=message) as caught:
+            read(open_table(path))
+        for jargon in ("Errno", "Arrow", "zlib", "magic", "pickle", "Traceback", "\n"):
+            assert jargon not in str(caught.value)
+
+
+def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
+    for name in ("none.csv", "n" * 300 + ".csv"):
+        with pytest.raises(TableError, match="there is no file"):
+            open_table(tmp_path / name)
+    path = tmp_path / "t.csv.gz"
+    for data in (gzip.compress(as_text().encode())[:40], b"a,b\n1,2\n"):
+        path.write_bytes(data)
+        with pytest.raises(TableError, match="not a complete gzip file"):
+            open_table(path)
+
+    def denied(*args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(type(path), "open", denied)
+    with pytest.raises(TableError, match=r"t\.csv\.gz may not be read; change its permissions"):
+        open_table(path)
+
+
+def test_damaged_files_say_so_in_plain_words(tmp_path):
+    """Every cut and every flipped byte of a small file: rows, or one sentence of this package."""
+    frame = pa.table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
+    pa.parquet.write_table(frame, tmp_path / "t.parquet")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n3,z\n"))
+    (tmp_path / "t.svm").write_bytes(b"1 1:2 2:3\n-1 1:4\n")
+    rng = np.random.default_rng(0)
+    refused: list[str] = []
+    for name in ("t.parquet", "t.csv.gz", "t.svm"):
+        whole = (tmp_path / name).read_bytes()
+        for _ in range(60):
+            data = bytearray(whole[: rng.integers(1, len(whole))] if rng.random() < 0.3 else whole)
+            data[rng.integers(len(data))] ^= int(rng.integers(1, 256))
+            (tmp_path / f"bad-{name}").write_bytes(data)
+            try:
+                open_table(tmp_path / f"bad-{name}").read()
+            except TableError as error:
+                refused.append(str(error))
+    assert len(refused) > 60
+    assert not [line for line in refused if "Errno" in line or "\n" in line]
+
+
+def test_csv_blocks_stay_small(tmp_path):
+    """Reading in blocks never holds much more than what pyarrow reads ahead, about 40 MB."""
+    line = ",".join(["0.123456789"] * 20) + "\n"
+    header = ",".join(f"c{j}" for j in range(20)) + "\n"
+    path = write(tmp_path, "big.csv", header + line * 500_000)  # 120 MB
+    before = pa.total_allocated_bytes()
+    most = 0
+    for block in open_table(path).batches(2_000):
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert len(block) == 2_000
+        del block
+    path.unlink()
+    assert most < 64e6
