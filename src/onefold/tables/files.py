@@ -169,7 +169,8 @@ class ExcelSource(TableSource):
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
-        self._top, self._left = sheet.start or (0, 0)
+        start: tuple[int, int] = sheet.start or (0, 0)
+        self._top, self._left = start
         merged = any(
             begin[0] <= self._top <= end[0] and begin[1] < end[1]
             for begin, end in getattr(sheet, "merged_cell_ranges", None) or []
@@ -279,13 +280,11 @@ def _column(cells: list[Any]) -> pa.Array:
         kind = int if whole else float
         return pa.array([None if value is None else kind(value) for value in values])
     if kinds and kinds <= {datetime.date, datetime.datetime}:
-        midnight = datetime.time()
-        days = [type(value) is datetime.date for value in values]
-        moments = [datetime.datetime.combine(v, midnight) if day else v for v, day in zip(values, days)]
+        days = datetime.datetime.combine
+        moments = [days(v, datetime.time()) if type(v) is datetime.date else v for v in values]
         return pa.array(moments, pa.timestamp("us"))
-    for kind in (bool, datetime.time, datetime.timedelta):
-        if kinds == {kind}:
-            return pa.array(values)
+    if any(kinds == {one} for one in (bool, datetime.time, datetime.timedelta)):
+        return pa.array(values)
     return pa.array([None if value is None else _text(value) for value in values], pa.string())
 
 

@@ -111,8 +111,13 @@ class TypeFinder:
     def typed(self, rows: TableRows) -> TableRows:
         """A block of the table with types."""
         columns = {name: _typed(rows.columns.column(name), *self.types[name]) for name in rows.names}
-        facts = {"reading": self.reading, "notes": self.notes, "problems": self.problems}
-        return replace(rows, columns=pa.table(columns), **facts)
+        return replace(
+            rows,
+            columns=pa.table(columns),
+            reading=self.reading,
+            notes=self.notes,
+            problems=self.problems,
+        )
 
 
 class _Evidence:
