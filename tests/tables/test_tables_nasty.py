@@ -10,7 +10,6 @@ import pyarrow.parquet
 import pytest
 
 from onefold.tables import (
-    BooleanColumn,
     CategoryColumn,
     TableError,
     TableRows,
@@ -76,21 +75,6 @@ def test_refused_columns(tmp_path, what):
     learn_preparation(rows, exclude=["x"])  # whoever leaves the column out hears nothing of it
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([*X[:-1], ""], r"missing values in 'x' \(1 of 30 rows\)"),
-        ([*X[:-1], " NA "], r"missing values in 'x' \(1 of 30 rows\)"),
-        ([""] * N, r"missing values in 'x' \(30 of 30 rows\).*drop=\['x'\].*missing='impute'"),
-    ],
-)
-def test_gaps_are_refused_if_asked_for(tmp_path, values, message):
-    rows = table(tmp_path, {"x": values, "other": list(range(len(values)))})
-    with pytest.raises(TableError, match=message):
-        learn_preparation(rows, missing="error")
-    learn_preparation(rows)
-
-
 @pytest.mark.parametrize("what", ["days or months", "a decimal comma", "digits that float64 loses"])
 def test_codes_are_taken_as_they_are(tmp_path, what):
     values = [REFUSED[what][0][i % 3] for i in range(N)]
@@ -126,11 +110,7 @@ def test_integer_codes_are_categories_in_every_format(tmp_path):
     ("name", "values", "noted"),
     [
         ("id", list(range(N)), "different whole number in every row"),
-        (
-            "PassengerId",
-            [7919 * i % 1009 for i in range(N)],
-            "drop it, unless it means something",
-        ),
+        ("PassengerId", [7919 * i % 1009 for i in range(N)], "drop it, unless it means something"),
         ("customer_id", [i // 2 + i % 2 * (i % 3) for i in range(N)], "many different whole numbers"),
         ("anything", [7919 * i % 1009 for i in range(N)], "different whole number in every row"),
         ("x", X, None),
@@ -172,16 +152,6 @@ def test_columns_without_a_name_that_say_something_are_refused(tmp_path):
     rows = table(tmp_path, {"": [i % 2 for i in range(N)], "x": X})
     with pytest.raises(TableError, match=r"column 1 has no name .*drop=\['unnamed_1'\]"):
         learn_preparation(rows)
-
-
-def test_words_for_true_and_false_are_one_feature(tmp_path):
-    rows = table(tmp_path, {"a": ["yes", "no"] * 15, "b": ["TRUE", "False"] * 15, "c": ["J", "N"] * 15})
-    preparation = learn_preparation(rows)
-    assert [part.name for part in preparation.parts if type(part) is BooleanColumn] == ["a", "b", "c"]
-    later = table(tmp_path, {"a": ["no"], "b": ["1"], "c": ["Nein"]})
-    np.testing.assert_allclose(preparation.transform(later), np.sqrt(0.5) * np.array([[-1, 1, -1]]))
-    letters = table(tmp_path, {"a": ["m", "f"] * 15, "b": ["t", "n"] * 15})
-    assert list(categories(learn_preparation(letters))) == ["a", "b"]
 
 
 def test_spreads_that_would_over_and_underflow(tmp_path):
