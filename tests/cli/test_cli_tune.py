@@ -102,7 +102,6 @@ def test_how_text_is_written_is_remembered_and_can_be_overridden(table, capsys, 
     clone(load_table_model(MODEL)).fit("t.csv", "amount")  # reads it the same way
     for option in (
         ["--decimal", ","],
-        ["--month-first"],
         ["--encoding", "latin-1"],
         ["--na-values", "?"],
         ["--sheet", "a"],

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from sheets import write_xlsx
 
 from onefold import TableClassifier, TableRegressor
-from onefold.tables import TableError
+from onefold.tables import Reading, TableError
 
 N = 24
 QUICK = {"simple": True, "gammas": [0.1], "alphas": [0.1], "cv": 3}
@@ -103,9 +103,25 @@ def test_words_of_a_file_mean_missing_in_a_frame_too(tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     model = TableRegressor(**QUICK).fit(tmp_path / "t.csv", "y")
     expected = model.predict(tmp_path / "t.csv")
-    np.testing.assert_array_equal(model.predict(table), expected)
-    np.testing.assert_array_equal(model.predict(pl.from_pandas(table)), expected)
+    for container in CONTAINERS:
+        used = contained(pa.Table.from_pandas(table), container, tmp_path)
+        np.testing.assert_array_equal(model.predict(used), expected)
     np.testing.assert_array_equal(model.predict(table.replace("NA", None)), expected)
+
+
+def test_the_order_of_day_and_month_can_be_declared_for_any_container(tmp_path):
+    days = [f"{1 + i % 9}/{1 + i % 12}/2024" for i in range(N)]
+    table = pa.table({"x": np.arange(N) % 7, "day": days, "y": np.arange(N) / 3})
+    expected = None
+    for container in CONTAINERS:
+        used = contained(table, container, tmp_path)
+        with pytest.raises(
+            TableError, match=r"could have day or month first; use Reading\(dayfirst=True"
+        ):
+            TableRegressor(**QUICK).fit(used, "y")
+        model = TableRegressor(**QUICK, reading=Reading(dayfirst=True)).fit(used, "y")
+        expected = model.predict(used) if expected is None else expected
+        np.testing.assert_array_equal(model.predict(used), expected)
 
 
 @pytest.mark.parametrize("name", [None, "nr"])

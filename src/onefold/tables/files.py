@@ -44,8 +44,11 @@ class ParquetSource(TableSource):
     a frame.
     """
 
+    options = ("dayfirst",)
+
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path if path.name else path.resolve()  # "." has no name to speak of
+        self.reading = reading or Reading()
         paths = _parquet_files(path)
         schemas = []
         for one in paths:
@@ -78,7 +81,8 @@ class ParquetSource(TableSource):
 
     def read(self) -> TableRows:
         with self._plain_errors():
-            return TableRows(self._data.to_table(list(self.names)), remarks=self.remarks)
+            table = self._data.to_table(list(self.names))
+        return TableRows(table, reading=self.reading, remarks=self.remarks)
 
     def batches(self, rows: int, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         wanted, start = list(self.names if columns is None else columns), 0
@@ -86,7 +90,7 @@ class ParquetSource(TableSource):
         with self._plain_errors():
             found = self._data.to_batches(columns=wanted, batch_size=min(rows, 1 << 20), **ahead)
             for table in rechunk(found, rows):
-                yield TableRows(table, start=start, remarks=self.remarks)
+                yield TableRows(table, start, self.reading, remarks=self.remarks)
                 start += table.num_rows
 
     def require(self, name: str, option: str = "") -> None:

@@ -328,9 +328,10 @@ class TableModel(BaseEstimator):
         if isinstance(source, TableRows) or not source.absent_is_zero:
             self.preparation_.check_columns(source.names)
         if isinstance(source, TableRows):
-            yield from frame_without_missing(source.select(wanted)).slices(size)
+            blocks = source.select(wanted).slices(size)
         else:
-            yield from source.batches(size, wanted)
+            blocks = source.batches(size, wanted)
+        yield from map(frame_without_missing, blocks)
 
     def _check_width(self, array: Any) -> None:
         if array.shape[1] != self.n_features_in_:
