@@ -114,7 +114,7 @@ def test_mutants(name, tmp_path):
 def test_the_fuzzer_finds_what_goes_unchecked(tmp_path, monkeypatch):
     monkeypatch.setattr(file.registry, "check", lambda value: None)
     monkeypatch.setattr(file.selftest, "verify", lambda model, stored: None)
-    outcomes, findings = fuzz(["lssvc"], 60, 0, tmp_path)
+    outcomes, findings = fuzz(["uncalibrated"], 60, 0, tmp_path)
     assert outcomes["misbehaved"] == len(findings) > 0
 
 
@@ -129,7 +129,7 @@ def test_the_trial_covers_probabilities_bounds_and_the_preparation(tmp_path, mon
         residuals = first_array(model["fitted"]["intervals_"], "residuals")
         arrays[residuals] = 2.0 * arrays[residuals]
 
-    for name, change in (("sigmoid", steeper), ("jackknife+", wider)):
+    for name, change in (("sigmoid", steeper), ("lssvr-scale-jackknife", wider)):
         with pytest.raises(ModelFileError, match="does not predict"):
             load_changed(tmp_path, case(name).model, change)
     original = Original(case("table"), tmp_path)

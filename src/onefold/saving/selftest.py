@@ -20,7 +20,7 @@ from onefold.saving.container import BadContent
 
 # Other machines round differently: relative to the values, and to the terms that they are sums of.
 _RELATIVE = 1e-6
-_ROUNDING = {8: 1e-9, 4: 1e-4}  # by the bytes of a number in the rows
+_ROUNDING = {8: 1e-9, 4: 1e-5}  # by the bytes of a number in the rows
 _COVERAGE = 0.9
 
 
