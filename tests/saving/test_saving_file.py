@@ -85,7 +85,7 @@ def test_a_file_written_by_hand(tmp_path):
         "rows": np.array([[1.0]]),
         "values": np.array([[4.0 - 2.0 * np.exp(-4.0)]]),
     }
-    test = {"rows": {"$array": "rows"}, "values": {"$array": "values"}}
+    test = {"rows": {"$array": "rows"}, "values": {"$array": "values"}, "predictions": None}
     text = json.dumps(metadata_of(model, test=test | {"probabilities": None, "bounds": None}))
     checksum = hashlib.sha256(text.encode())
     for name in sorted(arrays):

@@ -79,7 +79,7 @@ def table(model: Any) -> Case:
             "one": 1.0,
         }
     )
-    y = frame["length"] + (frame["colour"] == "red")
+    y = np.exp(frame["length"]) + (frame["colour"] == "red")
     if model.missing == "impute":
         frame.loc[::5, ["length", "colour"]] = None
     return Case(model.fit(frame, y), frame)
@@ -98,4 +98,5 @@ CASES: dict[str, Callable[[], Case]] = {
     ),
     "table": lambda: table(TableRegressor(simple=True, cv=3, missing="error")),
     "table-missing": lambda: table(TableRegressor(simple=True, cv=3)),
+    "table-log": lambda: table(TableRegressor(simple=True, cv=3, target_transform="log")),
 }

@@ -3,7 +3,6 @@ r"""A fitted machine as an ONNX graph, for ONNX Runtime and whatever else reads 
 The extra ``onefold[onnx]`` brings what it needs; nothing of it is imported before it is used.
 """
 
-from onefold.export.model import to_onnx
-from onefold.export.registration import register_converters
+from onefold.export.model import register_converters, to_onnx
 
 __all__ = ["register_converters", "to_onnx"]

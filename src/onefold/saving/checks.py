@@ -1,4 +1,4 @@
-"""What expansions and estimators must hold to predict, beyond what their constructors check.
+"""What expansions, estimators and models of tables must hold to predict, beyond what constructors check.
 
 Asked before writing and after reading. What prediction does not read, such as ``cv_results_``, is not
 looked at; whether the parts work together, the trial of the model will tell (`onefold.saving.selftest`).
@@ -7,6 +7,7 @@ looked at; whether the parts work together, the trial of the model will tell (`o
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,14 +15,24 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from onefold.calibration import Calibrator
+from onefold.estimators import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+)
 from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import all_finite, is_foreign, is_sparse
 from onefold.saving.container import BadContent
 
-ESTIMATORS = (
-    "LSSVC", "LSSVR", "KernelRidge", "LSSVCCV", "LSSVRCV", "KernelRidgeCV", "SparseLSSVC", "SparseLSSVR",
+ESTIMATORS: tuple[type, ...] = (
+    LSSVC, LSSVR, KernelRidge, LSSVCCV, LSSVRCV, KernelRidgeCV, SparseLSSVC, SparseLSSVR,
 )  # fmt: skip
 _LARGEST = 1e300  # sums of a few such numbers are still finite
 _MOST_JOBS = 4096
@@ -143,3 +154,41 @@ def _fits_decision(value: Any, estimator: Any) -> bool:
 def _is_job_count(value: Any, estimator: Any) -> bool:
     known = isinstance(value, Integral) and not isinstance(value, bool)
     return value is None or (known and value != 0 and abs(int(value)) <= _MOST_JOBS)
+
+
+def check_table_model(model: Any) -> None:
+    """Raise BadContent unless parameters make sense, and what prediction reads fits together."""
+    model.check_settings()
+    tables = import_module("onefold.tables")  # above this room
+    inner, preparation = model.estimator_, model.preparation_
+    if type(inner) not in ESTIMATORS or not hasattr(inner, "expansion_"):
+        raise BadContent("the estimator of its tables is not a fitted one")
+    if type(preparation) is not tables.Preparation or type(model.reading_) is not tables.Reading:
+        raise BadContent("the preparation of its tables is none")
+    labels = hasattr(inner, "classes_")
+    if labels != (model.task == "classification") or labels != hasattr(model, "classes_"):
+        raise BadContent("the estimator of its tables is for another task")
+    if labels and not np.array_equal(model.classes_, inner.classes_):
+        raise BadContent("its classes are not those of its estimator")
+    if len(preparation.feature_names) != inner.n_features_in_:
+        raise BadContent("the preparation of its tables makes other features than its estimator takes")
+    names = getattr(model, "feature_names_in_", None)
+    named = names is None or (len(names) == model.n_features_in_ and _texts(list(names)))
+    columns = (model.target_, model.id_column_, model.id_column)
+    noted = type(model.report_) is dict and type(model.notes_) is list
+    if not named or not noted or not all(one is None or type(one) is str for one in columns):
+        raise BadContent("what it remembers of its table is damaged")
+    if not _texts(model.drop) or not _texts(model.categorical):
+        raise BadContent("its lists of columns are damaged")
+
+
+def check_reading(reading: Any) -> None:
+    """Raise BadContent unless words and columns are texts; the constructor checks the rest."""
+    known = reading.categories
+    lists = [reading.na_values, reading.points, *(known.values() if type(known) is dict else [None])]
+    if not all(map(_texts, lists)) or not _texts(list(known)):
+        raise BadContent("how its tables are read is damaged")
+
+
+def _texts(value: Any) -> bool:
+    return type(value) in (list, tuple) and all(type(one) is str for one in value)

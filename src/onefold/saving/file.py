@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         name = registry.name_of(model)
         if name is None or name != metadata["estimator"]:
             raise BadContent("it holds no model, or another than it says")
-        if name in ESTIMATORS and not hasattr(model, "expansion_"):
+        if type(model) in ESTIMATORS and not hasattr(model, "expansion_"):
             raise BadContent("its estimator is not fitted")
         selftest.verify(model, test)
     return model

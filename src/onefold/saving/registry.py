@@ -16,10 +16,12 @@ from onefold.saving.checks import (
     check_estimator,
     check_expansion,
     check_fold_models,
+    check_reading,
+    check_table_model,
 )
 from onefold.saving.container import NONSENSE, BadContent
-from onefold.saving.tabular import TABLES, check_reading, check_table_model
 
+_ESTIMATORS = tuple(cls.__name__ for cls in ESTIMATORS)
 _NAMES = {
     "onefold.kernels": (
         "RBF", "Laplacian", "Matern", "Metric", "Polynomial", "Linear", "Precomputed", "Sum", "Product",
@@ -27,8 +29,8 @@ _NAMES = {
     "onefold.search": ("FullGrid", "Halving"),
     "onefold.calibration": ("Temperature", "Sigmoid", "Isotonic", "ConformalIntervals"),
     "onefold.expansions": ("Expansion", "GridExpansion", "Blend", "FoldModels"),
-    "onefold.estimators": ESTIMATORS,
-    "onefold.tables": TABLES,
+    "onefold.estimators": _ESTIMATORS,
+    "onefold.tables": ("TableClassifier", "TableRegressor", "Preparation", "Reading"),
     "onefold.heldout": ("GapKFold",),
     "sklearn.model_selection": (
         "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "TimeSeriesSplit",
@@ -39,7 +41,7 @@ _NAMES = {
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
 _CHECKS: dict[str, Callable[[Any], None]] = {
-    **dict.fromkeys(ESTIMATORS, check_estimator),
+    **dict.fromkeys(_ESTIMATORS, check_estimator),
     **dict.fromkeys(("Expansion", "GridExpansion", "Blend"), check_expansion),
     "FoldModels": check_fold_models,
     **dict.fromkeys(("TableClassifier", "TableRegressor"), check_table_model),

@@ -22,6 +22,7 @@ from onefold.saving.container import BadContent
 _RELATIVE = 1e-6
 _ROUNDING = {8: 1e-9, 4: 1e-5}  # by the bytes of a number in the rows
 _COVERAGE = 0.9
+_KEYS = ("values", "predictions", "probabilities", "bounds")
 
 
 def record(model: Any) -> dict[str, Any] | None:
@@ -39,7 +40,7 @@ def verify(model: Any, stored: Any) -> None:
     function = _function(model)
     if function is None:
         return
-    if type(stored) is not dict or stored.keys() != {"rows", "values", "probabilities", "bounds"}:
+    if type(stored) is not dict or stored.keys() != {"rows", *_KEYS}:
         raise BadContent("it lacks the rows that it should be tried on")
     matrix = _matrix(model, stored["rows"])
     found = _answers(model, matrix)
@@ -49,10 +50,9 @@ def verify(model: Any, stored: Any) -> None:
         terms = max(_size(one) for one in functions)
         rounding = _ROUNDING.get(matrix.dtype.itemsize, 0.0) * terms
         values = stored["values"]
-        same = [
-            _close(found["values"], values, rounding),
-            _close(found["bounds"], stored["bounds"], rounding),
-        ]
+        same = [_close(found[key], stored[key], rounding) for key in ("values", "bounds")]
+        # They follow from the values, by an exponential where the target was a logarithm.
+        same.append(_close(found["predictions"], stored["predictions"], rounding, max(1e-3, rounding)))
         if found["probabilities"] is not None and same[0]:
             # From equal decision values: a calibration may be steeper than any rounding allows for.
             again = machine.calibrator_.probabilities(values)
@@ -67,13 +67,13 @@ def _function(model: Any) -> FittedFunction | None:
     return function if isinstance(function, FittedFunction) else None
 
 
-def _close(found: Any, expected: Any, rounding: float) -> bool:
+def _close(found: Any, expected: Any, rounding: float, relative: float = 0.0) -> bool:
     if found is None or type(expected) is not np.ndarray or expected.dtype != np.float64:
         return found is expected is None
     if found.shape != expected.shape or np.isnan(expected).any():
         return False
     largest = np.abs(expected, where=np.isfinite(expected), out=np.zeros_like(expected)).max()
-    return np.allclose(found, expected, rtol=0.0, atol=_RELATIVE * largest + rounding)
+    return np.allclose(found, expected, rtol=relative, atol=_RELATIVE * largest + rounding)
 
 
 def _size(function: FittedFunction) -> float:
@@ -104,15 +104,20 @@ def _matrix(model: Any, rows: Any) -> Any:
 
 
 def _answers(model: Any, matrix: Any) -> dict[str, Any]:
-    """Decision values or predictions (rows, targets), probabilities and bounds where there are any."""
+    """Decision values or f(x), (rows, targets); the others of `_KEYS` where there are any.
+
+    Predictions are those of a model of tables, which may have another unit than f.
+    """
     machine = getattr(model, "estimator_", model)
-    probabilities, bounds = None, None
+    predictions, probabilities, bounds = None, None, None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
             if isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
+                if hasattr(model, "preparation_") and labels.dtype.kind == "f":
+                    predictions = _host(model.on_matrix("predict", matrix))
                 if getattr(machine, "calibrator_", None) is not None:
                     probabilities = _host(machine.predict_proba(matrix))
                 if getattr(machine, "intervals_", None) is not None and machine.intervals is not None:
@@ -126,7 +131,7 @@ def _answers(model: Any, matrix: Any) -> dict[str, Any]:
     if values.size == 0 or not np.isfinite(values).all():
         raise BadContent("its values at rows of its own are infinite or undefined")
     table = np.ascontiguousarray(values.reshape(values.shape[0], -1), dtype=np.float64)
-    return {"values": table, "probabilities": probabilities, "bounds": bounds}
+    return dict(zip(_KEYS, (table, predictions, probabilities, bounds)))
 
 
 def _host(values: Any) -> Any:
