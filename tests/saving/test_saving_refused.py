@@ -95,6 +95,7 @@ BAD = {
         {"weights": np.array(["1", "2"])},
         {"weights": None},
         {"intercept": np.array([np.nan])},
+        {"intercept": np.array([1e305])},
         {"intercept": np.zeros(2)},
         {"intercept": np.zeros(1, dtype=int)},
         {"intercept": 0.0},

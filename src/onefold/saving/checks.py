@@ -28,7 +28,7 @@ from onefold.estimators import (
 from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
 from onefold.expansions.grid import LARGEST_DIMENSION
 from onefold.kernels import Kernel, Precomputed
-from onefold.linalg import all_finite, is_foreign, is_sparse
+from onefold.linalg import all_finite, is_sparse
 from onefold.saving.container import BadContent
 
 ESTIMATORS: tuple[type, ...] = (
@@ -40,6 +40,7 @@ _MOST_JOBS = 4096
 
 def check_expansion(f: Expansion | GridExpansion | Blend) -> None:
     """Raise BadContent unless every part of f is a sum of finite terms; constructors compared shapes."""
+    f = f.on_host()
     _check_numbers(f.intercept, "the intercepts")
     for weight, part in f.parts:
         if not isinstance(part.kernel, Kernel):
@@ -66,20 +67,20 @@ def check_expansion(f: Expansion | GridExpansion | Blend) -> None:
             raise BadContent("its expansion is empty")
         if features:
             part.kernel.check_features(features)
-        host: Any = part.on_host()
         with np.errstate(all="ignore"):
-            reach = weight * (np.abs(host.coef).sum(axis=0, dtype=np.float64) + np.abs(host.intercept))
-        grid = isinstance(part, GridExpansion)
-        if not np.all(reach <= _LARGEST) or (grid and np.abs(host.values).max() > _LARGEST):
+            reach = weight * (np.abs(part.coef).sum(axis=0, dtype=np.float64) + np.abs(part.intercept))
+            reach += np.abs(f.intercept)
+        grid: Any = part if isinstance(part, GridExpansion) else None
+        if not np.all(reach <= _LARGEST) or (grid and np.abs(grid.values).max() > _LARGEST):
             raise BadContent("its expansion gives infinite or undefined values")
-        if grid and not (host.step > 0).all():
+        if grid and not (grid.step > 0).all():
             raise BadContent("the steps of its grid are not all positive")
 
 
 def _check_numbers(value: Any, what: str) -> None:
-    if not (type(value) is np.ndarray or is_sparse(value) or is_foreign(value)):
+    if type(value) is not np.ndarray and not is_sparse(value):
         raise BadContent(f"{what} of its expansion are not an array")
-    if not is_foreign(value) and value.dtype.kind != "f":
+    if value.dtype.kind != "f":
         raise BadContent(f"{what} of its expansion have dtype {value.dtype}, not floating point")
     if not all_finite(value):
         raise BadContent(f"{what} of its expansion are not all finite")
