@@ -72,6 +72,31 @@ class Splits:
             for rows, test in zip(self.left_out, self.tests)
         ]
 
+    def packed(self, n: int, kept: Index | None = None) -> NDArray[Any] | None:
+        """The splits of a table of `n` rows, `kept` of which are these, for :func:`unpacked`.
+
+        Where each row is tested once at most and every split trains on all rows that it does not test:
+        the number (n,) of the fold that tests a row, −1 for rows that every split trains on and −2 for
+        rows that are left out. Otherwise (n, splits): 2 for rows that a split tests, 1 for those that it
+        trains on, 0 for others. None for leave-one-out.
+        """
+        if self.leave_one_out:
+            return None
+        rows = np.arange(n) if kept is None else kept
+        if all(len(test) == len(left) for test, left in zip(self.tests, self.left_out)):
+            folds = np.full(n, -2, dtype=np.min_scalar_type(-max(len(self), 2)))
+            folds[rows] = -1
+            for number, test in enumerate(self.tests):
+                folds[rows[test]] = number
+            if np.count_nonzero(folds >= 0) == sum(len(test) for test in self.tests):
+                return folds
+        parts = np.zeros((n, len(self)), dtype=np.int8)
+        for number, (test, left) in enumerate(zip(self.tests, self.left_out)):
+            parts[rows, number] = 1
+            parts[rows[left], number] = 0
+            parts[rows[test], number] = 2
+        return parts
+
     def within(self, rows: Index) -> Splits:
         """The splits of some rows, in their order and numbering; those with rows on both sides."""
         if self.leave_one_out:
@@ -153,6 +178,17 @@ def make_splits(
             "the mean is that of the other splits."
         )
     return Splits(size, tests, left_out)
+
+
+def unpacked(packed: NDArray[Any]) -> list[tuple[Index, Index]]:
+    """The training and test rows of every split that :meth:`Splits.packed` wrote down."""
+    if packed.ndim == 1:
+        numbers = range(int(packed.max()) + 1)
+        return [
+            (np.flatnonzero((packed != number) & (packed > -2)), np.flatnonzero(packed == number))
+            for number in numbers
+        ]
+    return [(np.flatnonzero(part == 1), np.flatnonzero(part == 2)) for part in packed.T]
 
 
 def check_folds(cv: Any, n: int) -> None:

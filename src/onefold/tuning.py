@@ -6,7 +6,6 @@ one that is scored: it is not fitted again on all rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
+from onefold.facts.scores import flat_scores, score_facts, simple_models
 from onefold.tables import (
     TableClassifier,
     TableError,
@@ -42,6 +41,7 @@ from onefold.tables.training import (
 )
 
 Blocks = Callable[[], Iterable[Any]]
+_MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
 _OF_TASK: dict[str, TargetKind] = {
     "class_weight": "classification",
     "calibration": "classification",
@@ -217,73 +217,63 @@ def _held_out(rows: TableRows, target: Any, groups: str | None, share: float, mo
 def measures_on(
     model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None = None
 ) -> dict[str, Any]:
-    """How good a model is on rows that it has not seen, next to a constant prediction.
+    """How good a model is on rows that it has not seen, next to simple models of the rows it has.
 
-    The constant is that of the rows it was fitted on: their most frequent class, or their mean. Rows
-    count with the weights in `weight_column`, if their table has it.
+    Rows count with the weights in `weight_column`, if their table has it.
 
     Returns
     -------
     dict
-        ``rows``; ``accuracy`` with ``standard_error`` and ``baseline_accuracy`` of always answering
-        ``baseline_class``, and ``balanced_accuracy``; or ``rmse`` with its ``standard_error``,
-        ``baseline_rmse``, and ``r2`` as scikit-learn's `r2_score`.
+        ``rows``, the measures by their names with those of the ``baseline_…``, ``standard_errors``,
+        ``recall``; ``scores`` as in ``report_``.
     """
     known, name = getattr(model, "classes_", None), str(model.target_)
-    targets, answers, counts = [], [], []
+    targets, matrices, counts = [], [], []
     for block in blocks:
         weighed = weight_column if weight_column in block.names else None
         extra = (name,) if weighed is None else (name, weighed)
-        for rows, predicted in model.predict_blocks(block, extra=extra):
+        for rows, matrix in model.matrix_blocks(block, extra=extra):
             targets.append(read_target(rows, name, model.task, known))
-            answers.append(predicted)
+            matrices.append(matrix)
             counts.append(np.ones(len(rows)) if weighed is None else rows.weights(weighed))
     if not targets:
         raise TableError("the table to test on has no rows")
-    y, predicted, count = (np.concatenate(parts) for parts in (targets, answers, counts))
-    weight = training.sample_weight
-    if model.task == "regression":
-        return _of_numbers(y, predicted, count, float(np.average(training.y, weights=weight)))
-    labels, codes = np.unique(training.y, return_inverse=True)
-    return _of_labels(y, predicted, count, labels[np.bincount(codes, weight).argmax()])
+    y, new, count = np.concatenate(targets), np.concatenate(matrices), np.concatenate(counts)
+    seen = np.arange(len(training.y))
+    if training.X.size > _MOST_NUMBERS:  # simple models are fitted to some of many rows
+        size = max(2, _MOST_NUMBERS // training.X.shape[1])
+        seen = np.sort(np.random.default_rng(0).choice(seen, min(size, len(seen)), replace=False))
+    if known is None:
+        classes, values = None, model.on_matrix("predict", new).reshape(len(y), -1)
+    else:
+        decisions = np.asarray(model.estimator_.decision_function(new)).reshape(len(y), -1)
+        classes = np.unique(
+            np.concatenate([known, y])
+        )  # there may be labels that the model cannot predict
+        values = np.full((len(y), len(classes)), -np.inf)
+        both = np.column_stack([-decisions, decisions]) if decisions.shape[1] == 1 else decisions
+        values[:, np.searchsorted(classes, known)] = both
+    scores = _next_to_simple(training, seen, new, y, values, count, classes)
+    return flat_scores(scores) | {"scores": scores}
 
 
-def _mean(values: np.ndarray, count: np.ndarray) -> tuple[float, float]:
-    """A weighted mean and its standard error."""
-    mean = float(np.average(values, weights=count))
-    return mean, float(np.linalg.norm(count * (values - mean)) / count.sum())
-
-
-def _of_numbers(
-    y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: float
+def _next_to_simple(
+    training: Training,
+    seen: np.ndarray,
+    new: np.ndarray,
+    y: np.ndarray,
+    values: np.ndarray,
+    count: np.ndarray,
+    classes: np.ndarray | None,
 ) -> dict[str, Any]:
-    loss, error = _mean((y - predicted) ** 2, count)
-    baseline, _ = _mean((y - constant) ** 2, count)
-    rmse = math.sqrt(loss)
-    return {
-        "rows": len(y),
-        "rmse": rmse,
-        "standard_error": error / (2.0 * rmse) if rmse > 0 else 0.0,  # of a root
-        "baseline_rmse": math.sqrt(baseline),
-        "r2": float(r2_score(y, predicted, sample_weight=count)) if len(y) > 1 else math.nan,
-    }
-
-
-def _of_labels(y: np.ndarray, predicted: np.ndarray, count: np.ndarray, constant: Any) -> dict[str, Any]:
-    right = np.asarray([one == other for one, other in zip(y.tolist(), predicted.tolist())], dtype=float)
-    share, error = _mean(right, count)
-    labels = np.unique(y.astype(str) if y.dtype.kind == "O" else y)
-    of_class = {str(label): y == label for label in labels}
-    recall = {
-        label: _mean(right[rows], count[rows])[0] for label, rows in of_class.items() if rows.any()
-    }
-    always = np.asarray([one == constant for one in y.tolist()], dtype=float)
-    return {
-        "rows": len(y),
-        "accuracy": share,
-        "standard_error": error,
-        "baseline_accuracy": _mean(always, count)[0],
-        "baseline_class": constant.item() if hasattr(constant, "item") else constant,
-        "balanced_accuracy": float(np.mean(list(recall.values()))) if recall else share,
-        "recall": recall,
-    }
+    """The scores of `values` for new rows, next to simple models that are fitted to the rows `seen`."""
+    X, every = np.concatenate([training.X[seen], new]), np.concatenate([training.y[seen], y])
+    fitted, tested = np.arange(len(seen)), np.arange(len(seen), len(X))
+    weight = np.ones(len(seen)) if training.sample_weight is None else training.sample_weight[seen]
+    simple = simple_models(
+        X, every, [(fitted, tested)], classes=classes, weight=np.concatenate([weight, count])
+    )
+    rows = [tested - len(seen)]
+    simple = [replace(one, values=one.values[tested]) for one in simple]
+    found = score_facts(y, values, rows, simple, classes=classes, weight=count)
+    return found | {"how": "predictions of rows that tuning never saw", "untested": 0}

@@ -129,7 +129,7 @@ def test_demo(tmp_path, monkeypatch, capsys, refused):
     assert len(errors) == 2
     assert errors[0] < errors[1]  # the metric finds the five columns
     assert re.search(r"importance of the columns +x[1-5] ", out)
-    assert "always the most frequent class" in out
+    assert "baseline: the most frequent class" in out
     assert "onefold-demo/report.html" in out
     # Its own earlier output may be replaced, other directories need --force.
     assert main(["demo"]) == 0

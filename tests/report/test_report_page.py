@@ -16,15 +16,14 @@ from onefold import LSSVRCV
 from onefold.approximations import Nystroem
 from onefold.plots import GridDisplay
 from onefold.report import gather
-from onefold.report.pictures import pictures_of
-from onefold.report.rendering import clean, page, sentence
+from onefold.report.report import clean, page, pictures_of, sentence
 
 
 @pytest.mark.parametrize("make", [numbers, labels])
 def test_pages_are_well_formed(make):
     X, y, estimator = make()
     found = check_page(estimator.report(X=X, y=y).html())
-    assert "Where it is worst" in found.text()
+    assert "Where it is least accurate" in found.text()
     assert len(found.all("section")) >= 9
     check_page(estimator.report().html())
 
@@ -63,11 +62,11 @@ def test_any_names_make_a_page(names, title):
         "classes": dict.fromkeys(names, 2),
     }
     facts["question"] = facts["question"] | {"target": title or "y"}
-    facts["answer"] = [f"It is '{name}'." for name in names[:3]]
+    facts["summary"] = [f"It is '{name}'." for name in names[:3]]
     slices = [{"column": n, "where": f"= {n}", "rows": 40, "share": 0.2, "loss": 1.0, "rest": 0.5}
               for n in names]  # fmt: skip
     rows = [{"row": n, "target": n, "prediction": n} for n in names]
-    facts["worst"] = facts["worst"] | {"found": slices, "rows": rows}
+    facts["slices"] = facts["slices"] | {"found": slices, "rows": rows}
     found = page(facts | {"title": title or "t"}, [], None)
     text = check_page(found).text()
     found.encode("utf-8")
@@ -99,9 +98,9 @@ def test_a_drawing_that_fails_is_named(pictures, monkeypatch):
 
     monkeypatch.setattr(GridDisplay, "_draw", broken)
     text = check_page(estimator.report(X=X, y=y).html()).text()
-    assert "matplotlib can't draw 'The grid' (no such letter …)" in text
+    assert "matplotlib can't draw 'Grid' (no such letter …)" in text
     found, _ = pictures_of(estimator, y)
-    assert [one.title for one in found] == ["Prediction against target"]
+    assert [one.title for one in found] == ["Predictions"]
     assert found[0].source.startswith("data:image/png;base64,")
     assert pictures_of(estimator)[0] == []  # the targets are needed
 

@@ -106,12 +106,15 @@ def test_the_score_after_a_fit_is_where_scikit_learn_has_it(regressor, classifie
     assert regressor.best_params_ == regressor.estimator_.best_params_
     assert len(regressor.cv_results_["params"]) == regressor.report_["candidates"]
     held = regressor.report_["heldout"]
-    assert (held["rows"], held["folds"], held["n_folds"]) == (N, 3, 3)
+    assert (held["rows"], held["folds"]) == (N, 3)
     squares = (regressor.estimator_.heldout_prediction_ - Y) ** 2
-    assert held["rmse_error"] == pytest.approx(squares.std() / np.sqrt(N) / (2 * held["rmse"]))
+    expected = squares.std() / np.sqrt(N) / (2 * held["rmse"])  # folds of unequal size count alike
+    assert held["standard_errors"]["rmse"] == pytest.approx(expected, rel=1e-2)
     share = classifier.report_["heldout"]["accuracy"]
     expected = np.sqrt(share * (1 - share) / N)
-    assert classifier.report_["heldout"]["accuracy_error"] == pytest.approx(expected, rel=1e-2)
+    assert classifier.report_["heldout"]["standard_errors"]["accuracy"] == pytest.approx(
+        expected, rel=1e-2
+    )
     blended = TableRegressor(cv=3, kernel=["rbf", "linear"], metric=None, gammas=[1.0], alphas=[0.1, 1])
     blended.fit(FRAME, Y)
     assert blended.best_score_ == blended.estimator_.blend_score_

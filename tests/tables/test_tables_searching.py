@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, r2_score
 
-from onefold.facts.measures import heldout_measures
 from onefold.search import FullGrid
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
@@ -109,32 +104,6 @@ def test_what_was_asked_for_is_refused_instead(obstacle, asked):
 def test_what_does_not_go_together(options, words):
     with pytest.raises(ValueError, match=words):
         searched(**options)
-
-
-FOLDS = [np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)]
-
-
-def test_measures_are_of_the_rows_that_were_tested():
-    y = np.random.default_rng(0).normal(size=12)
-    predicted = y + 0.1 * np.arange(12)
-    predicted[8:] = np.nan
-    held = heldout_measures(SimpleNamespace(heldout_prediction_=predicted), y, FOLDS)
-    assert held["rows"] == 8
-    assert held["r2"] == pytest.approx(r2_score(y[:8], predicted[:8]))
-    assert held["baseline_rmse"] == pytest.approx(y[:8].std())
-
-
-def test_measures_of_labels_that_were_tested():
-    y = np.array(["a", "b"] * 4 + ["c"] * 4)
-    decision = np.zeros((12, 3))
-    decision[np.arange(12), [0, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]] = 1.0
-    decision[8:] = np.nan
-    estimator = SimpleNamespace(heldout_prediction_=decision, classes_=np.array(["a", "b", "c"]))
-    held = heldout_measures(estimator, y, FOLDS)
-    assert held["rows"] == 8
-    assert held["accuracy"] == accuracy_score(y[:8], ["a", "b", "a", "a", "a", "b", "b", "b"])
-    assert held["class_rows"] == {"a": 4, "b": 4}  # no row of 'c' was tested
-    assert set(held["recall"]) == {"a", "b"}
 
 
 def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):

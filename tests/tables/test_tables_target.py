@@ -284,7 +284,7 @@ def test_a_logarithm_of_the_target(tmp_path):
     assert model.best_score_ == pytest.approx(plain.best_score_)
     held, predicted = model.report_["heldout"], np.exp(plain.estimator_.heldout_prediction_)
     assert held["rmse"] == pytest.approx(np.sqrt(np.mean((predicted - frame.price) ** 2)))
-    assert held["rmse_error"] < held["rmse"] < held["baseline_rmse"]
+    assert held["standard_errors"]["rmse"] < held["rmse"] < held["baseline_rmse"]
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert again.target_transform == "log"

@@ -16,7 +16,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
-from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.output import (
     MODEL_NAME,
     OUTPUT_NAMES,
@@ -28,9 +27,9 @@ from onefold.cli.output import (
     write_results,
 )
 from onefold.cli.progress import Progress
-from onefold.cli.result_text import aligned
-from onefold.cli.words import percent, score_words
-from onefold.report.ran import parameter_lines
+from onefold.facts.criteria import score_words
+from onefold.facts.ran import blend_lines, importance_lines, parameter_lines
+from onefold.facts.words import aligned, percent
 from onefold.tuning import tune_table, tuning
 
 _ROWS = 600  # to tune on: few enough for seconds, and for a good choice to tell
@@ -67,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name, other in {
         "scikit-learn SVC, defaults": SVC(),
         "scikit-learn LogisticRegression, defaults": LogisticRegression(),
-        "always the most frequent class": DummyClassifier(),
+        "baseline: the most frequent class": DummyClassifier(),
     }.items():
         fitted = other.fit(model.matrix(train), train["digit"].to_numpy())
         scores.append((name, _accuracy(float(fitted.score(model.matrix(test), y)), len(y))))
@@ -106,7 +105,9 @@ def _friedman() -> None:
         model = tune_table(table[:n_train], "y", simple=simple)
         rmse = float(np.sqrt(np.mean((model.predict(table[n_train:]) - y[n_train:]) ** 2)))
         scores.append((name, f"RMSE {rmse:.3f}, tuned in {model.report_['seconds']:.1f} s"))
-        shares = [f"{column} {share}" for column, share in importance_lines(model.report_)]
+        shares = [
+            f"{column} {share}" for column, share in importance_lines(model.report_["importances"])
+        ]
         if shares:
             scores.append(("importance of the columns", ", ".join(shares)))
     print("\nFriedman's function, ten columns of which x1 to x5 matter, noise of deviation 1:")

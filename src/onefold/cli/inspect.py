@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from onefold import saving
-from onefold.cli.choice import blend_lines, importance_lines
 from onefold.cli.output import model_file
-from onefold.cli.result_text import aligned, measure_lines, tested_lines
-from onefold.cli.words import counted, json_text, number_words, score_label, score_text
+from onefold.cli.result_text import measure_lines, tested_lines
 from onefold.estimators.final import metric_of
 from onefold.expansions import Blend
-from onefold.report.ran import approximation_lines, parameter_lines
+from onefold.facts.criteria import criterion_of, score_label, score_text
+from onefold.facts.ran import approximation_lines, blend_lines, importance_lines, parameter_lines
+from onefold.facts.words import aligned, counted, json_text, number_words
 from onefold.tables import Preparation, TableModel
 from onefold.tables.errors import listing
 
@@ -62,13 +62,13 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
         facts["best_params"] = dict(estimator.best_params_)
         facts["best_score"] = float(estimator.best_score_)
         facts["blend_score"] = getattr(estimator, "blend_score_", None)
-        facts["criterion"] = _criterion(estimator)
+        facts["criterion"] = criterion_of(estimator)
         if facts["blend"] is not None and estimator.blend_:
             facts["blend"] = _named_members(parts, estimator.blend_)
     elif hasattr(estimator, "alpha_"):
         facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
         facts["best_score"] = float(estimator.best_score_)
-        facts["criterion"] = _criterion(estimator)
+        facts["criterion"] = criterion_of(estimator)
     else:
         facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
     return facts
@@ -87,15 +87,6 @@ def _kernel_words(kernel: Any) -> str:
         return repr(kernel)
     kind = "diagonal" if values.ndim == 1 else "full"
     return f"{type(kernel).__name__}(gamma={kernel.gamma}, {kind} metric)"
-
-
-def _criterion(estimator: Any) -> str | None:
-    """The name of the criterion that the score is of; None if it was a function of the user's."""
-    if "criterion" in getattr(estimator, "dropped_params_", {}):
-        return None
-    default = "error" if hasattr(estimator, "classes_") else "mse"
-    given = estimator.criterion
-    return str((given[0] if isinstance(given, list | tuple) else given) or default)
 
 
 def _table_facts(model: TableModel) -> dict[str, Any]:
@@ -167,7 +158,7 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if tuning.get("test") is not None:
         words = [f"{label} {text}" for label, text in tested_lines(tuning["test"])]
         lines.append((f"{tuning['test']['rows']} test rows", ", ".join(words)))
-    important = [f"{name} {share}" for name, share in importance_lines(tuning)]
+    important = [f"{name} {share}" for name, share in importance_lines(tuning.get("importances"))]
     if important:
         lines.append(("important", ", ".join(important)))
     return [*lines, *_preparation_lines(facts), *_noted(tuning)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from onefold.cli.tune import asked
-from onefold.cli.words import json_text
 from onefold.estimators.setup import plan
+from onefold.facts.words import json_text
 from onefold.tables.searching import AUTO, Search
 from onefold.tuning import tuning
 

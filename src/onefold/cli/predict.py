@@ -17,8 +17,7 @@ import pyarrow.parquet
 
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
-from onefold.cli.words import decimal, json_text, percent
-from onefold.facts.words import readable
+from onefold.facts.words import json_text, percent, readable, thousandths
 from onefold.tables import TableModel, TableSource, load_table_model
 from onefold.tables.target import read_target
 
@@ -146,7 +145,7 @@ def _score_words(score: dict[str, Any]) -> str:
     if "accuracy" in score:
         words = f"accuracy {percent(score['accuracy'])} on {rows} rows"
     else:
-        words = f"R2 {decimal(score['r2'])}, RMSE {readable(score['rmse'])} on {rows} rows"
+        words = f"R² {thousandths(score['r2'])}, RMSE {readable(score['rmse'])} on {rows} rows"
     if known:
         words += f"; {known} of them the model was fitted on, which flatters the score"
     return words

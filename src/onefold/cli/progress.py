@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from onefold.facts.ran import group_words
 from onefold.machine.speed import duration_words
-from onefold.report.ran import group_words
 from onefold.search.loop import progress_words
 
 _WIDEST, _NARROWEST = 28, 6  # bars

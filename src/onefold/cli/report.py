@@ -12,7 +12,7 @@ import numpy as np
 from onefold import saving
 from onefold.cli.options import open_asked
 from onefold.cli.output import REPORT_NAME, model_file, refuse_existing, repeated, replaced_file
-from onefold.cli.words import json_text
+from onefold.facts.words import json_text
 from onefold.report import Report, gather
 from onefold.tables import TableError, TableSource
 from onefold.tables.errors import listing

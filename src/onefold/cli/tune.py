@@ -25,14 +25,15 @@ from onefold.cli.output import (
 )
 from onefold.cli.progress import Progress
 from onefold.cli.result_text import result_json, result_text
-from onefold.cli.words import counted, json_text, score_words
 from onefold.estimators.setup import plan
+from onefold.facts.criteria import criterion_of, score_words
+from onefold.facts.words import counted, json_text
 from onefold.machine.speed import duration_words
 from onefold.search import GridEdgeWarning, SearchStoppedWarning
 from onefold.search.metric import FIRST_ROWS
 from onefold.tables import Reading, TableError, TableModel, TableSource
 from onefold.tables.errors import listing
-from onefold.tables.findings import criterion_of, few_rows_note
+from onefold.tables.findings import few_rows_note
 from onefold.tuning import Tuning, tuning
 
 _ON_DISK = "rows stay on disk, in float32, as the table would fill half of the free memory"
@@ -60,8 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
         journal.unlink(missing_ok=True)
     elif journal is not None and not quiet:
         print(f"onefold: {journal} is kept: the same command with --force goes on", file=sys.stderr)
-    as_fitted = {"sample_weight": job.training.sample_weight, "groups": job.training.groups}
-    no_page = write_page(model, job.rows, directory, repeat=[repeated(arguments)], **as_fitted)
+    weight, again = job.training.sample_weight, [repeated(arguments)]
+    no_page = write_page(model, job.rows, directory, repeat=again, sample_weight=weight)
     if no_page:
         print(f"onefold: no report.html: {no_page}", file=sys.stderr)
     files = [str(path) for path in outputs if path.is_file()]
@@ -93,7 +94,7 @@ def default_directory(table: Path) -> str:
 
 def _followed(job: Tuning, quiet: bool) -> TableModel:
     """Run the job; progress goes to stderr, and Ctrl-C keeps the best so far."""
-    words = partial(score_words, criterion_of(job.model.inner_estimator(job.training.search)))
+    words = partial(score_words, str(criterion_of(job.model.inner_estimator(job.training.search))))
     every_row = job.training.X.shape[0] <= FIRST_ROWS
     stream = None if quiet else sys.stderr
     with (

@@ -114,7 +114,6 @@ class KernelMachine(BaseEstimator):
         y: MaybeArray = None,
         *,
         sample_weight: MaybeArray = None,
-        groups: MaybeArray = None,
         title: str | None = None,
     ) -> Any:
         """A report on the fit, written to `path` as one HTML page; see :func:`onefold.write_report`.
@@ -124,7 +123,7 @@ class KernelMachine(BaseEstimator):
         check_is_fitted(self, "expansion_")
         from onefold.report import write_report
 
-        return write_report(self, path, X, y, sample_weight=sample_weight, groups=groups, title=title)
+        return write_report(self, path, X, y, sample_weight=sample_weight, title=title)
 
 
 def _has_probabilities(estimator: Any) -> bool:

@@ -19,6 +19,7 @@ from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegre
 from onefold.estimators.setup import decisive_settings, set_up
 from onefold.estimators.validation import check_alphas, check_budget
 from onefold.machine.warning import warn_user
+from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
 from onefold.search.checkpoint import fingerprint, open_checkpoint
 from onefold.search.ledger import edges
@@ -134,11 +135,13 @@ class KernelMachineCV(KernelMachine):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.blend_ = None if model.blend is None else model.blend.described()
         self.blend_score_ = None if model.blend is None else model.blend.score
-        self.heldout_prediction_ = None
+        self.heldout_prediction_ = self.splits_ = None
         if model.heldout is not None and found.scoring.splits is not None:
             heldout = found.scoring.problem.in_table(model.heldout, setup.rows)
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
+            self.splits_ = found.scoring.splits.packed(setup.rows, found.scoring.problem.kept)
+        self.fingerprint_ = row_fingerprint(problem)
         if isinstance(self, KernelClassifier):
             final.calibrate_heldout(self, found, model, setup)
         if isinstance(self, KernelRegressor):
@@ -459,6 +462,12 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         Decision values of the choice, or of the blend, each from a model that did not see its row; NaN
         for rows that were not tested and those of weight 0. Where folds were reserved these are all the
         other rows.
+    splits_ : array (n,) or (n, splits), or None
+        Behind ``heldout_prediction_``: the number of the fold that tests a row, −1 for rows that every
+        split trains on, −2 for rows of weight 0. Where that does not say it, a column per split: 2 for
+        tested rows, 1 for training rows, 0 for others. None for leave-one-out.
+    fingerprint_ : dict or None
+        Numbers, hashes and targets of some rows, by which :meth:`report` knows them again.
     calibrator_ : Calibrator or None
         From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
         sample_weight; criteria without splits: to leave-one-out predictions, as in :class:`LSSVC`.
@@ -519,6 +528,8 @@ class LSSVRCV(KernelMachineCV, KernelRegressor):
     heldout_prediction_ : array (n,) or (n, targets)
         Predictions of the choice, or of the blend, each from a model that did not see its row; NaN as
         in :class:`LSSVCCV`.
+    splits_, fingerprint_
+        As in :class:`LSSVCCV`.
     conformity_scores_ : array (n,) or (n, targets), or None
         |y − held-out prediction| behind the intervals, the mean over the splits that test a row; NaN
         where none does. None without intervals.

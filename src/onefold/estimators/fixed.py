@@ -14,7 +14,7 @@ from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegre
 from onefold.estimators.cv import LSSVCCV, LSSVRCV, KernelMachineCV, KernelRidgeCV
 from onefold.estimators.setup import names_families, takes_sparse
 from onefold.kernels import resolve_gamma, resolve_kernel
-from onefold.rows import opened, to_host
+from onefold.rows import opened, row_fingerprint, to_host
 from onefold.typing import ArrayLike, ClassWeight, MaybeArray, RandomState
 
 _AROUND = 4.0 ** np.arange(-3, 4)  # of given hyper-parameters: the grid of the trust check
@@ -87,6 +87,7 @@ class Given(KernelMachine):
             if isinstance(self, KernelRegressor):
                 held = final.given_heldout(self.intervals, run, model, kernel, alpha)
                 final.fit_intervals(self, held, seed or 0, n)
+        self.fingerprint_ = row_fingerprint(problem)
         follow(self, X)
         return self
 

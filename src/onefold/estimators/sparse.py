@@ -27,7 +27,7 @@ from onefold.heldout import Splits, make_splits
 from onefold.kernels import Kernel, Precomputed
 from onefold.linalg import host_array, like, take_rows
 from onefold.machine.memory import require_memory
-from onefold.rows import is_dask, to_host
+from onefold.rows import is_dask, row_fingerprint, to_host
 from onefold.search.evaluation import Candidate
 from onefold.search.ledger import deviation
 from onefold.search.loop import Search
@@ -129,6 +129,7 @@ class Pruned(KernelMachine):
                 heldout = np.concatenate([values[chosen] for values in predictions])
                 calibrate(self, heldout, np.concatenate(splits.tests), given)
             self.expansion_ = finished(problem.restore(expansion), problem, n)
+        self.fingerprint_ = row_fingerprint(problem)
         follow(self, X)
         return self
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer, get_scorer_names
+
+from onefold.facts.words import error_number, number
 
 # Criteria that hold out no splits.
 WHOLE = ("press", "span", "gcv", "evidence", "cost", "radius_margin")
@@ -37,63 +38,63 @@ _LOSSES = ("press", "span", "gcv", "cost", "radius_margin", "cov", "mape")
 
 @dataclass(frozen=True)
 class Shown:
-    """The number that people read in place of a criterion's score, of which greater is better.
-
-    Parameters
-    ----------
-    label : str
-        What the number is called.
-    number : callable
-        From the score to the number.
-    style : {"share", "squared", "decimal", "plain"}
-        A share of rows, the root of a squared error, a number near 1, or any other.
-    measure : str or None
-        The held-out measure of a report that it is.
-    """
+    """The number that people read in place of a criterion's score, of which greater is better."""
 
     label: str
-    number: Callable[[Any], Any]
-    style: Literal["share", "squared", "decimal", "plain"]
-    measure: str | None = None
-
-
-def _as_it_is(score: Any) -> Any:
-    return score
-
-
-def _negative(score: Any) -> Any:
-    return -score
-
-
-def _root(score: float) -> float:
-    return math.sqrt(max(-score, 0.0))
+    number: Callable[[Any], Any]  # from the score
+    measure: str = ""  # that it is written like
+    smaller: bool = False  # is better
 
 
 _SHOWN = {
-    "error": Shown("accuracy", lambda score: 1.0 + score, "share"),
-    "accuracy": Shown("accuracy", _as_it_is, "share"),
-    "balanced_accuracy": Shown("balanced accuracy", _as_it_is, "share"),
-    "mse": Shown("RMSE", _root, "squared"),
-    "neg_mean_squared_error": Shown("RMSE", _root, "squared"),
-    "neg_root_mean_squared_error": Shown("RMSE", _negative, "plain", measure="rmse"),
-    "r2": Shown("R2", _as_it_is, "decimal", measure="r2"),
+    "error": Shown("accuracy", lambda score: 1.0 + score, "accuracy"),
+    "accuracy": Shown("accuracy", lambda score: score, "accuracy"),
+    "balanced_accuracy": Shown("balanced accuracy", lambda score: score, "accuracy"),
+    "mse": Shown("RMSE", lambda score: np.sqrt(np.maximum(-score, 0.0)), smaller=True),
+    "r2": Shown("R²", lambda score: score, "r2"),
+    "neg_root_mean_squared_error": Shown("RMSE", lambda score: -score, smaller=True),
 }
+_SHOWN["neg_mean_squared_error"] = _SHOWN["mse"]
 
 
 def shown(name: str) -> Shown:
     """How the score of a criterion is shown: as accuracy for the error rate, as RMSE for mse."""
-    if name in _SHOWN:
-        return _SHOWN[name]
     loss = name in _LOSSES or name.startswith("neg_")
     label = name.removeprefix("neg_").replace("_", " ")
-    return Shown(label, _negative if loss else _as_it_is, "plain")
+    plain = Shown(label, lambda score: -score if loss else score, smaller=loss)
+    return _SHOWN.get(name, plain)
 
 
-def default_criterion(task: str, balanced: bool) -> str:
-    """What a search goes by if nothing is said; classes that weigh the same also count the same."""
-    if task == "regression":
-        return "mse"
-    return "balanced_accuracy" if balanced else "error"
+def score_label(criterion: str) -> str:
+    """What a criterion measures: ``accuracy`` for the error rate, ``RMSE`` for the squared error."""
+    return shown(criterion).label
+
+
+def score_text(criterion: str, score: float, error: float | None = None) -> str:
+    """A criterion's score, greater being better, as the number that `score_label` names, ± its error."""
+    meaning = shown(criterion)
+    words = number(meaning.measure, float(meaning.number(score)) + 0.0)
+    if error is None:
+        return words
+    # Of a root to first order: half the distance between the ends.
+    error = abs(float(meaning.number(score + error)) - float(meaning.number(score - error))) / 2
+    return f"{words} ± {error_number(meaning.measure, error)}"
+
+
+def score_words(criterion: str, score: float) -> str:
+    """Label and number together."""
+    return f"{score_label(criterion)} {score_text(criterion, score)}"
+
+
+def criterion_of(estimator: Any) -> str | None:
+    """The name of the criterion that a search goes by, the first of several; None for a function."""
+    if "criterion" in getattr(estimator, "dropped_params_", {}):
+        return None
+    given = estimator.criterion
+    given = given[0] if isinstance(given, list | tuple) else given
+    if given is None:
+        return str(estimator._default_criterion)
+    return given if isinstance(given, str) else None
 
 
 def check_criterion(name: str, task: str, target: str, values: np.ndarray, approximation: Any) -> None:

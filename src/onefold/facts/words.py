@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 _ROUNDING = 1e-9
+_SHARES = ("accuracy", "balanced_accuracy")
+_UNITLESS = ("r2", "roc_auc", "log_loss")
 
 
 def percent(share: float) -> str:
@@ -22,13 +24,6 @@ def percent(share: float) -> str:
     while digits < 8 and 0 < share < 1 and round(100 * share, digits) in (0.0, 100.0):
         digits += 1
     return f"{share:.{digits}%}"
-
-
-def decimal(value: float) -> str:
-    """Four decimals, a plain zero where nothing else is left of a number."""
-    if not math.isfinite(value):
-        return "undefined"
-    return f"{value:.4f}" if abs(value) >= 5e-5 else "0.0000"
 
 
 def readable(value: float) -> str:
@@ -55,6 +50,43 @@ def thousandths(value: float) -> str:
             digits += 1
     text = f"{value:.{digits}f}"
     return text.lstrip("-") if float(text) == 0 else text
+
+
+def number(measure: str, value: float) -> str:
+    """A measure as people read it: shares of rows in per cent, R² with three decimals."""
+    if value is None or not math.isfinite(value):
+        return "undefined"
+    if measure in _SHARES:
+        return percent(value)
+    return thousandths(value) if measure in _UNITLESS else readable(value)
+
+
+def error_number(measure: str, value: float) -> str:
+    """A standard error of the measure, which two digits are enough for."""
+    if value is None or not math.isfinite(value):
+        return "undefined"
+    if measure in _SHARES:
+        return f"{value:.1%}"
+    if measure in _UNITLESS:
+        return f"{value:.3f}" if value >= 5e-4 or value <= 1e-9 else f"{value:.1g}"
+    return rough(value)
+
+
+def percent_short(share: float) -> str:
+    """A share in whole per cent, or with a decimal where that is little."""
+    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
+
+
+def quoted(names: Sequence[str], most: int = 6) -> str:
+    """Names in a sentence, the first few of many."""
+    shown = [f"'{shortened(name)}'" for name in names[:most]]
+    return in_words(shown + ([f"{len(names) - most} more"] if len(names) > most else []))
+
+
+def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Two columns, indented, the first as wide as its widest entry."""
+    width = max((len(label) for label, _ in rows), default=0)
+    return [f"  {label.ljust(width)}  {text}" for label, text in rows]
 
 
 def power_of_two(value: float) -> str:

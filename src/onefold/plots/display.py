@@ -8,18 +8,19 @@ data have colours that stand out from white and from black, and that colour-blin
 from __future__ import annotations
 
 import io
-import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from onefold.estimators.base import on_host
+from onefold.facts.criteria import shown
+from onefold.facts.words import readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,6 @@ FAINT = (0.5, 0.5, 0.5, 0.25)
 RING: dict[str, Any] = {"marker": "o", "linestyle": "none", "fillstyle": "none", "markersize": 13}
 _MISSING = 'pictures need matplotlib: pip install "onefold[plot]"'
 _LONGEST_NAME = 24
-_MOST_TICKS = 10
 _PAGE_INCHES, _PAGE_DPI = (5.6, 4.2), 120
 
 
@@ -87,25 +87,12 @@ def as_png(display: Display) -> bytes:
     except ImportError as error:
         raise ImportError(_MISSING) from error
     file = io.BytesIO()
-    with context("default"), _quiet_about_letters():
+    with context("default"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # letters that the font does not have are drawn as boxes
         figure = Figure(figsize=_PAGE_INCHES, layout="constrained")
         copy(display).plot(figure.add_subplot())
         figure.savefig(file, format="png", dpi=_PAGE_DPI, metadata={"Software": None})
     return file.getvalue()
-
-
-@contextmanager
-def _quiet_about_letters() -> Iterator[None]:
-    """Letters that the font does not have are drawn as boxes, without a warning for each."""
-    logger = logging.getLogger("matplotlib.mathtext")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*missing from font")
-            yield
-    finally:
-        logger.setLevel(level)
 
 
 def machine_of(estimator: Any) -> Any:
@@ -131,13 +118,43 @@ def fitted(machine: Any, attribute: str, remedy: str) -> Any:
     return found
 
 
-def score_label(machine: Any) -> str:
-    """What the scores of a search mean."""
-    name = getattr(machine, "criterion", None)
-    if isinstance(name, list | tuple) and name:
-        name = name[0]
-    name = getattr(machine, "_default_criterion", None) if name is None else name
-    return f"score by {name} (higher is better)" if isinstance(name, str) else "score (higher is better)"
+@dataclass(frozen=True)
+class ScoreScale:
+    """How the scores of a search are drawn: squared errors as RMSE, error rates as accuracy."""
+
+    label: str = "score"
+    number: Callable[[Any], Any] = np.positive  # from a score, of which greater is better
+    smaller: bool = False  # is better
+
+    @classmethod
+    def of(cls, criterion: str | None) -> ScoreScale:
+        """Of a criterion by its name; a function has no name."""
+        found = None if criterion is None else shown(criterion)
+        return cls() if found is None else cls(found.label, found.number, found.smaller)
+
+    @property
+    def words(self) -> str:
+        """The name of the axis."""
+        return f"{self.label} ({'lower' if self.smaller else 'higher'} is better)"
+
+    def text(self, score: float) -> str:
+        """A score as people read it."""
+        return f"{self.label} {readable(float(self.number(score)))}"
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks as people write numbers: no offset, no power of ten in a corner."""
+    from matplotlib.ticker import FuncFormatter
+
+    def text(value: float, place: Any) -> str:
+        low, high = axis.get_view_interval()
+        size, span = max(abs(low), abs(high)), abs(high - low) or 1.0
+        decimals = int(np.ceil(0.9 - np.log10(span)))
+        if size < 1e9 and decimals <= 5:
+            return f"{value:,.{max(decimals, 0)}f}"
+        return f"{value:.{int(np.clip(np.ceil(np.log10(size / span)) + 2, 3, 16))}g}"
+
+    axis.set_major_formatter(FuncFormatter(text))
 
 
 def group_of(params: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -172,19 +189,6 @@ def power_label(value: float) -> str:
     exponent = np.log2(value)
     rounded = round(exponent)
     return f"$2^{{{rounded if abs(exponent - rounded) < 1e-6 else format(exponent, '.1f')}}}$"
-
-
-def power_ticks(axis: Any, values: np.ndarray, *, whole: bool = False) -> None:
-    """A few of the values as ticks on an axis of logarithms; `whole` takes whole exponents instead."""
-    if whole:
-        values = 2.0 ** np.arange(np.ceil(np.log2(values[0])), np.floor(np.log2(values[-1])) + 1)
-    shown = values[:: -(-len(values) // _MOST_TICKS) or 1]
-    axis.set_ticks(np.log2(shown), labels=[power_label(value) for value in shown])
-
-
-def counted(number: int, word: str) -> str:
-    """``1 kernel``, ``2,000 kernels``."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def finish(axes: Axes, title: str, lines: Any = None, *, legend: bool = True) -> None:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
+from onefold.facts.words import counted, readable
 from onefold.linalg import to_numpy
 from onefold.plots.display import (
     ACCENT,
     BLUE,
     FAINT,
     Display,
-    counted,
     finish,
     fitted,
     machine_of,
+    plain_numbers,
     plain_text,
 )
 
@@ -125,8 +126,8 @@ class PredictionDisplay(Display):
         size = np.max(np.abs(residual), initial=0.0) or 1.0
         rms = size * np.sqrt(np.mean((residual / size) ** 2))
         return (
-            f"Held-out prediction against {self.name} of {len(self.target):,} rows: root mean square "
-            f"error {rms:.4g}. {self._band_words()}"
+            f"Held-out prediction against {self.name} of {len(self.target):,} rows: RMSE "
+            f"{readable(float(rms))}. {self._band_words()}"
         )
 
     def _band_words(self) -> str:
@@ -134,7 +135,7 @@ class PredictionDisplay(Display):
             return ""
         if not np.isfinite(self.half_width):
             return f"Too few rows for intervals of {self.coverage:.0%}."
-        words = f"± {self.half_width:.3g} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
+        words = f"± {readable(self.half_width)} for {self.coverage:.0%}: {self.share_inside:.1%} inside"
         return f"{words}; intervals of rows differ from it" if self.by_row else words
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
@@ -163,6 +164,7 @@ class PredictionDisplay(Display):
         axes.set_aspect("auto")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(AutoLocator())
+            plain_numbers(axis)
         axes.set_xlabel("held-out prediction")
         axes.set_ylabel(plain_text(self.name) + (" less prediction" if residuals else ""))
         drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
@@ -232,13 +234,23 @@ class ReliabilityDisplay(Display):
         remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="temperature".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
         classes = np.asarray(getattr(estimator, "classes_", machine.classes_)).tolist()
-        index = _index(_host(y), classes, len(proba))
+        labels = np.asarray(_host(y))
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if labels.shape != (len(proba),):
+            raise ValueError(
+                f"y has shape {labels.shape}, and there are {len(proba)} held-out probabilities; pass "
+                "the y that the estimator was fitted on."
+            )
+        unknown = sorted({*labels.tolist()} - {*classes}, key=str)
+        if unknown:
+            raise ValueError(f"y has the label {unknown[0]!r}, which the estimator was not fitted on.")
         if label is not None and label not in classes:
             raise ValueError(f"there is no class {label!r}; the classes are {classes!r:.200}.")
         tested = np.isfinite(proba).all(axis=1)
         if not tested.any():
             raise ValueError("no row has a held-out probability: the splits tested none.")
-        proba, index = proba[tested], index[tested]
+        places = {one: place for place, one in enumerate(classes)}
+        proba, index = proba[tested], np.array([places[one] for one in labels[tested].tolist()])
         if label is None and len(classes) > 2:
             top = proba.argmax(axis=1)
             return cls(proba.max(axis=1), top == index, n_bins, "the likeliest class")
@@ -290,20 +302,3 @@ def _columns(values: Any) -> np.ndarray:
     """Numbers as (rows, targets)."""
     array = np.asarray(values, dtype=float)
     return array[:, None] if array.ndim == 1 else array
-
-
-def _index(labels: Any, classes: list[Any], rows: int) -> np.ndarray:
-    """The place of each row's label in the classes."""
-    labels = np.asarray(labels)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != (rows,):
-        raise ValueError(
-            f"y has shape {labels.shape}, and there are {rows} held-out probabilities; pass the y that "
-            "the estimator was fitted on."
-        )
-    places = {one: place for place, one in enumerate(classes)}
-    unknown = [one for one in labels.tolist() if one not in places]
-    if unknown:
-        raise ValueError(f"y has the label {unknown[0]!r}, which the estimator was not fitted on.")
-    return np.array([places[one] for one in labels.tolist()])

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from onefold.facts.criteria import criterion_of
+from onefold.facts.ran import group_words
 from onefold.plots.display import (
     ACCENT,
     BLUE,
     RING,
     Display,
+    ScoreScale,
     finish,
     fitted,
     group_of,
     line_style,
     machine_of,
+    plain_numbers,
     plain_text,
-    score_label,
     short_name,
 )
 
@@ -41,15 +44,18 @@ class RoundsDisplay(Display):
         Of the rows that taught the metrics, where those are not all.
     chosen : tuple
         The group that was chosen.
-    score_label : str
-        What the scores mean.
+    criterion : str, optional
+        What the scores are of.
+    rows : int, optional
+        How many rows were scored, if these only taught the metric.
     """
 
-    title: ClassVar[str] = "The learned metrics, round by round"
+    title: ClassVar[str] = "Scores by rounds of learning a metric"
 
     scores: dict[tuple[str, str, int], float]
     chosen: tuple[str, str, int]
-    score_label: str
+    criterion: str | None = None
+    rows: int | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -63,11 +69,11 @@ class RoundsDisplay(Display):
         # paths were followed again on more rows, scores of both kinds of rows do not make one line.
         first = [one for one in history if one["rows"] == history[0]["rows"]]
         compared = {group_of(one) for one in machine.cv_results_["params"]}
-        label = score_label(machine)
+        criterion, rows = criterion_of(machine), None
         if len(first) < len(history) or not {group_of(one) for one in history} <= compared:
-            label = f"−squared error, {history[0]['rows']} rows that taught the metric"
+            criterion, rows = "mse", int(history[0]["rows"])
         scores = {group_of(one): float(one["score"]) for one in first}
-        return cls(scores, group_of(machine.best_params_), label)
+        return cls(scores, group_of(machine.best_params_), criterion, rows)
 
     @property
     def kinds(self) -> list[tuple[str, str]]:
@@ -78,15 +84,19 @@ class RoundsDisplay(Display):
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        best = max(self.scores, key=lambda group: self.scores[group])
+        best, scale = (
+            max(self.scores, key=lambda group: self.scores[group]),
+            ScoreScale.of(self.criterion),
+        )
         return (
-            f"{self.score_label} of {len(self.kinds)} lines over rounds 0 to "
-            f"{max(number for _, _, number in self.scores)}. Highest: {_words(best)}, "
-            f"{self.scores[best]:.4g}; chosen: {_words(self.chosen)}."
+            f"{scale.words} of {len(self.kinds)} kernels and metrics over rounds 0 to "
+            f"{max(number for _, _, number in self.scores)}. Best: {_words(best)}, "
+            f"{scale.text(self.scores[best])}; chosen: {_words(self.chosen)}."
         )
 
     def _draw(self, axes: Axes, style: dict[str, Any]) -> None:
-        scores = self.scores
+        scale = ScoreScale.of(self.criterion)
+        scores = {group: float(scale.number(score)) for group, score in self.scores.items()}
         kernels = list(dict.fromkeys(name for name, _, _ in scores))
         for name, kind in self.kinds:
             points = [(0, scores[name, "none", 0])] if (name, "none", 0) in scores else []
@@ -100,14 +110,16 @@ class RoundsDisplay(Display):
             at = [self.chosen[2]], [scores[self.chosen]]
             axes.plot(*at, **RING, mec=ACCENT, mew=2.2, zorder=4, label="chosen")
         axes.set_xlabel("round (0: the kernel as it is)")
-        axes.set_ylabel(self.score_label)
+        axes.set_ylabel(scale.words)
+        plain_numbers(axes.yaxis)
         axes.set_xticks(range(max(number for _, _, number in scores) + 1))
-        finish(axes, "round by round", "y")
+        where = "" if self.rows is None else f", on {self.rows:,} rows that it was learned from"
+        finish(axes, f"learning a metric{where}", "y")
 
 
 @dataclass(eq=False)
 class ImportanceDisplay(Display):
-    """The features with the greatest shares, as bars; the scores by rounds are :class:`RoundsDisplay`.
+    """The most important features as bars; the scores by rounds are :class:`RoundsDisplay`.
 
     Parameters
     ----------
@@ -175,13 +187,12 @@ class ImportanceDisplay(Display):
         axes.set_ylim(-0.7, slots - 0.3)
         axes.margins(x=0.1)
         axes.set_xlabel("share of what moves the prediction, %")
-        title = "all features" if every == len(shares) else f"the greatest {len(shares)} of {every}"
+        title = "all features" if every == len(shares) else f"the {len(shares)} largest of {every}"
         finish(axes, title, "x", legend=False)
 
 
 def _words(group: tuple[str, str, int]) -> str:
-    name, kind, number = group
-    return name if kind == "none" else f"{name}, {kind}, round {number}"
+    return group_words(dict(zip(("kernel", "metric", "round"), group)))
 
 
 def _percent(value: float) -> str:

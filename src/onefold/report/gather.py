@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import platform
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
-from onefold.facts.words import counted, shortened
-from onefold.linalg import is_sparse
-from onefold.report.answer import answer, cautions
-from onefold.report.data import data_facts
-from onefold.report.duplicates import duplicate_facts, row_groups
-from onefold.report.environment import environment_facts
-from onefold.report.heldout import Predictions, heldout_predictions, test_predictions
-from onefold.report.ran import ran_facts, trust_facts
-from onefold.report.report import Report
-from onefold.report.sameness import (
-    Sameness,
-    known_among,
-    refuse_order,
-    refuse_targets,
-    which_rows,
+from onefold._version import __version__
+from onefold.facts.data import data_facts, duplicate_facts
+from onefold.facts.measures import LABELS, labels_of
+from onefold.facts.ran import ran_facts, trust_facts
+from onefold.facts.scores import (
+    Predictions,
+    comparison_words,
+    heldout_predictions,
+    measured_words,
+    new_predictions,
+    own_folds,
+    score_notes,
+    scores_of,
 )
-from onefold.report.scores import Judge, score_facts
-from onefold.report.subject import Given, Subject, of_table, rows_given, subject_of
-from onefold.report.worst import worst_facts
+from onefold.facts.slices import largest, weak_slices
+from onefold.facts.words import counted, in_words, number, percent_short, shortened
+from onefold.linalg import is_sparse
+from onefold.machine.threads import count_workers
+from onefold.report.report import Report, refuse_place
+from onefold.report.rows import Given, Known, Subject, known_rows, rows_given, subject_of
 from onefold.search.metrics import importances
 
-_NO_ROWS = "give X and y, the rows that it was fitted on"
+_NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
-_MOST_SPARSE = 1000
+_MOST_SPARSE = 1000  # features of sparse rows whose slopes, which are dense, are taken
+_MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
+_TOO_FEW, _FEW = 8, 30  # rows, of which standard errors are themselves uncertain
+_IMPORTANT = 0.05
+_PERFECT = 0.9999
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
+_VERDICTS = {
+    "applies": "The trust check found that the approximation chooses as the exact method would",
+    "doubtful": "The trust check is in doubt whether the approximation chooses as the exact method",
+    "does not apply": "The trust check found that the approximation cannot be trusted here",
+    "exact": "Nothing was approximated",
+    None: "The approximation was not checked against the exact method",
+}
 
 
 def gather(
@@ -39,201 +59,159 @@ def gather(
     y: Any = None,
     *,
     sample_weight: Any = None,
-    groups: Any = None,
     title: str | None = None,
     new_rows: bool | None = False,
     repeat: Sequence[str] | None = None,
 ) -> Report:
     """Everything that a report says about a fitted model; a few seconds for 10,000 rows.
 
-    Parameters
-    ----------
-    model : estimator, Pipeline that ends in one, or model of tables
-    X, y : the rows that it was fitted on, optional
-        For a model of tables X may be the table, or its path, with the target in it. Without them the
-        sections that need rows say so.
-    sample_weight, groups : arrays (n,), optional
-        As `fit` had them; groups are needed to repeat grouped splits.
-    title : str, optional
-        Of the page.
-    new_rows : bool or None, default=False
-        The rows are new to the model: scores are those of a test. None finds it out.
-    repeat : sequence of str, optional
-        Lines that lead here again, in place of Python's.
+    The arguments are those of :func:`write_report`; `repeat` are lines that lead here again, in place of
+    Python's.
     """
     subject = subject_of(model)
-    given, known = None, Sameness(bool(new_rows), "")
+    estimator, given, known, predictions = subject.estimator, None, Known(bool(new_rows)), None
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if X is not None:
         given = rows_given(subject, X, y)
-        known = _checked(subject, given, weight, new_rows)
-    predictions = _predictions(subject, given, weight, groups, known.new)
-    judge = None
-    if given is not None and predictions is not None:
-        judge = Judge(given.y, predictions, subject.classes, weight)
-    tuned = of_table(subject.model, "report")
-    tuned = tuned if isinstance(tuned, dict) else {}
+        n = len(given.y)
+        if weight is not None and weight.shape != (n,):
+            raise ValueError(
+                f"sample_weight must have {n} entries, one for each row; got {weight.size}."
+            )
+        known = known_rows(estimator, given.matrix, given.y, new_rows)
+        if known.new:
+            predictions = new_predictions(estimator, given.matrix, given.y)
+        else:
+            predictions = heldout_predictions(estimator, given.y)
+            predictions = predictions or _predictions_of_fixed(estimator, given, weight)
+    tuned = getattr(subject.model, "report_", None) or {}
+    scores = _scores(subject, given, predictions, weight, known, tuned)
     facts: dict[str, Any] = {
-        "question": _question(subject, given, tuned),
-        "scores": _scores(subject, given, predictions, judge, weight, known.new),
+        "question": _question(subject, given, known, tuned),
+        "scores": scores,
         "test": tuned.get("test"),
-        "ran": ran_facts(subject.estimator, tuned.get("seconds")),
+        "ran": ran_facts(estimator, tuned.get("seconds")),
         "importances": _importances(subject, given, weight),
-        "worst": {"absent": _NO_ROWS if given is None else _without(subject)},
-        "trust": trust_facts(subject.estimator.approximation_),
+        "slices": {"absent": _NO_ROWS if given is None else _no_predictions(subject)},
+        "trust": trust_facts(estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
         "repeat": list(repeat) if repeat else _python_lines(subject),
     }
     if given is not None:
-        facts["data"] = _data(subject, given, predictions, facts["scores"], known.new)
-        if judge is not None and predictions is not None:
-            facts["worst"] = worst_facts(
-                given, predictions, judge, table=subject.preparation is not None
-            )
-    facts["question"]["assumed"] = known.words or None
-    told = [f"the rows are {known.words}"] if known.flatters else []
-    facts["cautions"] = [*told, *cautions(facts["scores"], facts["ran"], facts["data"])]
-    first = {"title": title or _title(facts["question"]), "question": facts["question"]}
-    facts = first | {"answer": answer(facts)} | facts
-    return Report(facts, subject.estimator, None if given is None or known.new else given.y)
+        splits = predictions.splits if predictions is not None and not known.new else None
+        copies = duplicate_facts(given.matrix, given.y, splits, given.columns)
+        facts["data"] = data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
+        facts["data"]["more_columns"] = max(0, given.width - len(given.columns))
+        if predictions is not None:
+            facts["slices"] = _slices(subject, given, predictions, weight)
+    facts["cautions"] = _cautions(facts, known)
+    question = facts["question"]
+    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
+    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
+    first = {"title": title or f"onefold report: {what}{rows}", "question": question}
+    summary = [_how_good(facts), _what_matters(facts), _warning(facts)]
+    return Report(
+        first | {"summary": summary} | facts, estimator, None if given is None or known.new else given.y
+    )
 
 
-def _checked(subject: Subject, given: Given, weight: Any, new_rows: bool | None) -> Sameness:
-    """Whether the rows are new; raise for rows that do not go with the model."""
-    n, classes = len(given.y), subject.classes
-    if weight is not None and weight.shape != (n,):
-        raise ValueError(f"sample_weight must have {n} entries, one for each row; got {weight.size}.")
-    if given.matrix.shape[0] != n:
-        raise ValueError(
-            f"X has {given.matrix.shape[0]} rows and y has {n}; give both of the same rows."
-        )
-    if classes is not None and not np.isin(given.y, classes).all():
-        odd = given.y[~np.isin(given.y, classes)][0]
-        raise ValueError(
-            f"y has the class {str(odd)!r}, which the model does not know; remove such rows."
-        )
-    if new_rows is None:
-        return which_rows(subject.estimator, given.matrix)
-    kept = getattr(subject.estimator, "heldout_prediction_", None)
-    if not new_rows and kept is not None and len(kept) != n:
-        raise ValueError(
-            f"the model has held-out predictions of {len(kept)} rows, and X has {n}; give the rows that "
-            "it was fitted on, or new_rows=True for the scores of a test."
-        )
-    if new_rows:
-        return known_among(subject.estimator, given.matrix)
-    refuse_order(subject.estimator, given.matrix)
-    refuse_targets(subject.estimator, given.y)
-    return Sameness(False, "")
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    X: Any = None,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    title: str | None = None,
+    new_rows: bool | None = False,
+) -> Report:
+    """Gather a report and write it as one self-contained HTML page.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline that ends in one, or model of tables
+        Fitted.
+    path : path, optional
+        Where the page goes; its folder must exist. None writes nothing.
+    X, y : the rows that it was fitted on, optional
+        Without them the sections that need rows say so. For a model of tables X may be the table, or
+        its path, with the target in it.
+    sample_weight : array (n,), optional
+        As `fit` had it.
+    title : str, optional
+        Of the page.
+    new_rows : bool or None, default=False
+        The rows are new to the model: scores are those of a test. None finds it out.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from onefold import LSSVRCV, write_report
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> report = write_report(LSSVRCV().fit(X, y), X=X, y=y)
+    >>> report.as_dict()["scores"]["main"]
+    'r2'
+    """
+    if path is not None:
+        refuse_place(path)
+    found = gather(model, X, y, sample_weight=sample_weight, title=title, new_rows=new_rows)
+    if path is not None:
+        found.save(path)
+    return found
 
 
-def _predictions(
-    subject: Subject, given: Given | None, weight: Any, groups: Any, new_rows: bool
-) -> Predictions | None:
-    if given is None:
+def _predictions_of_fixed(estimator: Any, given: Given, weight: Any) -> Predictions | None:
+    """Five folds at the hyper-parameters that were given, from one factorisation."""
+    chooser_of, y = getattr(estimator, "as_chooser", None), given.y
+    if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
-    if new_rows:
-        return test_predictions(subject.estimator, given.matrix, given.y)
-    return heldout_predictions(subject.estimator, given.matrix, given.y, weight, groups)
-
-
-def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> dict[str, Any]:
-    classes, estimator = subject.classes, subject.estimator
-    kept = getattr(estimator, "heldout_prediction_", None)
-    rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
-    named = given.target if given is not None else subject.target
-    prepared = subject.preparation
-    return {
-        "target": named,
-        "task": "regression" if classes is None else "classification",
-        "classes": None if classes is None else [str(label) for label in classes],
-        "rows": rows,
-        "features": int(estimator.n_features_in_),
-        "columns": None if prepared is None else len(prepared.columns) + len(prepared.constant),
-    }
+    chooser = chooser_of(given.matrix)
+    folds = own_folds(y, hasattr(estimator, "classes_"))
+    one_width = None if chooser.gammas is None else [1.0]
+    chooser.set_params(gammas=one_width, alphas=[estimator.alpha], cv=folds, client=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            chooser.fit(given.matrix, y, sample_weight=weight)
+        except (ValueError, MemoryError):
+            return None
+    how = "held-out predictions of 5 folds, made for this report with the given hyper-parameters"
+    found = heldout_predictions(chooser, y)
+    return None if found is None else replace(found, how=how, where="the same 5 folds")
 
 
 def _scores(
     subject: Subject,
     given: Given | None,
     predictions: Predictions | None,
-    judge: Judge | None,
     weight: Any,
-    new_rows: bool,
+    known: Known,
+    tuned: dict[str, Any],
 ) -> dict[str, Any]:
+    """The scores of the fit, as a table's model has them already, or of these rows."""
+    if not known.new and tuned.get("scores") is not None:
+        return tuned["scores"] | {"new_rows": False}
     if given is None:
         return {"absent": _NO_ROWS}
-    if predictions is None or judge is None or judge.rows == 0:
-        return {"absent": _without(subject)}
-    pairwise = subject.estimator.__sklearn_tags__().input_tags.pairwise
-    X = None if pairwise else given.matrix
-    criterion = getattr(subject.estimator, "criterion", None)
-    main = criterion if criterion in ("accuracy", "balanced_accuracy", "roc_auc", "r2") else None
-    found = score_facts(predictions, judge, X, given.y, weight, main=main)
-    return found | {"new_rows": new_rows, "untested": int(len(given.y) - judge.rows)}
+    if predictions is None or not np.isfinite(predictions.values).all(axis=1).any():
+        return {"absent": _no_predictions(subject)}
+    found = scores_of(subject.estimator, predictions, given.matrix, given.y, weight)
+    return found | {"new_rows": known.new}
 
 
-def _without(subject: Subject) -> str:
+def _no_predictions(subject: Subject) -> str:
     """Why there are no held-out predictions, and what would give some."""
     name = type(subject.estimator).__name__
     if hasattr(subject.estimator, "n_centres_"):
-        return f"{name} keeps no held-out predictions; give rows it has not seen with new_rows=True"
+        return f"{name} keeps no held-out predictions; pass rows it has not seen with new_rows=True"
     if hasattr(subject.estimator, "cv"):
         return "the criterion held out no rows; use one that does, such as 'mse' or 'error'"
-    return f"{name} has held out nothing; {name}CV does, or give new rows with new_rows=True"
-
-
-def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str, Any]:
-    own = getattr(subject.model, "importances_", None)
-    features = getattr(subject.estimator, "feature_importances_", None)
-    pairwise = subject.estimator.__sklearn_tags__().input_tags.pairwise
-    if features is None and given is not None and not pairwise and _few_features(given.matrix):
-        try:
-            features = importances(subject.estimator.expansion_, given.matrix, weight, 0)
-        except ValueError as error:  # a function of the user's has no derivative
-            return {"absent": str(error).rstrip(".")}
-    if features is None:
-        return {"absent": "the kernel was given" if pairwise else _NO_ROWS}
-    if isinstance(own, dict):
-        shares = {str(name): float(share) for name, share in own.items()}
-    elif subject.preparation is not None:
-        shares = subject.preparation.shares(features) or {}
-    else:
-        shares = dict(zip(_names(subject, given), np.asarray(features, dtype=np.float64).tolist()))
-    greatest = sorted(shares, key=lambda name: -shares[name])
-    kept = {name: shares[name] for name in greatest[:_MOST_SHARES]}
-    how = "share of each in what moves the prediction: mean squared slope × variance"
-    return {"shares": kept, "more": len(shares) - len(kept), "how": how}
-
-
-def _names(subject: Subject, given: Given | None) -> list[str]:
-    """Names of the features: of the rows that were given where the fit had none."""
-    own, columns = subject.features, [] if given is None else given.columns
-    fits = subject.model is subject.estimator and len(columns) == len(own)
-    if fits and not hasattr(subject.estimator, "feature_names_in_"):
-        return [one.name for one in columns]
-    return own
-
-
-def _few_features(matrix: Any) -> bool:
-    """Whether slopes, which are dense, cost little."""
-    return not is_sparse(matrix) or matrix.shape[1] <= _MOST_SPARSE
-
-
-def _data(
-    subject: Subject,
-    given: Given,
-    predictions: Predictions | None,
-    scores: dict[str, Any],
-    new_rows: bool,
-) -> dict[str, Any]:
-    folds = None
-    if predictions is not None and predictions.folds.same and not new_rows:
-        folds = predictions.folds
-    copies = duplicate_facts(row_groups(given.matrix), given.y, folds)
-    found = data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
-    return found | {"more_columns": max(0, given.width - len(given.columns))}
+    return f"{name} has held out nothing; {name}CV does, or pass new rows with new_rows=True"
 
 
 def _explained(scores: dict[str, Any]) -> float | None:
@@ -248,10 +226,183 @@ def _explained(scores: dict[str, Any]) -> float | None:
     return 1.0 - (1.0 - own["accuracy"]["value"]) / (1.0 - constant["accuracy"]["value"])
 
 
-def _title(question: dict[str, Any]) -> str:
-    what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
-    rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
-    return f"onefold report: {what}{rows}"
+def _question(
+    subject: Subject, given: Given | None, known: Known, tuned: dict[str, Any]
+) -> dict[str, Any]:
+    classes, estimator, prepared = subject.classes, subject.estimator, subject.preparation
+    kept = getattr(estimator, "heldout_prediction_", None)
+    rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
+    return {
+        "target": given.target if given is not None else subject.target,
+        "task": "regression" if classes is None else "classification",
+        "classes": None if classes is None else [str(label) for label in classes],
+        "rows": rows,
+        "features": int(estimator.n_features_in_),
+        "columns": None if prepared is None else len(prepared.columns) + len(prepared.constant),
+        "assumed": known.words or None,
+    }
+
+
+def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str, Any]:
+    own = getattr(subject.model, "importances_", None)
+    features = getattr(subject.estimator, "feature_importances_", None)
+    rows = None if given is None or subject.pairwise else given.matrix
+    if features is None and rows is not None and (not is_sparse(rows) or rows.shape[1] <= _MOST_SPARSE):
+        try:
+            features = importances(subject.estimator.expansion_, rows, weight, 0)
+        except ValueError as error:  # a function of the user's has no derivative
+            return {"absent": str(error).rstrip(".")}
+    if features is None:
+        return {"absent": "the kernel was given" if subject.pairwise else _NO_ROWS}
+    if isinstance(own, dict):
+        shares = {str(name): float(share) for name, share in own.items()}
+    elif subject.preparation is not None:
+        shares = subject.preparation.shares(features) or {}
+    else:  # by the names of the rows that were given where the fit had none
+        names, columns = subject.features, [] if given is None else given.columns
+        bare = subject.model is subject.estimator and not hasattr(subject.model, "feature_names_in_")
+        names = [one.name for one in columns] if bare and len(columns) == len(names) else names
+        shares = dict(zip(names, np.asarray(features, dtype=np.float64).tolist()))
+    order = sorted(shares, key=lambda name: -shares[name])
+    kept = {name: shares[name] for name in order[:_MOST_SHARES]}
+    how = "share of each column in what moves the prediction: mean squared slope × variance"
+    return {"shares": kept, "more": len(shares) - len(kept), "how": how}
+
+
+def _slices(subject: Subject, given: Given, predictions: Predictions, weight: Any) -> dict[str, Any]:
+    """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
+    classes, values = subject.classes, predictions.values
+    used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)
+    if classes is None:
+        y = given.y.reshape(len(given.y), -1)
+        loss = surprise = np.abs(y - values).mean(axis=1)
+        predicted, truth, what = values[:, 0], y[:, 0], "mean absolute error"
+    else:
+        index, values = np.searchsorted(classes, given.y), np.nan_to_num(values)
+        places = labels_of(values)
+        predicted, truth, what = classes[places], given.y, "error rate"
+        loss = (places != index).astype(np.float64)
+        # By how much another class was preferred to the right one.
+        full = np.column_stack([-values, values]) if values.shape[1] == 1 else values.copy()
+        right = full[np.arange(len(full)), index]
+        surprise = np.where(loss > 0, full.max(axis=1) - right, np.nan)
+    loss, surprise = (np.where(used, one, np.nan) for one in (loss, surprise))
+    first = 0 if subject.preparation is None else 1
+    rows = [
+        {
+            "row": str(i + first if given.names is None else given.names[i]),
+            "target": _plain(truth[i]),
+            "prediction": _plain(predicted[i]),
+        }
+        for i in largest(surprise)
+    ]
+    return weak_slices(given.columns, loss) | {"what": what, "rows": rows}
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, float) else str(value)
+
+
+def _cautions(facts: dict[str, Any], known: Known) -> list[str]:
+    """What makes the scores themselves doubtful, before anything about the rows."""
+    scores, data = facts["scores"], facts["data"]
+    found = [f"the rows are {known.words}"] if known.optimistic else []
+    if facts["ran"]["search"].get("stopped"):
+        found.append("the search was stopped before it had tried everything")
+    if "absent" in scores:
+        return found
+    if not scores["new_rows"]:
+        found += score_notes(scores)
+    if scores["rows"] < _FEW:
+        found.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
+    perfect = scores["model"]["measures"].get("r2", {}).get("value", 0.0) > _PERFECT
+    if perfect and not data.get("leaks") and not data.get("duplicates", {}).get("across"):
+        found.append("it is suspiciously perfect; look for columns that hold the target")
+    return found
+
+
+# The summary, in three sentences
+
+
+def _how_good(facts: dict[str, Any]) -> str:
+    scores, own = facts["scores"], facts["ran"]["score"]
+    if "absent" in scores:
+        if facts["test"]:
+            return f"{test_words(facts['test'])}."
+        if own is None:
+            return f"How good it is cannot be said: {scores['absent']}."
+        return f"In the search its {own['label']} is {own['words']}; more cannot be said, see below."
+    main, where = scores["main"], "new rows" if scores["new_rows"] else "held-out rows"
+    value = scores["model"]["measures"][main]
+    span = f"95 % interval {number(main, value['low'])} to {number(main, value['high'])}"
+    if scores["rows"] < _TOO_FEW:
+        span = f"of {counted(scores['rows'], 'row')}, too few for an interval"
+    words = f"On {where} the {LABELS[main]} of the model is {number(main, value['value'])} ({span})"
+    lead = "of simple models that were fitted to parts of these rows the best, "
+    compared = comparison_words(scores, lead) if scores["new_rows"] else comparison_words(scores)
+    words += f"; {compared}" if compared else ""
+    return f"{words}. {test_words(facts['test'])}." if facts["test"] else f"{words}."
+
+
+def test_words(test: dict[str, Any]) -> str:
+    """The scores on rows that tuning never saw."""
+    scores = test["scores"]
+    main = scores["main"]
+    words = f"On {counted(test['rows'], 'row')} that tuning never saw the {LABELS[main]} is "
+    compared = comparison_words(scores)
+    return (
+        f"{words}{measured_words(main, scores['model']['measures'][main])}{compared and '; '}{compared}"
+    )
+
+
+def _what_matters(facts: dict[str, Any]) -> str:
+    ran = facts["ran"]
+    members = len(ran["blend"])
+    chosen = ", ".join(f"{label} {value}" for label, value in ran["choice"])
+    words = f"It is a kernel machine with {chosen}"
+    if members > 1:
+        words = f"It is a blend of {members} kernel machines"
+    shares = facts["importances"].get("shares") or {}
+    top = [name for name, share in shares.items() if share >= _IMPORTANT][:3]
+    if not top or len(shares) < 2:
+        return f"{words}."
+    named = in_words([f"'{shortened(name)}' ({percent_short(shares[name])})" for name in top])
+    return f"{words}; the most important columns are {named}."
+
+
+def _warning(facts: dict[str, Any]) -> str:
+    words = _VERDICTS[facts["trust"]["verdict"]]
+    if "absent" in facts["data"]:
+        return f"{words}; no rows were passed, so nothing is known of leaks and copies."
+    found = [*facts["cautions"], *facts["data"]["warnings"]]
+    if not found:
+        return f"{words}, and there are no warnings about the rows."
+    more = f" ({counted(len(found) - 1, 'more warning')} below)" if len(found) > 1 else ""
+    return f"{words}. Warning: {found[0]}{more}."
+
+
+# Where and how
+
+
+def environment_facts() -> list[tuple[str, str]]:
+    """Versions, libraries and the machine in general terms; no names of hosts, people or files."""
+    lines = [("onefold", __version__), ("Python", platform.python_version())]
+    for name in _PACKAGES:
+        try:
+            lines.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    for one in threadpool_info():
+        if one.get("user_api") == "blas":
+            words = f"{one.get('internal_api', 'BLAS')} {one.get('version') or ''}".strip()
+            parts = str(one.get("filepath", "")).replace("\\", "/").split("/")
+            whose = [name for name in ("numpy", "scipy", "torch") if {name, f"{name}.libs"} & {*parts}]
+            label = f"BLAS of {whose[0]}" if whose else "BLAS"  # wheels bring their own
+            lines.append((label, f"{words}, threads: {one.get('num_threads')}"))
+    machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return [*dict.fromkeys(lines), ("machine", machine), ("date of this report", today)]
 
 
 def _python_lines(subject: Subject) -> list[str]:

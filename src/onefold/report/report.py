@@ -1,16 +1,77 @@
-"""The report as an object: its facts, and the forms that they take."""
+"""The report as an object, and the forms that its facts take: three templates of Jinja2, and pictures.
+
+Text from people may hold anything: tags, quotes, letters from right to left, control characters. Jinja2
+escapes all of it; characters that no document may hold, and those that turn the writing direction of
+what follows, are shown as �.
+"""
 
 from __future__ import annotations
 
+import base64
+import math
 import os
-from functools import cached_property
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from onefold.facts.words import plain
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from onefold import plots
+from onefold._version import __version__
+from onefold.facts.measures import ERRORS, LABELS
+from onefold.facts.scores import comparison_words, measured_words, score_lines
+from onefold.facts.words import (
+    aligned,
+    counted,
+    error_number,
+    number,
+    percent,
+    percent_short,
+    plain,
+    readable,
+)
 from onefold.machine.files import replacing
-from onefold.report.pictures import Picture, pictures_of
-from onefold.report.rendering import compact, page, text_of
+from onefold.plots.display import as_png
+
+_UNFIT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+_QUOTED_RTL = re.compile("(?<=')([^']*[\u0590-\u08ff\ufb1d-\ufdfd\ufe70-\ufefc][^']*)(?=')")
+_SECTIONS = (
+    ("summary", "Summary"),
+    ("scores", "Scores"),
+    ("ran", "Model and search"),
+    ("pictures", "Pictures"),
+    ("importances", "Importances"),
+    ("slices", "Where it is least accurate"),
+    ("trust", "Approximation"),
+    ("data", "Data"),
+    ("environment", "Environment"),
+    ("repeat", "Reproduce"),
+)
+# Display, whether it takes the targets, title, how to read it. Importances are bars of the page itself.
+_PICTURES = (
+    (plots.GridDisplay, False, "Grid", "Scores over the grid; the outline is around the cells within "
+     "one standard error of the best."),
+    (plots.RoundsDisplay, False, "Metric", "Scores by rounds of learning which columns matter."),
+    (plots.PredictionDisplay, True, "Predictions", "Targets against held-out predictions; the nearer to "
+     "the diagonal the better."),
+    (plots.ReliabilityDisplay, True, "Calibration", "Observed frequency against held-out probability; "
+     "the nearer to the diagonal the better."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with its caption."""
+
+    title: str
+    caption: str
+    source: str  # a data URL
+    description: str  # for those who do not see it
 
 
 class Report:
@@ -38,12 +99,12 @@ class Report:
 
     def text(self) -> str:
         """The facts for a terminal."""
-        return text_of(self._facts)
+        template = _environment(False).get_template("report.txt.j2")
+        return template.render(facts=self._facts).rstrip()
 
     def html(self) -> str:
         """The page: one document that needs nothing but a browser."""
-        pictures, missing = self._pictures
-        return page(self._facts, pictures, missing)
+        return page(self._facts, *self._pictures)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page, whole or not at all; the folder must exist."""
@@ -60,10 +121,11 @@ class Report:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<onefold report: {' '.join(self._facts['answer'])}>"
+        return f"<onefold report: {' '.join(self._facts['summary'])}>"
 
     def _repr_html_(self) -> str:
-        return compact(self._facts)
+        """A few lines for a notebook, which lends its own style."""
+        return _environment(True).get_template("compact.html.j2").render(facts=self._facts).strip()
 
 
 def refuse_place(path: str | os.PathLike[str]) -> None:
@@ -75,3 +137,134 @@ def refuse_place(path: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"there is no directory {place.parent} to write {place.name} in; make it first."
         )
+
+
+def pictures_of(estimator: Any, y: Any = None) -> tuple[list[Picture], str | None]:
+    """Every picture that there is something to draw in, and why one is missing that should be there."""
+    found: list[Picture] = []
+    missing = None
+    for kind, takes_targets, title, caption in _PICTURES:
+        if takes_targets and y is None:
+            continue
+        try:
+            display = kind.from_estimator(estimator, *([y] if takes_targets else []))
+        except ValueError:  # nothing to draw
+            continue
+        try:
+            data = base64.b64encode(as_png(display)).decode("ascii")
+        except ImportError as error:
+            return [], str(error)
+        except Exception as error:  # noqa: BLE001 (matplotlib raises whatever it likes; none of it matters)
+            missing = f"matplotlib can't draw '{title}' ({' '.join(str(error).split()):.100} …)"
+            continue
+        words = f"{title}. {display.describe()}"
+        found.append(Picture(title, caption, f"data:image/png;base64,{data}", words))
+    return found, missing
+
+
+def page(facts: dict[str, Any], pictures: list[Picture], no_pictures: str | None) -> str:
+    """The whole document."""
+    shown = [one for one in _SECTIONS if one[0] != "pictures" or pictures or no_pictures]
+    given = {"facts": facts, "pictures": pictures, "no_pictures": no_pictures, "sections": shown}
+    return _environment(True).get_template("page.html.j2").render(given).lstrip() + "\n"
+
+
+class _Undefined(StrictUndefined):
+    """Facts that a section lacks may be asked about, as ``scores.absent``; nothing else."""
+
+    def __bool__(self) -> bool:  # type: ignore[override]
+        return False
+
+
+@cache
+def _environment(html: bool) -> Environment:
+    made = Environment(
+        loader=PackageLoader("onefold.report", "."),
+        autoescape=html,
+        finalize=_fit if html else _one_line,
+        trim_blocks=html,
+        lstrip_blocks=html,
+        undefined=_Undefined,
+    )
+    made.globals |= {
+        "ERRORS": ERRORS,
+        "LABELS": LABELS,
+        "aligned": aligned,
+        "capital": lambda text: text[:1].upper() + text[1:],
+        "comparison_words": comparison_words,
+        "counted": counted,
+        "error_number": error_number,
+        "is_finite": math.isfinite,
+        "measured_words": measured_words,
+        "number": number,
+        "percent": percent,
+        "percent_short": percent_short,
+        "readable": readable,
+        "score_bars": _score_bars,
+        "score_lines": score_lines,
+        "score_table": _score_table,
+        "sentence": sentence,
+        "version": __version__,
+        "width": _width,
+    }
+    return made
+
+
+def clean(text: str) -> str:
+    """The text without characters that a document must not hold."""
+    return _UNFIT.sub("\ufffd", text)
+
+
+def _fit(value: Any) -> Any:
+    return value if isinstance(value, Markup) or not isinstance(value, str) else clean(value)
+
+
+def _one_line(value: Any) -> Any:
+    """Names may hold line breaks, and what would move a terminal's cursor or colour its text."""
+    if not isinstance(value, str):
+        return value
+    return clean(re.sub(r"[\t\r\u2028\u2029]+|\n(?!  )", " ", value))
+
+
+def sentence(text: str) -> Markup:
+    """Text in which quoted names that are written from right to left do not turn what follows."""
+    parts = _QUOTED_RTL.split(clean(text))  # every second part is such a name
+    made = (Markup("<bdi>{}</bdi>").format(one) if i % 2 else one for i, one in enumerate(parts))
+    return Markup("").join(made)
+
+
+def _width(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.1f}%" if math.isfinite(share) else "0%"
+
+
+def _score_bars(scores: dict[str, Any]) -> list[dict[str, Any]]:
+    """The main measure of every model with its interval, on one scale."""
+    main = scores["main"]
+    models = [one for one in (scores["model"], *scores["baselines"]) if main in one["measures"]]
+    top = 1.0
+    if main in ERRORS:
+        ends = [one["measures"][main]["high"] for one in models]
+        top = max((end for end in ends if math.isfinite(end)), default=1.0) or 1.0
+    bars = []
+    for one in models:
+        measure = one["measures"][main]
+        if not math.isfinite(measure["value"]):
+            continue
+        bar = {"name": one["name"], "length": measure["value"] / top, "own": "gain" not in one}
+        if math.isfinite(measure["low"]) and math.isfinite(measure["high"]):
+            bar["low"], bar["high"] = (min(max(measure[end] / top, 0.0), 1.0) for end in ("low", "high"))
+        bars.append(bar | {"words": number(main, measure["value"])})
+    return bars
+
+
+def _score_table(scores: dict[str, Any]) -> list[list[str]]:
+    """Every measure of every model ± standard error, and the gain of this model over it; heads first."""
+    names, main = [name for name in LABELS if name in scores["model"]["measures"]], scores["main"]
+    heads = [LABELS[name] + (" ↓" if name in ERRORS else "") for name in names]
+    table = [["", *heads, f"gain in {LABELS[main]}"]]
+    for one in (scores["model"], *scores["baselines"]):
+        cells = [one["measures"].get(name) for name in names]
+        words = ["" if cell is None else measured_words(name, cell) for name, cell in zip(names, cells)]
+        gain = measured_words(main, one["gain"]) if "gain" in one else ""
+        table.append([one["name"], *words, gain])
+    return table

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from onefold.facts.criteria import shown
-from onefold.facts.leaks import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
-from onefold.facts.measures import heldout_measures, kept_score
+from onefold.facts.criteria import criterion_of
+from onefold.facts.data import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
+from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
 from onefold.tables.errors import listing
 from onefold.tables.training import Training
@@ -20,13 +21,10 @@ _NAMED = 6  # candidates that were not tried are named, if they are no more
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:
     """What the fit of a table's estimator found."""
     estimator, target = model.estimator_, training.target
-    criterion = criterion_of(estimator)
-    transformed = getattr(model, "target_transform", None)
-    held = None
-    if training.y.ndim == 1:
-        predicted = model.in_target_units(estimator.heldout_prediction_)
-        weight = training.sample_weight
-        held = heldout_measures(estimator, training.y, training.folds(), weight, predicted)
+    scores, found = None, heldout_predictions(estimator, training.y)
+    if found is not None and np.isfinite(found.values).all(axis=1).any():
+        found = replace(found, values=model.in_target_units(found.values))
+        scores = scores_of(estimator, found, training.X, training.y, training.sample_weight)
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as asked for" if target is None else target.reason,
@@ -35,38 +33,26 @@ def findings(model: Any, training: Training, suspicious: list[str], seconds: flo
         "search": training.search.as_plain() | estimator.search_,
         "kernel": estimator.kernel_,
         "cv": training.cv_words,
-        "criterion": criterion,
+        "criterion": criterion_of(estimator),
         "class_weight": getattr(model, "class_weight", None),
-        "target_transform": transformed,
+        "target_transform": getattr(model, "target_transform", None),
         "best_score": float(estimator.best_score_),
         "blend": estimator.blend_,
         "blend_score": estimator.blend_score_,
         "candidates": len(estimator.cv_results_["params"]),
-        "heldout": held,
+        "heldout": None if scores is None else flat_scores(scores),
+        "scores": scores,
         "importances": training.preparation.shares(estimator.feature_importances_, _MOST_COLUMNS),
         "suspicious_columns": suspicious,
         "seconds": seconds,
         "column_notes": list(training.notes),
         "test": None,
     }
-    meaning = shown(criterion)
-    # Its own way of taking means over folds counts.
-    if held is not None and meaning.measure is not None and not transformed:
-        held[meaning.measure] = meaning.number(kept_score(report))
-    notes = [stopped_note(report["search"]), constant_note(report), edge_note(estimator)]
+    notes = [stopped_note(report["search"]), *score_notes(scores), edge_note(estimator)]
     if suspicious:
         notes.append(leak_note(suspicious, "the target" if target is None else f"'{target.name}'"))
     report["notes"] = [note for note in notes if note is not None]
     return report
-
-
-def criterion_of(estimator: Any) -> str:
-    """The name of the criterion that a search went by; the first of several."""
-    given = estimator.criterion
-    given = given[0] if isinstance(given, list | tuple) else given
-    if given is None:
-        return "error" if hasattr(estimator, "classes_") else "mse"
-    return str(given)
 
 
 def few_rows_note(cv: Any, labels: np.ndarray) -> str | None:
@@ -107,25 +93,6 @@ def stopped_note(search: dict[str, Any]) -> str | None:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def constant_note(report: dict[str, Any]) -> str | None:
-    """A warning if the model is no better than a constant prediction, or not clearly so."""
-    held = report["heldout"]
-    if held is None:
-        return None
-    constant, gain, error, measure = "the mean", held["gain"], held["gain_error"], ""
-    if report["task"] == "classification":
-        constant = f"'{held['baseline_class']}'"
-        if shown(report["criterion"]).label != "accuracy":
-            # Whoever chooses by another score may well give up accuracy for it.
-            gain = held["balanced_accuracy"] - held["baseline_balanced_accuracy"]
-            error, measure = held["balanced_gain_error"], " in balanced accuracy"
-    if gain <= 1e-12:
-        return f"no better than always {constant}{measure}"
-    if gain <= error:
-        return f"hardly better than always {constant}{measure}: within one standard error"
-    return None
 
 
 def edge_note(estimator: Any) -> str | None:

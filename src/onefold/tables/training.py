@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold, check_cv
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
@@ -59,15 +59,6 @@ class Training:
     def on_disk(self) -> bool:
         """Whether the rows stay in a file."""
         return isinstance(self.X, np.memmap)
-
-    def folds(self) -> list[np.ndarray]:
-        """The rows that are held out and scored together."""
-        if isinstance(self.cv, str | LeaveOneOut):
-            return [np.arange(len(self.y))]
-        pairs = self.cv
-        if not isinstance(pairs, list):
-            pairs = self.cv.split(np.zeros((len(self.y), 1)), self.y, self.groups)
-        return [np.arange(len(self.y))[test] for _, test in pairs]  # from masks and lists, too
 
 
 def larger_than_memory(source: TableSource) -> bool:

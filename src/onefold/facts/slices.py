@@ -1,4 +1,4 @@
-r"""Where the model is worst: slices of rows whose mean loss is larger than that of the other rows.
+r"""Where the model is least accurate: slices of rows whose mean loss is larger than that of the others.
 
 A slice is a category of a column, a quantile of its numbers, or the rows where it has no value. Each is
 compared with all other rows by Welch's t; of all slices looked at, those are kept that Holm's procedure
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from onefold.report.columns import Column
+from onefold.facts.data import Column
 
 _LEVEL = 0.05
 _FEWEST_ROWS, _LEAST_SHARE = 30, 0.02
@@ -24,28 +24,20 @@ _MOST_CATEGORIES = 50
 _SHOWN = 8
 
 
-def fewest_rows(n: int) -> int:
-    """The smallest slice that is looked at."""
-    return max(_FEWEST_ROWS, int(np.ceil(_LEAST_SHARE * n)))
-
-
-def worst_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
+def weak_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
     """Slices with significantly larger mean loss, the largest difference first; O(columns · n log n).
 
-    Parameters
-    ----------
-    columns : sequence of Column
-    loss : ndarray (n,)
-        Of each row; NaN for rows that have none, which are left out.
+    `loss` (n,) is NaN for rows that have none, which are left out.
     """
     has = np.isfinite(loss)
-    loss = loss[has]
-    n = len(loss)
+    loss, n = loss[has], int(has.sum())
+    fewest = max(_FEWEST_ROWS, int(np.ceil(_LEAST_SHARE * n)))
     looked: list[dict[str, Any]] = []
     for column in columns:
-        for words, inside in slices_of(column.at(has)):
+        part = Column(column.name, column.values[has], column.categories, column.date)
+        for words, inside in slices_of(part):
             rows = int(inside.sum())
-            if fewest_rows(n) <= rows <= n - _FEWEST_ROWS:
+            if fewest <= rows <= n - _FEWEST_ROWS:
                 found = {"column": column.name, "where": words, "rows": rows, "share": rows / n}
                 looked.append(found | _compared(loss[inside], loss[~inside]))
     worse = [looked[i] for i in _holm([one["p"] for one in looked])]
@@ -55,7 +47,7 @@ def worst_slices(columns: Sequence[Column], loss: np.ndarray) -> dict[str, Any]:
         "overall": float(loss.mean()) if n else float("nan"),
         "found": worse[:_SHOWN],
         "more": max(0, len(worse) - _SHOWN),
-        "fewest_rows": fewest_rows(n),
+        "fewest_rows": fewest,
     }
 
 
@@ -64,35 +56,27 @@ def slices_of(column: Column) -> Iterator[tuple[str, np.ndarray]]:
     absent = column.absent
     if absent.any():
         yield "missing", absent
+    values, counts = np.unique(column.values[~absent], return_counts=True)
     if column.categories is not None:
-        codes, counts = np.unique(column.values[~absent], return_counts=True)
-        for code in codes[np.argsort(-counts, kind="stable")][:_MOST_CATEGORIES]:
-            yield f"= {column.categories[int(code)]}", column.values == code
+        values = values[np.argsort(-counts, kind="stable")][:_MOST_CATEGORIES]
+    elif len(values) > _FEW_VALUES:
+        inner = np.quantile(column.values[~absent], np.arange(1, _QUANTILES) / _QUANTILES)
+        for low, high in pairwise(np.unique([-np.inf, *inner, np.inf]).tolist()):
+            words = f"≤ {column.words(high)}" if low == -np.inf else f"> {column.words(low)}"
+            if -np.inf < low and high < np.inf:
+                words = f"{column.words(low)} to {column.words(high)}"
+            yield words, (column.values > low) & (column.values <= high)
         return
-    present = column.values[~absent]
-    values = np.unique(present)
-    if len(values) <= 1:
+    elif len(values) == 1:
         return
-    if len(values) <= _FEW_VALUES:
-        for value in values:
-            yield f"= {value:.6g}", column.values == value
-        return
-    inner = np.quantile(present, np.arange(1, _QUANTILES) / _QUANTILES)
-    edges = np.unique([-np.inf, *inner, np.inf])
-    for low, high in pairwise(edges):
-        yield _between(float(low), float(high)), (column.values > low) & (column.values <= high)
+    for value in values:
+        yield f"= {column.words(value)}", column.values == value
 
 
-def worst_rows(loss: np.ndarray, count: int = 5) -> list[int]:
+def largest(loss: np.ndarray, count: int = 5) -> list[int]:
     """Numbers of the rows with the largest loss, the largest first."""
     order = np.argsort(np.where(np.isfinite(loss), -loss, np.inf), kind="stable")
     return [int(i) for i in order[: min(count, int(np.isfinite(loss).sum()))]]
-
-
-def _between(low: float, high: float) -> str:
-    if low == -np.inf:
-        return f"≤ {high:.4g}"
-    return f"> {low:.4g}" if high == np.inf else f"{low:.4g} to {high:.4g}"
 
 
 def _compared(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:

@@ -8,13 +8,12 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_matrix
 
-from onefold.report.columns import Column, columns_of
-from onefold.report.data import alone, data_facts, identifies
-from onefold.report.duplicates import duplicate_facts, row_groups
-from onefold.report.folds import Folds, own_folds
-from onefold.report.slices import fewest_rows, slices_of, worst_rows, worst_slices
+from onefold.facts.data import Column, data_facts, duplicate_facts, equal_columns, explained_alone
+from onefold.facts.scores import own_folds
+from onefold.facts.slices import largest, slices_of, weak_slices
+from onefold.report.rows import columns_of
 
-NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0}
+NO_COPIES = {"rows": 0, "across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
 
 
 def facts(columns, y, classes=None, explained=None):
@@ -27,7 +26,7 @@ def test_a_planted_slice_is_found_and_named():
     loss = np.abs(rng.normal(size=1000))
     bad = X[:, 3] > np.quantile(X[:, 3], 0.8)
     loss[bad] *= 2
-    found = worst_slices(columns_of(X), loss)
+    found = weak_slices(columns_of(X), loss)
     first = found["found"][0]
     assert first["column"] == "feature 3"
     assert first["where"].startswith("> ")
@@ -45,7 +44,7 @@ def test_a_bad_category_and_missing_values_are_found():
     loss[:60] = rng.random(60) < 0.6
     frame = pd.DataFrame({"colour": colour, "number": number})
     loss[frame.colour == "green"] = rng.random((colour == "green").sum()) < 0.7
-    found = {(one["column"], one["where"]) for one in worst_slices(columns_of(frame), loss)["found"]}
+    found = {(one["column"], one["where"]) for one in weak_slices(columns_of(frame), loss)["found"]}
     assert ("colour", "= green") in found
     assert ("number", "missing") in found
     assert ("colour", "= red") not in found
@@ -54,20 +53,21 @@ def test_a_bad_category_and_missing_values_are_found():
 def test_tables_without_bad_slices_seldom_show_one():
     rng = np.random.default_rng(2)
     shown = [
-        bool(worst_slices(columns_of(rng.normal(size=(300, 10))), np.abs(rng.normal(size=300)))["found"])
+        bool(weak_slices(columns_of(rng.normal(size=(300, 10))), np.abs(rng.normal(size=300)))["found"])
         for _ in range(60)
     ]
     assert np.mean(shown) <= 0.15
 
 
 def test_slices_are_large_enough_and_rows_without_loss_left_out():
-    assert [fewest_rows(n) for n in (10, 1500, 10_000)] == [30, 30, 200]
+    sizes = [weak_slices([], np.ones(n))["fewest_rows"] for n in (10, 1500, 10_000)]
+    assert sizes == [30, 30, 200]
     loss = np.r_[np.full(50, np.nan), np.ones(50)]
-    found = worst_slices([Column("x", np.arange(100.0))], loss)
+    found = weak_slices([Column("x", np.arange(100.0))], loss)
     assert found["looked"] == 0
     assert found["overall"] == 1.0
-    assert worst_rows(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
-    assert worst_slices([], np.full(3, np.nan))["found"] == []
+    assert largest(np.array([np.nan, 1.0, 3.0, 2.0]), 2) == [2, 3]
+    assert weak_slices([], np.full(3, np.nan))["found"] == []
 
 
 def test_slices_of_a_column_cover_it_once():
@@ -89,7 +89,7 @@ def test_a_planted_leak_is_found():
     X[:, 2] = np.exp(y)  # the answer again
     told = facts(columns_of(X), y)
     assert told["leaks"] == ["feature 2"]
-    assert "'feature 2' tells the target almost perfectly alone" in told["warnings"][0]
+    assert "'feature 2' predicts the target almost perfectly alone" in told["warnings"][0]
     labels = np.where(y > 0, "yes", "no")
     assert facts(columns_of(X), labels, np.unique(labels))["leaks"] == ["feature 2"]
 
@@ -98,7 +98,7 @@ def test_a_column_as_good_as_the_model_is_mentioned():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 3))
     y = X[:, 0] + 0.4 * rng.normal(size=400)
-    share = alone(columns_of(X), y, classifier=False)["feature 0"]
+    share = explained_alone(columns_of(X), y, classifier=False)["feature 0"]
     assert 0.6 < share < 0.95
     assert facts(columns_of(X), y, explained=share)["nearly_all"] == ["feature 0"]
     assert facts(columns_of(X), y, explained=None)["nearly_all"] == []
@@ -112,10 +112,10 @@ def test_copies_across_folds_are_counted_as_by_hand(sparse):
     X[X == 0] *= -1  # a zero with a sign is a zero
     y = rng.integers(0, 2, 80).astype(float)
     folds = own_folds(y, classifier=False)
-    groups = row_groups(csr_matrix(X) if sparse else X)
-    found = duplicate_facts(groups, y, folds)
+    given = csr_matrix(X) if sparse else X
+    found = duplicate_facts(given, y, folds)
     across = same = 0
-    for train, test in folds.splits:
+    for train, test in folds:
         for i in test:
             copies = [j for j in train if (X[i] == X[j]).all()]
             across += bool(copies)
@@ -125,14 +125,51 @@ def test_copies_across_folds_are_counted_as_by_hand(sparse):
     assert found["rows"] == sum(
         any((X[i] == X[j]).all() for j in range(80) if j != i) for i in range(80)
     )
-    assert duplicate_facts(groups, y, None)["across"] == 0
+    assert found["distinct"] == len(np.unique(X, axis=0))
+    assert duplicate_facts(given, y, None)["across"] == 0
 
 
 def test_copies_within_a_fold_tell_nothing():
     X = np.repeat(np.arange(10.0), 2)[:, None]
     pairs = [(np.r_[0:10], np.r_[10:20]), (np.r_[10:20], np.r_[0:10])]
-    found = duplicate_facts(row_groups(X), np.arange(20.0), Folds(pairs, True, ""))
-    assert found == {"rows": 20, "across": 0, "same_target": 0, "other_target": 0}
+    found = duplicate_facts(X, np.arange(20.0), pairs)
+    assert found == NO_COPIES | {"rows": 20, "distinct": 10}
+
+
+def test_equal_rows_of_few_values_are_no_copies():
+    """Different people of one class, sex and age are not one person twice."""
+    rng = np.random.default_rng(8)
+    coarse = np.column_stack(
+        [rng.integers(0, 3, 900), rng.integers(0, 2, 900), rng.integers(0, 60, 900)]
+    )
+    fine = np.tile(rng.normal(size=(450, 3)), (2, 1))
+    for X, by_chance in ((coarse.astype(float), True), (fine, False)):
+        y = rng.normal(size=900)
+        copies = duplicate_facts(X, y, own_folds(y, classifier=False), columns_of(X))
+        assert copies["across"] > 400
+        assert copies["by_chance"] == by_chance
+        words = " ".join(data_facts(columns_of(X), y, None, copies, None)["warnings"])
+        assert ("had an equal row in training" in words) != by_chance
+
+
+def test_copies_of_columns_are_named():
+    rng = np.random.default_rng(9)
+    x, sex = rng.normal(size=100), rng.choice(["f", "m"], 100)
+    frame = pd.DataFrame({"carat": x, "grams": 0.2 * x, "x2": x**2, "sex": sex})
+    frame["code"], frame["other"] = np.where(sex == "f", 7, 9), rng.choice(["f", "m"], 100)
+    assert equal_columns(columns_of(frame)) == [["carat", "grams"], ["sex", "code"]]
+    words = facts(columns_of(frame), rng.normal(size=100))["warnings"]
+    assert "'carat' and 'grams' are copies of one another; keep one of them" in words
+
+
+def test_a_date_is_no_identifier_and_its_slices_are_dates():
+    days = pd.date_range("2020-01-01", periods=365)
+    for frame in (pd.DataFrame({"day": days}), pa.table({"day": days.date})):
+        column = columns_of(frame)[0]
+        assert column.date
+        assert not column.identifies
+        assert [words for words, _ in slices_of(column)][1].startswith("2020-03-13")
+    assert columns_of(np.array([["2020-01-01"], ["NaT"]], dtype="datetime64[s]"))[0].absent[1]
 
 
 def test_warnings_of_columns_and_targets():
@@ -181,5 +218,5 @@ def test_columns_of_anything():
     assert mixed[1].values.tolist() == [1.0, 2.0]
     odd = pd.DataFrame({"a": [1, 2], "b": pd.Series(["x", {"y": 1}], dtype=object)})
     assert [one.categories is None for one in columns_of(odd)] == [True, False]
-    assert not identifies(Column("x", np.arange(5.0)))
+    assert not Column("x", np.arange(5.0)).identifies
     assert Column("x", np.full(4, np.nan)).filled().tolist() == [0.0] * 4

@@ -10,6 +10,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import (
     accuracy_score,
     balanced_accuracy_score,
+    confusion_matrix,
     log_loss,
     mean_absolute_error,
     r2_score,
@@ -21,19 +22,24 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
-from onefold.facts.measures import heldout_measures
-from onefold.report import gather
-from onefold.report.baselines import baselines
-from onefold.report.folds import own_folds
-from onefold.report.heldout import heldout_predictions
-from onefold.report.measuring import (
+from onefold.facts.measures import (
+    TestedRows,
     balanced_weights,
     interval,
     of_labels,
     of_numbers,
     row_weights,
 )
-from onefold.report.scores import Judge
+from onefold.facts.scores import (
+    SimpleModel,
+    comparison_words,
+    flat_scores,
+    own_folds,
+    score_facts,
+    score_notes,
+    simple_models,
+)
+from onefold.report import gather
 
 
 def weights(n):
@@ -66,35 +72,27 @@ def test_measures_of_labels_are_scikit_learns():
     assert found["log_loss"].value == pytest.approx(log_loss(y, both))
 
 
-@pytest.mark.parametrize("name", ["r2", "rmse", "mae"])
-def test_errors_of_numbers_are_those_of_the_bootstrap(name):
-    rng = np.random.default_rng(2)
-    y = rng.normal(size=400)
-    predicted = y + 0.7 * rng.normal(size=400)
-    one = of_numbers(predicted, y, weights(400))[name]
-    drawn = [
-        of_numbers(predicted[i], y[i], weights(400))[name].value
-        for i in rng.integers(0, 400, (600, 400))
-    ]
-    assert one.error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
-    assert weights(400) @ one.influence == pytest.approx(0.0, abs=1e-12)
+MEASURES = ["r2", "rmse", "mae", "accuracy", "balanced_accuracy", "roc_auc", "log_loss"]
 
 
-@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "roc_auc", "log_loss"])
-def test_errors_of_labels_are_those_of_the_bootstrap(name):
+@pytest.mark.parametrize("name", MEASURES)
+def test_standard_errors_are_those_of_the_bootstrap(name):
     rng = np.random.default_rng(3)
     y = (rng.random(400) < 0.3).astype(int)
     shares = 1 / (1 + np.exp(-(2 * y - 1 + rng.normal(size=400))))
 
     def measure(i):
-        both = np.stack([1 - shares[i], shares[i]], 1)
-        balance = balanced_weights(y[i], [np.arange(400)])
+        if name in ("r2", "rmse", "mae"):
+            return of_numbers(shares[i], y[i], weights(400))[name]
+        both, balance = np.stack([1 - shares[i], shares[i]], 1), balanced_weights(y[i], [np.arange(400)])
         predicted = (shares[i] > 0.5).astype(int)
         found = of_labels(predicted, y[i], weights(400), balance, ranked=shares[i], probabilities=both)
         return found[name]
 
     drawn = [measure(i).value for i in rng.integers(0, 400, (600, 400))]
-    assert measure(np.arange(400)).error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
+    one = measure(np.arange(400))
+    assert one.error(weights(400)) == pytest.approx(np.std(drawn), rel=0.12)
+    assert weights(400) @ one.influence == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_paired_difference_is_sharper():
@@ -122,17 +120,18 @@ def test_weights_make_folds_count_alike():
     assert not omega[40:].any()
 
 
-@pytest.mark.parametrize("make", [numbers, labels])
-def test_the_model_has_the_measures_that_tuning_reports(make):
-    X, y, estimator = make()
-    predictions = heldout_predictions(estimator, X, y)
-    classes = getattr(estimator, "classes_", None)
+def test_measures_of_tested_rows_are_means_over_their_folds():
+    _, y, estimator = labels()
     weight = np.random.default_rng(5).random(len(y))
-    judge = Judge(y, predictions, classes, weight)
-    found = judge.measure(predictions.values, None)
-    told = heldout_measures(estimator, y, predictions.folds.tests, weight)
-    for name in {"rmse", "r2", "accuracy", "balanced_accuracy"} & set(found):
-        assert found[name].value == pytest.approx(told[name], rel=1e-12), name
+    tests = [np.flatnonzero(estimator.splits_ == k) for k in range(5)]
+    rows = TestedRows.of(y, estimator.heldout_prediction_, tests, estimator.classes_, weight)
+    found = rows.measure(estimator.heldout_prediction_)
+    predicted = estimator.classes_[estimator.heldout_prediction_.argmax(axis=1)]
+    for name, score in (("accuracy", accuracy_score), ("balanced_accuracy", balanced_accuracy_score)):
+        literal = [score(y[i], predicted[i], sample_weight=weight[i]) for i in tests]
+        assert found[name].value == pytest.approx(np.mean(literal))
+    table = rows.confusion(estimator.heldout_prediction_)
+    np.testing.assert_array_equal(table, confusion_matrix(y, predicted))
 
 
 def test_simple_models_are_literal_refits_on_the_splits_of_the_fit():
@@ -141,7 +140,7 @@ def test_simple_models_are_literal_refits_on_the_splits_of_the_fit():
     ridge = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7)))
     tree = DecisionTreeRegressor(max_depth=4, random_state=0)
     for name, model in {
-        "always the mean": DummyRegressor(),
+        "baseline (mean)": DummyRegressor(),
         "linear ridge": ridge,
         "tree of depth 4": tree,
     }.items():
@@ -154,7 +153,7 @@ def test_simple_models_are_literal_refits_on_the_splits_of_the_fit():
 def test_the_model_scores_as_its_criterion_says():
     X, y, estimator = numbers()
     scores = gather(estimator, X, y).as_dict()["scores"]
-    assert scores["same_splits"]
+    assert "the same 5 splits" in scores["splits"]
     assert scores["model"]["measures"]["rmse"]["value"] ** 2 == pytest.approx(-estimator.best_score_)
     assert len(scores["by_split"]) == 5
 
@@ -179,8 +178,8 @@ def test_weights_reach_simple_models():
     weight = rng.random(60)
     weight[::5] = 0.0
     folds = own_folds(y, classifier=False)
-    constant = baselines(X, y, folds, classes=None, weight=weight)[0]
-    train, test = folds.splits[0]
+    constant = simple_models(X, y, folds, classes=None, weight=weight)[0]
+    train, test = folds[0]
     mean = np.average(y[train], weights=weight[train])
     assert constant.values[test, 0] == pytest.approx(np.full(len(test), mean))
 
@@ -189,7 +188,7 @@ def test_a_class_that_a_fold_lacks_has_no_probability_there():
     y = np.array(["a"] * 30 + ["b"] * 29 + ["c"])
     X = np.random.default_rng(8).normal(size=(60, 2))
     folds = own_folds(y, classifier=True)
-    for one in baselines(X, y, folds, classes=np.unique(y)):
+    for one in simple_models(X, y, folds, classes=np.unique(y)):
         assert one.values.sum(axis=1) == pytest.approx(np.ones(60))
 
 
@@ -227,3 +226,80 @@ def test_few_rows_of_a_class_leave_balanced_accuracy_uncertain():
     assert found["value"] == pytest.approx(0.5)
     assert found["high"] == pytest.approx(0.5 + 0.5 * 0.4345, abs=1e-3)  # Wilson's of 0 in 5
     assert found["low"] == pytest.approx(0.5 - 0.5 * (1 - 0.9611), abs=1e-3)  # of 95 in 95
+
+
+def test_intervals_of_balanced_accuracy_go_with_its_error():
+    """A class that has few rows in some folds: there they count much."""
+    rng = np.random.default_rng(10)
+    y = np.r_[np.tile([0, 0, 0, 0, 0, 0, 0, 0, 0, 1], 40), rng.integers(0, 2, 200)]
+    tests = np.array_split(np.arange(600), 6)
+    right = rng.random(600) < 0.7
+    omega = row_weights(600, tests)
+    predicted = np.where(right, y, 1 - y)
+    one = of_labels(predicted, y, omega, balanced_weights(y, tests))["balanced_accuracy"]
+    found = interval("balanced_accuracy", one, omega)
+    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * found["error"], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "words", "notes"),
+    [
+        (0.1, 0.5, "the best simple model, tree, has R² 0.6", []),
+        (0.1, 0.5, "this model is better by", []),
+        (0.5, 0.1, "that is better by", ["a simple model is better: tree, by 0.2"]),
+        (0.3, 0.3, "within two standard errors", []),
+        (5.0, 0.1, "that is better by", ["no better than the mean by two", "a simple model is better"]),
+        (5.0, 9.0, "mean, has R² 0.000: that is better by", ["no better than the mean by two"]),
+    ],
+)
+def test_one_threshold_decides_what_is_better(own, other, words, notes):
+    rng = np.random.default_rng(11)
+    y, *noise = rng.normal(size=(3, 300))
+    simple = [SimpleModel("mean", np.full((300, 1), y.mean()))]
+    simple.append(SimpleModel("tree", (y + other * noise[1])[:, None]))
+    scores = score_facts(y, (y + own * noise[0])[:, None], [np.arange(300)], simple)
+    assert words in comparison_words(scores)
+    found = score_notes(scores)
+    assert len(found) == len(notes)
+    assert all(note.startswith(start) for note, start in zip(found, notes))
+
+
+def test_simple_models_of_many_rows_predict_some_and_are_compared_on_those(monkeypatch):
+    monkeypatch.setattr("onefold.facts.scores._MOST_NUMBERS", 100)
+    monkeypatch.setattr("onefold.facts.scores._FEWEST_ROWS", 20)
+    X, y, estimator = numbers()
+    folds = [(np.arange(30), np.arange(30, 150))]
+    simple = simple_models(X, y, folds, classes=None)
+    assert [one.train_rows for one in simple] == [25, 25, 25]
+    tested = np.isfinite(simple[1].values[:, 0])
+    assert tested.sum() == 100
+    values = estimator.predict(X)[:, None]
+    scores = score_facts(y, values, [np.arange(30, 150)], simple)
+    assert scores["notes"] == [
+        "baseline (mean), linear ridge, tree of depth 4: fitted to 25 rows of each training part"
+    ]
+    own, ridge = (r2_score(y[tested], one[tested]) for one in (values, simple[1].values))
+    assert scores["baselines"][1]["gain"]["value"] == pytest.approx(own - ridge)
+    assert scores["rows"] == 150
+
+
+def test_measures_are_of_the_rows_that_were_tested():
+    folds = [np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)]
+    y = np.random.default_rng(0).normal(size=12)
+    predicted = y + 0.1 * np.arange(12)
+    predicted[8:] = np.nan
+    rows = TestedRows.of(y, predicted[:, None], folds)
+    assert rows.count == 8
+    assert rows.measure(predicted[:, None])["r2"].value == pytest.approx(r2_score(y[:8], predicted[:8]))
+    labels = np.array(["a", "b"] * 4 + ["c"] * 4)
+    decision = np.zeros((12, 3))
+    decision[np.arange(12), [0, 1, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]] = 1.0
+    decision[8:] = np.nan
+    constant = SimpleModel("constant", np.tile([1.0, 0.0, 0.0], (12, 1)))
+    scores = score_facts(labels, decision, folds, [constant], classes=np.unique(labels))
+    found = flat_scores(scores)
+    assert found["rows"] == 8
+    assert found["accuracy"] == accuracy_score(labels[:8], ["a", "b", "a", "a", "a", "b", "b", "b"])
+    assert found["class_rows"] == {"a": 4, "b": 4}  # no row of 'c' was tested
+    assert set(found["recall"]) == {"a", "b"}
+    assert scores["classes"]["confusion"] == [[3, 1, 0], [1, 3, 0], [0, 0, 0]]

@@ -1,0 +1,318 @@
+"""What rows are like, column by column, and what a person should be warned of.
+
+Each column alone is given a simple model: a small tree over its numbers, or the mean or most frequent
+class of each of its categories, learned on every other row and tried on the rest. What looks at all rows
+at once, ranks and few intervals, counts only where it leaves next to nothing open: it finds copies of
+the target among few rows, and would flatter any other column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from onefold.facts.words import counted, percent, quoted
+from onefold.rows import equal_rows
+
+UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
+MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
+FEWEST_ROWS = 30
+_FEWEST_ERRORS = 8  # of a constant prediction: with fewer there is nothing to explain
+_LEAVES = 64
+_MANY_DISTINCT = 0.95  # of the rows: a text column with so many values names rows
+_FEWEST_DISTINCT = 20
+_RARE_ROWS, _RARE_SHARE = 10, 0.01
+_FAR = 6.0  # robust standard deviations
+_NEAR_MODEL, _MUCH = 0.95, 0.5  # of what the model explains, by one column that explains much
+_BY_CHANCE = 0.5  # of the rows with an equal one, that have one if columns are shuffled
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of some rows: numbers, moments or categories."""
+
+    name: str
+    values: np.ndarray  # float64, NaN where missing; or codes of `categories`, -1 where missing
+    categories: tuple[str, ...] | None = None
+    date: bool = False  # the numbers are moments, in seconds since 1970
+
+    @property
+    def absent(self) -> np.ndarray:
+        """Which rows have no value."""
+        return self.values < 0 if self.categories is not None else np.isnan(self.values)
+
+    @property
+    def distinct(self) -> int:
+        """How many different values it has."""
+        return len(np.unique(self.values[~self.absent]))
+
+    def filled(self) -> np.ndarray:
+        """The values with the median, or a category of its own, where they are missing."""
+        absent = self.absent
+        if self.categories is not None:
+            return np.where(absent, len(self.categories), self.values)
+        if absent.all():
+            return np.zeros(len(self.values))
+        return np.where(absent, np.median(self.values[~absent]), self.values)
+
+    def words(self, value: float) -> str:
+        """A value as people write it."""
+        if self.categories is not None:
+            return self.categories[int(value)]
+        if not self.date:
+            return f"{value:.4g}"
+        return str(np.datetime64(round(value), "s")).replace("T", " ").removesuffix(" 00:00:00")
+
+    @property
+    def identifies(self) -> bool:
+        """Whether values name rows: nearly all texts differ, or all numbers, and they are whole."""
+        n, values = len(self.values), self.values
+        if n < _FEWEST_DISTINCT or self.date:
+            return False
+        if self.categories is not None:
+            return self.distinct > _MANY_DISTINCT * n
+        return self.distinct == n and bool(np.all(values == np.round(values)) and values.min() >= 0)
+
+
+def data_facts(
+    columns: Sequence[Column],
+    y: np.ndarray,
+    classes: np.ndarray | None,
+    duplicates: dict[str, Any],
+    explained: float | None,
+) -> dict[str, Any]:
+    """Columns with missing values and their like, the target, and warnings, the gravest first.
+
+    `explained` is the share of a constant prediction's loss that the whole model explains.
+    """
+    alone = explained_alone(columns, y, classes is not None)
+    leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
+    nearly = []
+    if explained is not None and np.isfinite(explained):
+        enough = max(_MUCH, _NEAR_MODEL * explained)
+        nearly = [name for name, share in alone.items() if share >= enough and name not in leaks]
+    facts: dict[str, Any] = {
+        "columns": len(columns),
+        "numeric": sum(one.categories is None and not one.date for one in columns),
+        "missing": {one.name: int(one.absent.sum()) for one in columns if one.absent.any()},
+        "constant": [one.name for one in columns if one.distinct <= 1],
+        "identifiers": [one.name for one in columns if one.identifies],
+        "copies": equal_columns(columns),
+        "alone": alone,
+        "leaks": leaks,
+        "nearly_all": nearly,
+        "duplicates": duplicates,
+    }
+    if classes is not None:
+        facts["classes"] = {str(label): int(np.sum(y == label)) for label in classes}
+    else:
+        facts |= _number_facts(y)
+    return facts | {"warnings": warnings_of(facts, len(y))}
+
+
+def _number_facts(y: np.ndarray) -> dict[str, Any]:
+    """Where the targets lie, and how many lie far from all others."""
+    first = y.reshape(len(y), -1)[:, 0]
+    middle = float(np.median(first))
+    spread = 1.4826 * float(np.median(np.abs(first - middle)))
+    far: Any = np.flatnonzero(np.abs(first - middle) > _FAR * spread) if spread > 0 else []
+    low, high = float(first.min()), float(first.max())
+    target = {"mean": float(first.mean()), "median": middle, "lowest": low, "highest": high}
+    return {"target": target, "outliers": {"rows": len(far), "first": [int(i) for i in far[:6]]}}
+
+
+def warnings_of(facts: dict[str, Any], n: int) -> list[str]:
+    """Sentences with the cause and the remedy."""
+    found = []
+
+    def warn(names: Sequence[str], one: str, several: str, rest: str = "") -> None:
+        if names:
+            found.append(f"{quoted(names)} {one if len(names) == 1 else several}{rest}")
+
+    perfect = "the target almost perfectly alone; leave it out unless it is known in time to predict"
+    nearly = "nearly as well alone as the whole model; make sure that it is known in time to predict"
+    warn(facts["leaks"], "predicts", "each predict", f" {perfect}")
+    warn(facts["nearly_all"], "predicts", "each predict", f" {nearly}")
+    copies = facts["duplicates"]
+    if copies["across"] and not copies["by_chance"]:
+        same, across = copies["same_target"], copies["across"]
+        how_many = "all of them" if same == across else f"{same:,} of them" if same else "none of them"
+        how_many = ("and" if same else "but not") if across == 1 else how_many
+        found.append(
+            f"{counted(across, 'held-out row')} ({percent(across / n)}) had an equal row in training, "
+            f"{how_many} with the same target, so scores may be optimistic; remove copies, or keep them "
+            "together with a grouped splitter"
+        )
+    for group in facts["copies"]:
+        found.append(f"{quoted(group)} are copies of one another; keep one of them")
+    different = " a different value in nearly every row, like an identifier; leave it out if it is one"
+    warn(facts["identifiers"], "has", "have", different)
+    warn(facts["constant"], "is", "are", " the same in every row")
+    few = max(_RARE_ROWS, _RARE_SHARE * n)
+    rare = [label for label, rows in facts.get("classes", {}).items() if rows < few]
+    if rare:
+        noun = "class" if len(rare) == 1 else "classes"
+        found.append(f"few rows of the {noun} {quoted(rare)}: scores of such rows are uncertain")
+    far = facts.get("outliers", {"rows": 0})["rows"]
+    if far:
+        found.append(
+            f"{counted(far, 'target')} {'lies' if far == 1 else 'lie'} far from the others (more than "
+            f"{_FAR:g} robust standard deviations from the median); such rows dominate squared errors"
+        )
+    missing = sorted(facts["missing"], key=lambda name: -facts["missing"][name])
+    if missing:
+        most = percent(facts["missing"][missing[0]] / n)
+        found.append(f"values are missing in {quoted(missing)}, {most} at most")
+    return found
+
+
+# Copies
+
+
+def duplicate_facts(
+    X: Any,
+    y: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]] | None,
+    columns: Sequence[Column] = (),
+) -> dict[str, Any]:
+    """Rows that have a copy; held-out rows with a copy in their training part, by their targets.
+
+    ``by_chance``: so many rows of shuffled columns are equal that equal rows need be no copies, as where
+    a few columns have few values each. `splits` are None where nothing was held out.
+    """
+    groups = equal_rows(X)
+    copies = np.bincount(groups)[groups] > 1
+    found: dict[str, Any] = {"rows": int(copies.sum()), "distinct": int(groups.max()) + 1}
+    found |= {"across": 0, "same_target": 0, "other_target": 0, "by_chance": False}
+    if splits is None or not copies.any():
+        return found
+    answers = np.unique(y, axis=0 if y.ndim > 1 else None, return_inverse=True)[1].ravel()
+    both = np.unique(np.column_stack([groups, answers]), axis=0, return_inverse=True)[1].ravel()
+    across, same = np.zeros(len(y), dtype=bool), np.zeros(len(y), dtype=bool)
+    for train, test in splits:
+        seen, alike = (np.bincount(of[train], minlength=int(of.max()) + 1) > 0 for of in (groups, both))
+        across[test] |= seen[groups[test]]
+        same[test] |= alike[both[test]]
+    found |= {"across": int(across.sum()), "same_target": int((across & same).sum())}
+    found["other_target"] = found["across"] - found["same_target"]
+    if columns:
+        random = np.random.default_rng(0)
+        shuffled = equal_rows(np.column_stack([random.permutation(one.filled()) for one in columns]))
+        chance = int((np.bincount(shuffled)[shuffled] > 1).sum())
+        found["by_chance"] = chance > _BY_CHANCE * found["rows"]
+    return found
+
+
+def equal_columns(columns: Sequence[Column]) -> list[list[str]]:
+    """Names of columns that are copies: the same categories under any names, numbers in any unit."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for one in columns:
+        if one.distinct < 2:
+            continue
+        numbers = one.categories is None and one.distinct > 2
+        if numbers:
+            values = one.values - np.nanmean(one.values)
+            scale = float(np.nanmax(np.abs(values)))
+            first = values[np.flatnonzero(~one.absent & (values != 0))[0]]
+            key: Any = np.round(np.sign(first) * values / scale, 9) + 0.0
+        else:  # in the order in which they come first
+            present = np.unique(one.values, return_index=True, return_inverse=True)
+            order = np.argsort(np.argsort(present[1]))
+            key = np.where(one.absent, -1, order[present[2].ravel()])
+        groups.setdefault((one.categories is None and one.distinct > 2, key.tobytes()), []).append(
+            one.name
+        )
+    return [names for names in groups.values() if len(names) > 1]
+
+
+# Columns alone
+
+
+def explained_alone(columns: Sequence[Column], y: np.ndarray, classifier: bool) -> dict[str, float]:
+    """The share that each column explains all by itself, the largest first; none with few rows.
+
+    Of tables with many values some rows at equal distances are looked at. A table with a single column
+    has no others to compare it with.
+    """
+    step = max(1, len(y) * len(columns) // MOST_VALUES)
+    part = y[::step]
+    if len(columns) < 2 or y.ndim > 1 or len(part) < FEWEST_ROWS:
+        return {}
+    codes = np.unique(part, return_inverse=True)[1] if classifier else part
+    found = {}
+    for one in columns:
+        values = replace(one, values=one.values[::step]).filled()
+        left_by = left_by_numbers if one.categories is None else left_by_groups
+        found[one.name] = 1.0 - left_by(values, codes, not classifier)
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def left_by_numbers(x: np.ndarray, y: np.ndarray, numbers: bool) -> float:
+    """The share of a constant prediction's loss that a column of finite numbers leaves open.
+
+    `y` holds `numbers`, or codes 0, 1, … of classes. O(n log n).
+    """
+    column = x[:, None]
+    if not numbers:
+        # Two intervals for each class are too few to learn rows by heart.
+        tree = DecisionTreeClassifier(max_leaf_nodes=2 * (int(y.max()) + 1), random_state=0)
+        predicted = tree.fit(column, y).predict(column)
+        whole = _left_open(lambda seen, unseen: predicted[unseen], y, numbers)
+    else:
+        tree = DecisionTreeRegressor(max_leaf_nodes=_LEAVES, random_state=0)
+        ranks = np.unique(x, return_inverse=True)[1], np.unique(y, return_inverse=True)[1]
+        whole = 1.0 - _correlation(*ranks) ** 2
+    if whole <= UNEXPLAINED:
+        return whole
+    left = _left_open(
+        lambda seen, unseen: np.asarray(tree.fit(column[seen], y[seen]).predict(column[unseen])),
+        y,
+        numbers,
+    )
+    return min(left, 1.0 - _correlation(x, y) ** 2) if numbers else left
+
+
+def left_by_groups(groups: np.ndarray, y: np.ndarray, numbers: bool) -> float:
+    """The same for a column of categories, given as codes 0, 1, …; O(n)."""
+    count = int(groups.max()) + 1
+
+    def predict(seen: slice, unseen: slice) -> np.ndarray:
+        of_rows, targets = groups[seen], y[seen]
+        rows = np.bincount(of_rows, minlength=count)
+        if numbers:
+            sums = np.bincount(of_rows, weights=targets, minlength=count)
+            found: np.ndarray = np.where(rows > 0, sums / np.maximum(rows, 1), targets.mean())
+        else:
+            table = np.zeros((count, int(targets.max()) + 1), dtype=np.intp)
+            np.add.at(table, (of_rows, targets), 1)
+            found = np.where(rows > 0, table.argmax(axis=1), np.bincount(targets).argmax())
+        return np.asarray(found[groups[unseen]])
+
+    return _left_open(predict, y, numbers)
+
+
+def _left_open(predict: Callable[[slice, slice], np.ndarray], y: np.ndarray, numbers: bool) -> float:
+    """The share of a constant prediction's loss that is left, on rows the model has not seen."""
+    loss = constant = 0.0
+    for half in (0, 1):
+        seen, unseen = slice(half, None, 2), slice(1 - half, None, 2)
+        predicted, truth = predict(seen, unseen), y[unseen]
+        if numbers:
+            loss += float(np.sum((predicted - truth) ** 2))
+            constant += float(np.sum((y[seen].mean() - truth) ** 2))
+        else:
+            loss += float(np.sum(predicted != truth))
+            constant += float(np.sum(np.bincount(y[seen]).argmax() != truth))
+    if constant == 0 or (not numbers and constant < _FEWEST_ERRORS):
+        return 1.0
+    return loss / constant
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    size = float(np.sqrt(np.sum(a * a) * np.sum(b * b)))
+    return float(np.sum(a * b)) / size if size > 0 else 0.0

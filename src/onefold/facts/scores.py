@@ -1,0 +1,410 @@
+"""How good predictions are, compared with simple models on the same splits; decided here, once.
+
+The simple models are a constant (the baseline), a linear model and a shallow tree. They have the matrix
+that the machine has, and settings that nobody chose. Every ± is a standard error. A model is better than
+another if the difference, paired on the same rows, is more than two standard errors.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from onefold.facts.criteria import criterion_of
+from onefold.facts.measures import ERRORS, LABELS, TestedRows, interval
+from onefold.facts.words import counted, error_number, number
+from onefold.heldout import unpacked
+from onefold.linalg import is_sparse, to_numpy
+from onefold.machine.threads import limit_blas
+
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
+MAIN = ("accuracy", "balanced_accuracy", "roc_auc", "r2")  # criteria that are measures here
+
+_MOST_NUMBERS = 4_000_000  # of training rows × features × classes × splits for each simple model
+_FEWEST_ROWS = 500
+_DEPTH = 4
+_CLEAR = 2.0  # standard errors
+_NOTHING = 1e-12
+_MOST_CLASSES = 20  # with a row of their own in a table of recalls, and in a confusion matrix
+_SHOWN_RECALLS = 8
+
+
+@dataclass(frozen=True)
+class SimpleModel:
+    """A simple model's predictions of the rows that its splits test, NaN elsewhere."""
+
+    name: str
+    values: np.ndarray  # (n, targets), or probabilities (n, classes)
+    train_rows: int | None = None  # so many rows of each training part were drawn; None for all
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of rows that the models which made them have not seen."""
+
+    values: np.ndarray  # (n, columns): numbers, or decision values; NaN for rows without one
+    probabilities: np.ndarray | None  # (n, classes)
+    splits: Splits  # that simple models are tried on
+    tests: Sequence[np.ndarray]  # rows that count together
+    how: str  # they were made
+    where: str  # simple models are tried
+
+
+def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
+    """Those that a fit kept, with its splits; None for fits that held nothing out."""
+    kept = getattr(estimator, "heldout_prediction_", None)
+    if kept is None:
+        return None
+    values = _columns(kept)
+    probabilities = getattr(estimator, "heldout_proba_", None)
+    probabilities = None if probabilities is None else _columns(probabilities)
+    how = "held-out predictions of the fit, each from a model that did not see its row"
+    if estimator.splits_ is None:
+        splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
+        where = "10 folds, as refitting for every single row would take long"
+        return Predictions(values, probabilities, splits, every, how, where)
+    splits = unpacked(np.asarray(estimator.splits_))
+    where = f"the same {counted(len(splits), 'split')} as the model"
+    return Predictions(values, probabilities, splits, [test for _, test in splits], how, where)
+
+
+def new_predictions(estimator: Any, X: Any, y: np.ndarray) -> Predictions:
+    """Predictions of rows that the fit did not have."""
+    classifier = hasattr(estimator, "classes_")
+    values = _columns(estimator.decision_function(X) if classifier else estimator.predict(X))
+    calibrated = classifier and getattr(estimator, "calibrator_", None) is not None
+    probabilities = np.asarray(to_numpy(estimator.predict_proba(X))) if calibrated else None
+    splits = own_folds(y, classifier)
+    how = "predictions of these rows, which are new to the model"
+    where = f"{len(splits)} folds of these rows"
+    return Predictions(values, probabilities, splits, [np.arange(len(y))], how, where)
+
+
+def own_folds(y: np.ndarray, classifier: bool, count: int = 5) -> Splits:
+    """Shuffled folds, evenly by class where that is possible."""
+    count = max(2, min(count, len(y)))
+    labels = y if y.ndim == 1 else y[:, 0]
+    even = classifier and np.unique(labels, return_counts=True)[1].max() >= count
+    kind: Any = StratifiedKFold if even else KFold
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rare classes
+        return list(kind(count, shuffle=True, random_state=0).split(np.zeros((len(y), 1)), labels))
+
+
+def scores_of(
+    estimator: Any, found: Predictions, X: Any, y: np.ndarray, weight: np.ndarray | None = None
+) -> dict[str, Any]:
+    """:func:`score_facts` of an estimator's predictions next to simple models on the same matrix."""
+    classes = getattr(estimator, "classes_", None)
+    classes = None if classes is None else np.asarray(classes)
+    tested = np.isfinite(found.values).all(axis=1)
+    # Folds that taught a metric have no predictions: simple models need not be tried on them.
+    splits = [(train, test) for train, test in found.splits if tested[test].any()]
+    pairwise = estimator.__sklearn_tags__().input_tags.pairwise
+    simple = simple_models(None if pairwise else X, y, splits, classes=classes, weight=weight)
+    criterion = criterion_of(estimator) if hasattr(estimator, "criterion") else None
+    scores = score_facts(
+        y,
+        found.values,
+        found.tests,
+        simple,
+        classes=classes,
+        probabilities=found.probabilities,
+        weight=weight,
+        main=criterion if criterion in MAIN else None,
+    )
+    scores |= {"how": found.how, "splits": f"simple models on {found.where}"}
+    return scores | {"untested": int(len(y) - scores["rows"])}
+
+
+def _columns(values: Any) -> np.ndarray:
+    found = np.asarray(to_numpy(values), dtype=np.float64)
+    return found.reshape(len(found), -1)
+
+
+def score_facts(
+    y: np.ndarray,
+    values: np.ndarray,
+    tests: Sequence[np.ndarray],
+    simple: Sequence[SimpleModel],
+    *,
+    classes: np.ndarray | None = None,
+    probabilities: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
+    main: str | None = None,
+) -> dict[str, Any]:
+    """Every measure of a model and of simple ones, with standard errors, and their paired differences.
+
+    Parameters
+    ----------
+    y : ndarray (n,) or (n, targets)
+    values : ndarray (n, columns)
+        Predictions, or decision values, of the model; NaN for rows that were not tested.
+    tests : sequence of ndarray
+        Rows that were tested together; all such sets count the same.
+    simple : sequence of SimpleModel
+        The baseline first.
+    main : str, optional
+        The measure that comparisons go by, if there is such a one.
+    """
+    rows = TestedRows.of(y, values, tests, classes, weight)
+    measured = rows.measure(values, probabilities)
+    main = rows.main_measure(measured, main)
+    found: dict[str, Any] = {
+        "rows": rows.count,
+        "folds": len(rows.tests),
+        "main": main,
+        "model": {"name": "this model", "measures": _with_errors(rows, measured)},
+        "baselines": [],
+        "by_split": rows.by_test(values, main),
+        "classes": None if classes is None else _class_facts(rows, values),
+        "notes": [],
+    }
+    drawn: dict[int, list[str]] = {}
+    for one in simple:
+        # Of very many rows a simple model predicts some: the difference is one on those.
+        both = np.where(np.isfinite(one.values).all(axis=1)[:, None], values, np.nan)
+        same = rows if np.isfinite(both).sum() == np.isfinite(values).sum() else None
+        same = TestedRows.of(y, both, tests, classes, weight) if same is None else same
+        other = same.measure(one.values, None if classes is None else one.values)
+        own = measured if same is rows else same.measure(values)
+        difference = own[main].minus(other[main])
+        sign = -1.0 if main in ERRORS else 1.0
+        gain = {"value": sign * difference.value, "error": difference.error(same.weight)}
+        found["baselines"].append(
+            {"name": one.name, "measures": _with_errors(same, other), "gain": gain}
+        )
+        if one.train_rows is not None:
+            drawn.setdefault(one.train_rows, []).append(one.name)
+    for count, names in drawn.items():
+        found["notes"].append(f"{', '.join(names)}: fitted to {count:,} rows of each training part")
+    return found | {"verdict": verdict(found)}
+
+
+def _with_errors(rows: TestedRows, measured: dict[str, Any]) -> dict[str, Any]:
+    return {name: interval(name, one, rows.weight) for name, one in measured.items()}
+
+
+def _class_facts(rows: TestedRows, values: np.ndarray) -> dict[str, Any]:
+    """Recall of every class, and how often each was taken for another."""
+    table, labels = rows.confusion(values), [str(label) for label in rows.classes]  # type: ignore[union-attr]
+    counts = table.sum(axis=1)
+    by_class = {}
+    for place, label in enumerate(labels):
+        if counts[place]:
+            # Of each fold that has rows of the class, as balanced accuracy takes them.
+            of_class = [part[rows.index[part] == place] for part in rows.tests]
+            alone = TestedRows(
+                rows.y, [part for part in of_class if len(part)], rows.classes, rows.given
+            )
+            share = alone.measure(values)["accuracy"]
+            by_class[label] = {"rows": int(counts[place]), **interval("accuracy", share, alone.weight)}
+    many = len(labels) > _MOST_CLASSES
+    return {"recall": by_class, "labels": labels, "confusion": None if many else table.tolist()}
+
+
+def verdict(scores: dict[str, Any]) -> dict[str, Any]:
+    """What the comparison comes to: of the baseline, and of the best simple model.
+
+    ``better_than_baseline`` is whether the gain over the baseline is more than two standard errors;
+    ``best`` the simple model with the best main measure, ``gain`` the model's gain over it, and
+    ``than_best`` "better", "worse" or "alike".
+    """
+    rated = [one for one in scores["baselines"] if math.isfinite(one["gain"]["value"])]
+    if not rated:
+        return {"better_than_baseline": None, "best": None, "than_best": None, "gain": None}
+    best = min(rated, key=lambda one: float(one["gain"]["value"]))
+    baseline = scores["baselines"][0]["gain"]
+    known = math.isfinite(baseline["value"])
+    return {
+        "better_than_baseline": _clear(baseline) > 0 if known else None,
+        "best": best["name"],
+        "than_best": {1: "better", 0: "alike", -1: "worse"}[_clear(best["gain"])],
+        "gain": best["gain"],
+    }
+
+
+def _clear(gain: dict[str, float]) -> int:
+    """The sign of a gain that is larger than two standard errors, else 0."""
+    size = max(_CLEAR * gain["error"], _NOTHING)
+    return 0 if abs(gain["value"]) <= size else int(np.sign(gain["value"]))
+
+
+def measured_words(name: str, measure: dict[str, float]) -> str:
+    """A measure with its standard error."""
+    value, error = measure["value"], measure["error"]
+    if not math.isfinite(value):
+        return "undefined"
+    return number(name, value) + (f" ± {error_number(name, error)}" if math.isfinite(error) else "")
+
+
+def comparison_words(scores: dict[str, Any], lead: str = "the best simple model, ") -> str:
+    """What the best simple model has, and which of the two is better by how much; "" without any."""
+    found, main = scores["verdict"], scores["main"]
+    if found["best"] is None:
+        return ""
+    best = next(one for one in scores["baselines"] if one["name"] == found["best"])
+    value = number(main, best["measures"][main]["value"])
+    words = f"{lead}{found['best']}{',' if lead else ''} has {LABELS[main]} {value}"
+    gain = found["gain"]
+    size = f"{number(main, abs(gain['value']))} ± {error_number(main, gain['error'])}"
+    if found["than_best"] == "better":
+        return f"{words}: this model is better by {size}"
+    if found["than_best"] == "worse":
+        return f"{words}: that is better by {size}, use it instead"
+    which = "better" if gain["value"] >= 0 else "worse"
+    words += f": this model is {which} by {size}, which is within two standard errors"
+    if found["best"] != scores["baselines"][0]["name"] and found["better_than_baseline"] is False:
+        words += f", and it is not clearly better than the {scores['baselines'][0]['name']}"
+    return words
+
+
+def score_notes(scores: dict[str, Any] | None) -> list[str]:
+    """What somebody who reads nothing else should know: no better than the baseline, or than a tree."""
+    if scores is None or not scores["baselines"]:
+        return []
+    found, main, baseline = scores["verdict"], scores["main"], scores["baselines"][0]
+    notes = []
+    if found["better_than_baseline"] is False:
+        gain = f"gain in {LABELS[main]} {measured_words(main, baseline['gain'])}"
+        notes.append(f"no better than the {baseline['name']} by two standard errors: {gain}")
+    if found["than_best"] == "worse" and found["best"] != baseline["name"]:
+        gain = found["gain"]
+        size = f"{number(main, -gain['value'])} ± {error_number(main, gain['error'])}"
+        notes.append(f"a simple model is better: {found['best']}, by {size} in {LABELS[main]}")
+    return notes
+
+
+def score_lines(scores: dict[str, Any]) -> list[tuple[str, str]]:
+    """The measures of a model next to the baseline's, as label and value; recalls of uneven classes."""
+    own = scores["model"]["measures"]
+    baseline = scores["baselines"][0]["measures"] if scores["baselines"] else {}
+    names = ["r2", "rmse"] if "rmse" in own else ["accuracy", "balanced_accuracy"]
+    if scores["main"] == "accuracy":
+        names.remove("balanced_accuracy")
+    names += [scores["main"]] if scores["main"] not in names else []
+    lines = []
+    for name in (name for name in names if name in own):
+        words = measured_words(name, own[name])
+        if name in baseline and name != "r2":
+            words += f"  (baseline: {number(name, baseline[name]['value'])})"
+        lines.append((LABELS[name], words))
+    if scores["classes"] is not None and scores["main"] != "accuracy":
+        recall = scores["classes"]["recall"]
+        order = sorted(recall, key=lambda label: float(recall[label]["value"]))
+        for label in order[:_SHOWN_RECALLS]:
+            words = measured_words("accuracy", recall[label])
+            lines.append((f"recall of '{label}'", f"{words}  ({counted(recall[label]['rows'], 'row')})"))
+        if len(order) > _SHOWN_RECALLS:
+            last = recall[order[_SHOWN_RECALLS - 1]]["value"]
+            lines.append(("other recalls", f"at least {number('accuracy', last)}"))
+    return lines
+
+
+def flat_scores(scores: dict[str, Any]) -> dict[str, Any]:
+    """The numbers alone: each measure by its name, the baseline's, standard errors, recalls."""
+    own, baseline = scores["model"]["measures"], scores["baselines"][0]["measures"]
+    found: dict[str, Any] = {"rows": scores["rows"], "folds": scores["folds"]} | {
+        name: own[name]["value"] for name in own
+    }
+    found |= {f"baseline_{name}": baseline[name]["value"] for name in baseline}
+    found["standard_errors"] = {name: own[name]["error"] for name in own}
+    if scores["classes"] is not None:
+        recall = scores["classes"]["recall"]
+        found["recall"] = {label: one["value"] for label, one in recall.items()}
+        found["class_rows"] = {label: one["rows"] for label, one in recall.items()}
+    return found
+
+
+# Simple models
+
+
+def simple_models(
+    X: Any, y: np.ndarray, splits: Splits, *, classes: np.ndarray | None, weight: Any = None
+) -> list[SimpleModel]:
+    """Held-out predictions of every simple model; O(splits · n d²) for the linear one.
+
+    `X` is None where there are no features, only a kernel matrix: then there is the constant alone.
+    Where a training part has very many numbers, some of its rows are drawn, and so of what it tests.
+    """
+    kinds = _kinds(is_sparse(X), classes is not None)
+    features = np.zeros((len(y), 1)) if X is None else X
+    kept = list(kinds)[: 1 if X is None else None]
+    return [_predicted_by(kinds[name], name, features, y, splits, classes, weight) for name in kept]
+
+
+def _kinds(sparse: bool, classifier: bool) -> dict[str, Callable[[], Any]]:
+    if classifier:
+        logistic = LogisticRegression(max_iter=100, tol=1e-3)
+        return {
+            "baseline (most frequent class)": lambda: DummyClassifier(strategy="prior"),
+            "logistic regression": lambda: make_pipeline(StandardScaler(with_mean=False), logistic),
+            f"tree of depth {_DEPTH}": lambda: DecisionTreeClassifier(max_depth=_DEPTH, random_state=0),
+        }
+    ridge: Any = Ridge(1.0) if sparse else RidgeCV(np.geomspace(1e-3, 1e3, 7))
+    return {
+        "baseline (mean)": DummyRegressor,
+        "linear ridge": lambda: make_pipeline(StandardScaler(with_mean=not sparse), ridge),
+        f"tree of depth {_DEPTH}": lambda: DecisionTreeRegressor(max_depth=_DEPTH, random_state=0),
+    }
+
+
+def _predicted_by(
+    make: Callable[[], Any],
+    name: str,
+    X: Any,
+    y: np.ndarray,
+    splits: Splits,
+    classes: np.ndarray | None,
+    weight: Any,
+) -> SimpleModel:
+    """The mean of its predictions of each row, over the splits that test the row."""
+    columns = len(classes) if classes is not None else (1 if y.ndim == 1 else y.shape[1])
+    total, times = np.zeros((len(y), columns)), np.zeros(len(y))
+    work = X.shape[1] * columns * len(splits)
+    most = max(_FEWEST_ROWS, _MOST_NUMBERS // work)
+    random, drawn = np.random.default_rng(0), None
+    for train, test in splits:
+        if weight is not None:
+            train = train[weight[train] > 0]
+        if len(train) > most:
+            drawn, train = most, np.sort(random.choice(train, most, replace=False))
+        if len(test) > 4 * most:
+            test = np.sort(random.choice(test, 4 * most, replace=False))
+        np.add.at(total, test, fitted_on(make(), X[train], y[train], X[test], classes,
+                                         None if weight is None else weight[train]))  # fmt: skip
+        np.add.at(times, test, 1.0)
+    with np.errstate(invalid="ignore"):
+        return SimpleModel(name, np.where(times[:, None] > 0, total / times[:, None], np.nan), drawn)
+
+
+def fitted_on(
+    model: Any, X: Any, y: np.ndarray, new: Any, classes: np.ndarray | None, weight: Any
+) -> np.ndarray:
+    """Fit a simple model, and predict other rows: numbers, or the probabilities of all classes."""
+    last = model.steps[-1][0] + "__" if hasattr(model, "steps") else ""
+    given = {} if weight is None else {f"{last}sample_weight": weight}
+    plainly = config_context(enable_metadata_routing=False)  # whatever the user's own pipelines do
+    with warnings.catch_warnings(), limit_blas(1), np.errstate(all="ignore"), plainly:
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if classes is not None and len(np.unique(y)) < 2:
+            model, given = DummyClassifier(strategy="prior"), {}
+        model.fit(X, y, **given)
+        if classes is None:
+            return np.asarray(model.predict(new), dtype=np.float64).reshape(new.shape[0], -1)
+        found = np.zeros((new.shape[0], len(classes)))
+        found[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(new)
+        return found

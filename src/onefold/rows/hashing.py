@@ -1,0 +1,81 @@
+"""Rows known by a number: which of them are equal, and which rows a model was fitted on.
+
+The hash of a row is h(x) = Σ_j m(bits of x_j) · w_j mod 2⁶⁴, where m mixes bits and leaves 0 as it is,
+and w_j is an odd number of each column. Columns that are 0 add nothing, so that a row has the same hash
+in a sparse matrix; two different rows share one with probability 2⁻⁶⁴.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onefold.linalg import is_sparse, take_rows, to_numpy
+from onefold.rows.dask import is_remote
+
+_MOST_ROWS = 1000  # in a fingerprint
+_MOST_NUMBERS = 4_000_000  # looked at for one
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT = np.uint64(33)
+
+
+def row_hashes(X: Any, dtype: Any = np.float64) -> np.ndarray:
+    """One number (n,) per row, equal for rows that are equal in this type; O(n d)."""
+    if is_sparse(X):
+        X = X.tocsr(copy=True)
+        X.sum_duplicates()
+        places = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        found = np.zeros(X.shape[0], dtype=np.uint64)
+        np.add.at(found, places, _mixed(X.data, dtype) * _weights(X.shape[1])[X.indices])
+        return found.view(np.int64)
+    X = np.asarray(to_numpy(X))
+    X = X.reshape(len(X), -1)
+    found = np.zeros(len(X), dtype=np.uint64)
+    for j, weight in enumerate(_weights(X.shape[1])):
+        found += _mixed(X[:, j], dtype) * weight
+    return found.view(np.int64)
+
+
+def equal_rows(X: Any) -> np.ndarray:
+    """The number (n,) of the set of equal rows that each row belongs to."""
+    found: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
+    return found
+
+
+def row_fingerprint(problem: Any) -> dict[str, np.ndarray] | None:
+    """Some rows of a problem by which it is known again: their numbers in the table, hashes, targets.
+
+    At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
+    which type they come again. None for rows on Dask's workers, which would take another pass.
+    """
+    if is_remote(problem.X):
+        return None
+    n, d = problem.X.shape
+    count = min(n, _MOST_ROWS, max(2, _MOST_NUMBERS // max(d, 1)))
+    rows = np.unique(np.linspace(0, n - 1, count).astype(np.int64))
+    numbers = rows if problem.kept is None else np.asarray(problem.kept)[rows].astype(np.int64)
+    targets = to_numpy(take_rows(problem.Y, rows)) + problem.offset
+    return {
+        "rows": numbers,
+        "hashes": row_hashes(take_rows(problem.X, rows), np.float32),
+        "targets": np.asarray(targets, dtype=np.float64),
+    }
+
+
+def _mixed(values: Any, dtype: Any) -> np.ndarray:
+    """Bits of the numbers, well mixed; 0 and −0 stay 0."""
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(np.asarray(values).astype(dtype) + np.dtype(dtype).type(0))
+    bits = values.view(f"u{values.itemsize}").astype(np.uint64)
+    for mixer in _MIXERS:
+        bits = (bits ^ (bits >> _SHIFT)) * mixer
+    return np.asarray(bits ^ (bits >> _SHIFT))
+
+
+def _weights(count: int) -> np.ndarray:
+    numbers = np.arange(1, count + 1, dtype=np.uint64) * _STEP
+    for mixer in _MIXERS:
+        numbers = (numbers ^ (numbers >> _SHIFT)) * mixer
+    return np.asarray(numbers | np.uint64(1))
