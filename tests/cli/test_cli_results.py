@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cli_arguments import SMALL
-from hypothesis import given
-from hypothesis import strategies as st
-from sklearn.metrics import balanced_accuracy_score, recall_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.metrics import accuracy_score, r2_score
 
 from onefold.cli import main
+from onefold.cli.result_text import result_json, result_text
+from onefold.estimators import setup
 from onefold.facts.criteria import score_label, score_text
-from onefold.facts.words import percent, readable
-from onefold.tables import load_table_model
+from onefold.facts.ran import blend_lines, group_words, importance_lines
+from onefold.facts.words import json_text, percent, readable
+from onefold.tuning import tune_table
 
-FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
+GRID = {"simple": True, "gammas": [0.125, 0.5, 2.0], "alphas": [0.03125, 0.25, 2.0]}
+FEW = {"gammas": [0.3, 1.0, 3.0], "alphas": [0.002, 0.02, 0.1]}
+N = 80
 
 
-def write(name: str = "t.csv", n: int = 83, **columns) -> pd.DataFrame:
+def table(n: int = 83, **columns) -> pd.DataFrame:
+    """By default with folds of unequal size."""
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
-    frame = frame.assign(**{key: make(frame, rng) for key, make in columns.items()})
-    frame.to_csv(name, index=False)
-    return frame
+    return frame.assign(**{key: make(frame, rng) for key, make in columns.items()})
 
 
 def rare(frame, rng):
@@ -39,129 +39,99 @@ def wave(frame, rng):
     return np.sin(2 * frame.a) + 0.1 * rng.normal(size=len(frame))
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def mass(frame, rng):
+    return rng.uniform(0.5, 2, len(frame))
 
 
-def tune(capsys, *argv: str) -> tuple[dict, str, str]:
-    """The JSON, the text and what inspect says of one and the same search."""
-    base = ["tune", "t.csv", "--target", "y", "--force", "--quiet", *argv]
-    base += SMALL if "--gammas" not in argv else ["--simple"]
-    assert main([*base, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert main(base) == 0
-    text = capsys.readouterr().out
-    assert main(["inspect", "t-onefold"]) == 0
-    return found, text, capsys.readouterr().out
+def tune(frame: pd.DataFrame, target: str = "y", **options):
+    """The model, its JSON and its text."""
+    model = tune_table(frame, target, **(GRID | options))
+    return model, result_json(model, Path("t.csv"), []), result_text(model, [])
+
+
+def inspected(model, capsys, path: Path) -> str:
+    model.save(path / "m.onefold")
+    capsys.readouterr()
+    assert main(["inspect", str(path / "m.onefold")]) == 0
+    return capsys.readouterr().out
 
 
 def lines_of(text: str) -> dict[str, str]:
     """Label → value of the aligned lines before the rivals."""
-    pairs = re.findall(r"^  (\S.*?)  +(\S.*)$", text.split("Next best")[0], re.M)
-    return dict(pairs)
+    return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", text.split("Next best")[0], re.M))
 
 
-CRITERIA = {
-    "wave": ["mse", "r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", "mape", "gcv"],
-    "rare": ["error", "accuracy", "balanced_accuracy", "f1_macro", "press"],
-}
-
-
-@pytest.mark.parametrize(("kind", "criterion"), [(k, c) for k, cs in CRITERIA.items() for c in cs])
-def test_one_number_for_one_thing(here, capsys, kind, criterion):
-    write(y={"wave": wave, "rare": rare}[kind])  # 83 rows: folds of unequal size
-    found, text, inspected = tune(capsys, "--criterion", criterion)
+@pytest.mark.parametrize(
+    ("make", "criterion"),
+    [
+        *((wave, one) for one in ("mse", "r2", "neg_mean_absolute_error", "gcv")),
+        *((rare, one) for one in ("error", "balanced_accuracy", "f1_macro", "press")),
+    ],
+)
+def test_one_number_for_one_thing(tmp_path, capsys, make, criterion):
+    model, found, text = tune(table(y=make), criterion=criterion)
     label, best = score_label(criterion), score_text(criterion, found["best_score"])
-    said, kept = lines_of(text), lines_of(inspected)
+    said, kept = lines_of(text), lines_of(inspected(model, capsys, tmp_path))
     if "criterion" in said:  # a mean over folds, which R² and RMSE of all rows are not
         assert said["criterion"] == f"{label} {best}, the mean of that of the folds"
     else:
         assert re.split("  | ± ", said[label])[0] == best
-    assert kept[label] == said[label]
     for name in said.keys() & kept.keys() - {"gamma", "alpha"}:
         assert kept[name] == said[name], name
     # No label twice, no number that is a negative zero.
     assert len(re.findall(rf"^  {label}  ", text, re.M)) == 1
     assert not re.search(r"-0(\.0+)?(%|\s|$)", text)
     # The rivals in the same measure, none better than the best, as in the table of the search.
-    with open("t-onefold/search.csv", newline="") as file:
-        scores = sorted((float(row["mean_test_score"]) for row in csv.DictReader(file)), reverse=True)
+    scores = np.sort(model.estimator_.cv_results_["mean_test_score"])[::-1]
     rivals = re.findall(rf"  {label} (\S+)$", text.split("Next best")[1], re.M)
     assert scores[0] == found["best_score"]
     assert rivals == [score_text(criterion, score) for score in scores[1:5]]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("cv", ["5", "loo"])
-def test_measures_are_means_over_folds_as_the_score_is(here, capsys, cv, weighted):
-    mass = {"mass": lambda frame, rng: rng.uniform(0.5, 2, len(frame))} if weighted else {}
-    options = ["--cv", cv, *(["--weight", "mass"] if weighted else [])]
-    write(y=rare, **mass)
-    found, _, _ = tune(capsys, *options)
-    assert found["heldout"]["accuracy"] == pytest.approx(1 + found["best_score"], abs=1e-12)
-    write(y=wave, **mass)
-    found, _, _ = tune(capsys, *options)
-    held = found["heldout"]
-    assert held["rmse"] ** 2 == pytest.approx(-found["best_score"], rel=1e-9)
-
-
-def test_recall_and_balanced_accuracy_against_scikit_learn(here, capsys):
-    frame = write(y=rare)
-    found, text, _ = tune(capsys)
-    held, y = found["heldout"], frame.y.to_numpy(str)
-    decision = load_table_model("t-onefold/model.onefold").estimator_.heldout_prediction_
-    predicted = np.where(np.asarray(decision) > 0, "yes", "no")
-    tests = [test for _, test in FOLDS.split(y, y)]
-    recalls = [recall_score(y[t], predicted[t], average=None, labels=["no", "yes"]) for t in tests]
-    np.testing.assert_allclose([held["recall"][k] for k in ("no", "yes")], np.mean(recalls, axis=0))
-    balanced = np.mean([balanced_accuracy_score(y[t], predicted[t]) for t in tests])
-    assert held["balanced_accuracy"] == pytest.approx(balanced)
-    assert held["class_rows"] == {"no": (y == "no").sum(), "yes": (y == "yes").sum()}
-    assert re.search(rf"balanced accuracy +{percent(balanced)} ± \S+%  \(baseline: 50.00%\)", text)
-    assert re.search(r"recall of 'yes' +\S+% ± \S+%  \(\d+ rows\)", text)
-
-
-@pytest.mark.parametrize("options", [[], ["--weight", "mass"]])
-@pytest.mark.parametrize("folds", [["--ordered"], ["--groups", "site"], ["--cv", "loo"], ["--cv", "4"]])
-def test_balanced_accuracy_is_the_criterion_of_that_name(here, capsys, folds, options):
+@pytest.mark.parametrize("weight", [None, "mass"])
+@pytest.mark.parametrize(
+    "folds", [{"ordered": True}, {"groups": "site"}, {"cv": "loo"}, {"cv": 4}], ids=str
+)
+def test_measures_are_means_over_folds_as_the_score_is(folds, weight):
     """Also where folds lack a class, as blocks of sorted rows do."""
-    mass = {"mass": lambda frame, rng: rng.uniform(0.5, 2, len(frame))} if options else {}
-    site = {"site": lambda frame, rng: frame.index // 9} if "--groups" in folds else {}
-    write(y=lambda frame, rng: np.where(frame.index < 30, "early", "late"), **mass, **site)
-    found, _, _ = tune(capsys, *folds, *options, "--criterion", "balanced_accuracy")
-    held = found["heldout"]
-    assert held["balanced_accuracy"] == pytest.approx(found["best_score"], abs=1e-12)
-    assert 0 < held["baseline_balanced_accuracy"] < 1
+    weights = {} if weight is None else {"mass": mass}
+    site = {"site": lambda frame, rng: frame.index // 9} if "groups" in folds else {}
+    frame = table(y=lambda frame, rng: np.where(frame.index < 30, "early", "late"), **weights, **site)
+    held = {}
+    for criterion in ("balanced_accuracy", "accuracy"):
+        _, found, _ = tune(frame, criterion=criterion, weight=weight, **folds)
+        held = found["heldout"]
+        assert held[criterion] == pytest.approx(found["best_score"], abs=1e-12)
+        assert 0 < held["baseline_balanced_accuracy"] < 1
+    _, found, _ = tune(table(y=wave, **weights, **site), weight=weight, **folds)
+    assert found["heldout"]["rmse"] ** 2 == pytest.approx(-found["best_score"], rel=1e-9)
 
 
-def test_even_classes_need_no_recall(here, capsys):
-    write(y=lambda frame, rng: np.where(frame.a > 0, "up", "down"))
-    _, text, _ = tune(capsys)
+def test_recalls_of_rare_classes_are_shown():
+    _, found, text = tune(table(y=rare))
+    balanced = percent(found["heldout"]["balanced_accuracy"])
+    assert re.search(rf"balanced accuracy +{balanced} ± \S+%  \(baseline: 50.00%\)", text)
+    assert re.search(r"recall of 'yes' +\S+% ± \S+%  \(\d+ rows\)", text)
+    _, _, text = tune(table(y=lambda frame, rng: np.where(frame.a > 0, "up", "down")))
     assert "recall" not in text
-    assert "balanced" not in text
 
 
-def test_class_weights_reach_the_fit_and_the_choice(here, capsys, refused):
-    frame = write(y=lambda frame, rng: np.where(frame.a + rng.normal(size=len(frame)) > 1.6, 1, 0))
-    found, text, _ = tune(capsys, "--class-weight", "balanced")
+def test_class_weights_reach_the_fit_and_the_choice():
+    frame = table(y=lambda frame, rng: np.where(frame.a + rng.normal(size=len(frame)) > 1.6, 1, 0))
+    model, found, text = tune(frame, class_weight="balanced")
     assert (found["criterion"], found["class_weight"]) == ("balanced_accuracy", "balanced")
-    plain, _, _ = tune(capsys)
-    assert found["heldout"]["balanced_accuracy"] > plain["heldout"]["balanced_accuracy"]
+    assert model.estimator_.class_weight == "balanced"
+    plain = tune(frame)[1]["heldout"]["balanced_accuracy"]
+    assert found["heldout"]["balanced_accuracy"] > plain
     assert "balanced accuracy" in text.split("Next best")[1]
-    tune(capsys, "--class-weight", "balanced")
-    assert load_table_model("t-onefold/model.onefold").estimator_.class_weight == "balanced"
-    chosen, _, _ = tune(capsys, "--class-weight", "balanced", "--criterion", "error")
-    assert chosen["criterion"] == "error"
-    assert set(frame.y) == {0, 1}
-    line = refused("tune", "t.csv", "--target", "a", "--class-weight", "balanced", "--force")
-    assert (
-        "the parameter class_weight is for classification, and 'a' holds numbers; leave it out" in line
-    )
+    assert tune(frame, class_weight="balanced", criterion="error")[1]["criterion"] == "error"
 
 
-def test_folds_without_a_class_are_spoken_of_once(here, capsys):
-    write(y=lambda frame, rng: np.where(frame.index < 3, "few", np.where(frame.a > 0, "up", "down")))
+def test_folds_without_a_class_are_spoken_of_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = table(y=lambda frame, rng: np.where(frame.a > 0, "up", "down"))
+    frame.loc[:2, "y"] = "few"
+    frame.to_csv("t.csv", index=False)
     for options in ([], ["--class-weight", "balanced"]):
         assert main(["tune", "t.csv", "--target", "y", *SMALL, "--force", *options]) == 0
         err = capsys.readouterr().err
@@ -169,47 +139,44 @@ def test_folds_without_a_class_are_spoken_of_once(here, capsys):
         assert "warning" not in err
 
 
-def test_ways_of_folding_read_well(here, capsys):
-    write(y=wave, site=lambda frame, rng: np.arange(len(frame)) % 7)
-    _, text, _ = tune(capsys, "--groups", "site")
-    assert "by cross-validation (5-fold, groups of 'site' kept together)\n" in text
-    _, text, _ = tune(capsys, "--cv", "loo")
-    assert "by leave-one-out cross-validation\n" in text
+def test_ways_of_folding_read_well():
+    frame = table(y=wave, site=lambda frame, rng: np.arange(len(frame)) % 7)
+    grouped = tune(frame, groups="site")[2]
+    assert "by cross-validation (5-fold, groups of 'site' kept together)\n" in grouped
+    assert "by leave-one-out cross-validation\n" in tune(frame, cv="loo")[2]
 
 
-@pytest.mark.parametrize("class_weight", [[], ["--class-weight", "balanced"]])
-def test_no_better_than_a_constant(here, capsys, class_weight):
-    write(n=120, y=lambda frame, rng: (rng.random(len(frame)) < 0.1).astype(int))
-    # A ridge beyond all reason answers with the constant, or at random with class weights.
-    found, text, inspected = tune(
-        capsys, *class_weight, "--gammas", "1000", "--alphas", "1" if class_weight else "1e6"
-    )
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (lambda frame, rng: (rng.random(len(frame)) < 0.1).astype(int), {}),
+        (lambda frame, rng: (rng.random(len(frame)) < 0.1).astype(int), {"class_weight": "balanced"}),
+        (lambda frame, rng: rng.normal(size=len(frame)), {}),
+    ],
+    ids=["classes", "weighted classes", "numbers"],
+)
+def test_no_better_than_the_baseline(tmp_path, capsys, make, options):
+    # A ridge beyond all reason predicts the constant, or at random with class weights.
+    far = {"gammas": [1000.0], "alphas": [1.0 if options else 1e6]}
+    model, found, text = tune(table(n=120, y=make), **far, **options)
     note = next(note for note in found["notes"] if "no better than the baseline" in note)
     assert found["scores"]["verdict"]["better_than_baseline"] is False
     assert f"note: {note}" in text
-    assert note in inspected
+    assert note in inspected(model, capsys, tmp_path)
+    assert not any("no better than" in note for note in tune(table(y=wave))[1]["notes"])
 
 
-def test_noise_is_no_better_than_the_mean(here, capsys):
-    write(y=lambda frame, rng: rng.normal(size=len(frame)))
-    found, text, _ = tune(capsys, "--gammas", "1000", "--alphas", "1e6")
-    assert "no better than the baseline (mean)" in found["notes"][0]
-    assert "no better than the baseline (mean)" in text
-    write(y=wave)
-    found, text, _ = tune(capsys)
-    assert not any("no better than" in note for note in found["notes"])
-
-
-def test_a_simple_model_that_is_better_is_said(here, capsys):
-    write(n=200, y=lambda frame, rng: (frame.index % 20 > 9) + 0.01 * rng.normal(size=len(frame)),
-          place=lambda frame, rng: frame.index % 20.0)  # fmt: skip
-    found, text, inspected = tune(capsys, "--gammas", "1e-4", "--alphas", "1")
+def test_a_simple_model_that_is_better_is_said(tmp_path, capsys):
+    frame = table(
+        n=200, y=lambda frame, rng: (frame.index % 20 > 9) + 0.01 * rng.normal(size=len(frame))
+    )
+    model, found, text = tune(frame.assign(place=frame.index % 20.0), gammas=[1e-4], alphas=[1.0])
     assert found["scores"]["verdict"]["than_best"] == "worse"
     note = next(note for note in found["notes"] if "a simple model is better" in note)
     assert note.startswith("a simple model is better: tree of depth 4, by 0.")
     assert "use it instead" in text
     assert note in text
-    assert note in inspected
+    assert note in inspected(model, capsys, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -219,24 +186,14 @@ def test_a_simple_model_that_is_better_is_said(here, capsys):
         ("exact", r"method +exact \(as asked for\)"),
         ("nystroem", r"method +nystroem, \d+ landmarks \(as asked for\)"),
         ("grid", r"method +grid, \d+ × \d+ points \(as asked for\)"),
+        ("toeplitz", r"selected with +toeplitz, diagonals averaged, \S+% away(.|\n)*fitted with +exact"),
     ],
 )
-def test_what_ran_and_why(here, capsys, approximation, words):
-    write(y=wave)
-    found, text, inspected = tune(capsys, "--approximation", approximation)
+@pytest.mark.filterwarnings("ignore:the rows are no series")
+def test_what_ran_and_why(tmp_path, capsys, approximation, words):
+    model, _, text = tune(table(y=wave), approximation=approximation)
     assert re.search(words, text)
-    assert re.search(words, inspected)
-    assert found["approximation"]["selected_with"]["name"] in text
-
-
-def test_selected_with_one_and_fitted_with_another(here, capsys):
-    write(y=wave)
-    base = ["tune", "t.csv", "--target", "y", *SMALL, "--approximation", "toeplitz", "--quiet"]
-    assert main(base) == 0
-    out, err = capsys.readouterr()
-    assert re.search(r"selected with +toeplitz, diagonals averaged, \S+% away from the kernel", out)
-    assert re.search(r"fitted with +exact", out)
-    assert "warning: the rows are no series" in err
+    assert re.search(words, inspected(model, capsys, tmp_path))
 
 
 LEAKS = {
@@ -248,125 +205,156 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("kind", LEAKS)
-def test_a_column_that_tells_too_much_is_named(here, capsys, kind):
+def test_a_column_that_tells_too_much_is_named(kind):
     target, leak = LEAKS[kind]
-    frame = write(y=target)
-    frame.assign(**{"the leak": leak(frame, np.random.default_rng(0))}).to_csv("t.csv", index=False)
-    found, text, _ = tune(capsys)
+    frame = table(y=target)
+    assert tune(frame)[1]["suspicious_columns"] == []
+    frame["the leak"] = leak(frame, np.random.default_rng(0))
+    _, found, text = tune(frame)
     assert found["suspicious_columns"] == ["the leak"]
-    assert "'the leak' alone predicts 'y' almost perfectly" in text
-    assert "drop it if not known when predictions are made" in text
-
-
-@pytest.mark.parametrize("target", [wave, rare])
-def test_useful_columns_are_not_suspected(here, capsys, target):
-    write(y=target)
-    assert tune(capsys)[0]["suspicious_columns"] == []
-
-
-def test_targets_whose_squares_are_no_numbers_are_refused(here, refused):
-    for factor in (1e-200, 1e200):
-        write(y=lambda frame, rng, factor=factor: factor * wave(frame, rng))
-        line = refused("tune", "t.csv", "--target", "y")
-        assert "whose square is beyond floating point; multiply the column" in line
+    assert "'the leak' alone predicts 'y' almost perfectly; drop it if not known when" in text
 
 
 @pytest.mark.parametrize("factor", [1e-100, 1e-12, 1e12, 1e100])
-def test_targets_of_any_ordinary_size_read_the_same(here, capsys, factor):
-    write(y=lambda frame, rng: factor * wave(frame, rng))
-    one = ["--gammas", "1", "--alphas", "0.1"]
-    found, text, _ = tune(capsys, *one)
-    write(y=wave)
-    plain, _, _ = tune(capsys, *one)
-    assert found["heldout"]["r2"] == pytest.approx(plain["heldout"]["r2"], rel=1e-6)
-    assert found["heldout"]["rmse"] == pytest.approx(factor * plain["heldout"]["rmse"], rel=1e-6)
+def test_targets_of_any_ordinary_size_read_the_same(factor):
+    frame, one = table(y=wave), {"gammas": [1.0], "alphas": [0.1]}
+    plain = tune(frame, **one)[1]["heldout"]
+    _, found, text = tune(frame.assign(y=factor * frame.y), **one)
+    assert found["heldout"]["r2"] == pytest.approx(plain["r2"], rel=1e-6)
+    assert found["heldout"]["rmse"] == pytest.approx(factor * plain["rmse"], rel=1e-6)
     assert f" {readable(found['heldout']['rmse'])} ± " in text
+    with pytest.raises(ValueError, match="whose square is beyond floating point; multiply the column"):
+        tune(frame.assign(y=frame.y * (1e200 if factor > 1 else 1e-200)))
 
 
-REFUSED = {
-    "y": {
-        "r2": "is for regression, and this is classification",
-        "mse": "is for regression, and this is classification",
-        "f1": "counts the class 1 against another, and 'y' has 'no', 'yes'; use f1_macro",
-        "f1_samples": "rows with several labels each",
-        "rand_score": "compares clusterings",
-        "acuracy": "there is no criterion 'acuracy'; did you mean 'accuracy'",
-        "zzz": "there is no criterion 'zzz'; use one of error, accuracy",
-    },
-    "three": {
-        "f1": "tells two classes apart, and 'three' has 3 ('0', '1', '2'); use f1_macro",
-        "roc_auc": "tells two classes apart",
-    },
-    "a": {
-        "neg_log_loss": "is for classification, and this is regression; use mse or r2",
-        "accuracy": "is for classification, and this is regression",
-        "roc_auc": "is for classification, and this is regression",
-        "error": "is for classification, and this is regression",
-        "adjusted_rand_score": "compares clusterings",
-        "R2": "did you mean 'r2'",
-    },
-}
+REFUSED = [
+    ("y", "r2", "is for regression, and this is classification"),
+    ("y", "mse", "is for regression, and this is classification"),
+    ("y", "f1", "counts the class 1 against another, and 'y' has 'no', 'yes'; use f1_macro"),
+    ("y", "f1_samples", "rows with several labels each"),
+    ("y", "rand_score", "compares clusterings"),
+    ("y", "acuracy", "there is no criterion 'acuracy'; did you mean 'accuracy'"),
+    ("y", "zzz", "there is no criterion 'zzz'; use one of error, accuracy"),
+    ("y", "neg_brier_score", "use neg_log_loss, or error or balanced_accuracy"),
+    ("three", "f1", "tells two classes apart, and 'three' has 3 ('0', '1', '2'); use f1_macro"),
+    ("three", "roc_auc", "tells two classes apart"),
+    ("a", "neg_log_loss", "is for classification, and this is regression; use mse or r2"),
+    ("a", "accuracy", "is for classification, and this is regression"),
+    ("a", "error", "is for classification, and this is regression"),
+    ("a", "adjusted_rand_score", "compares clusterings"),
+    ("a", "R2", "did you mean 'r2'"),
+    ("a", "gcv on nystroem", "which the approximation 'nystroem' does without; use mse or r2"),
+    ("a", "press on grid", "which the approximation 'grid' does without; use mse or r2"),
+]
 
 
-@pytest.mark.parametrize(
-    ("target", "criterion"), [(t, criterion) for t, cases in REFUSED.items() for criterion in cases]
-)
-def test_criteria_that_do_not_fit(here, refused, monkeypatch, target, criterion):
-    write(y=rare, three=lambda frame, rng: np.arange(len(frame)) % 3)
+@pytest.mark.parametrize(("target", "criterion", "words"), REFUSED)
+def test_criteria_that_do_not_fit(monkeypatch, target, criterion, words):
     monkeypatch.setattr("onefold.tuning.Tuning.run", None)  # before any work
-    line = refused("tune", "t.csv", "--target", target, "--criterion", criterion, "--quiet")
-    assert REFUSED[target][criterion] in line
+    name, _, approximation = criterion.partition(" on ")
+    frame = table(y=rare, three=lambda frame, rng: np.arange(len(frame)) % 3)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        tune(frame, target, criterion=name, approximation=approximation or "auto")
 
 
-@pytest.mark.parametrize(
-    ("approximation", "criterion"), [("nystroem", "gcv"), ("grid", "press"), ("grid", "evidence")]
-)
-def test_criteria_that_an_approximation_does_not_have(here, refused, approximation, criterion):
-    write(y=wave)
-    options = ["--approximation", approximation, "--criterion", criterion, "--quiet"]
-    line = refused("tune", "t.csv", "--target", "y", *options)
-    assert f"which the approximation {approximation!r} does without; use mse or r2" in line
+def test_a_scorer_that_cannot_score_some_predictions():
+    with pytest.warns(
+        UserWarning, match=r"have no score \(NaN\): the criterion refuses their predictions"
+    ):
+        tune(table(y=lambda frame, rng: np.exp(3 * frame.a)), criterion="neg_mean_gamma_deviance")
 
 
-def test_a_scorer_that_cannot_score_some_predictions(here, capsys):
-    write(y=lambda frame, rng: np.exp(3 * frame.a))
-    argv = ["tune", "t.csv", "--target", "y", *SMALL, "--criterion", "neg_mean_gamma_deviance"]
-    assert main([*argv, "--quiet"]) == 0
-    assert "have no score (NaN): the criterion refuses their predictions" in capsys.readouterr().err
+def test_numbers_in_words():
+    assert json_text({"odd": [float("nan"), 1.5, -float("inf")]}) == '{"odd": [null, 1.5, null]}'
+    shares = [0.0, -1e-10, 1e-6, 0.5, 1 - 1e-6, 1 + 1e-10]
+    shown = ["0.00%", "0.00%", "0.0001%", "50.00%", "99.9999%", "100.00%"]
+    assert [percent(share) for share in shares] == shown
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--jobs", "0"], "'0' is no number of threads"),
-        (["--jobs", "two"], "'two' is no number of threads"),
-        (["--seed", "-1"], "'-1' is no seed"),
-        (["--seed", "4294967296"], "is no seed"),
-        (["--ordered", "--gap", "-1"], "'-1' is not a whole number from 0"),
-        (["--class-weight", "none"], "invalid choice: 'none'"),
-        (["--out", ""], "--out: the name is empty"),
-        (["--criterion", ""], "there is no criterion ''"),
-    ],
-)
-def test_option_values(here, refused, options, words):
-    write(y=rare)
-    assert words in refused("tune", "t.csv", "--target", "y", *options)
+# The default search: several kernels, learned metrics, a blend
 
 
-def test_json_has_no_infinities(here, capsys, monkeypatch):
-    write(y=wave)
-    monkeypatch.setattr(
-        "onefold.cli.result_text.edge_note",
-        lambda estimator: {"odd": [float("nan"), 1.5, -float("inf")]},
-    )
-    found, _, _ = tune(capsys)
-    assert found["edge"] == {"odd": [None, 1.5, None]}
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(N, 3)), columns=["rooms", "age", "noise"])
+    frame["colour"] = rng.choice(["red", "green", "blue"], N)
+    frame["price"] = np.sin(2 * frame.rooms) + frame.age + (frame.colour == "red")
+    frame["price"] += 0.2 * rng.normal(size=N)
+    frame["kind"] = np.where(frame.price > 0.3, "dear", "cheap")
+    return frame
 
 
-@given(st.one_of(st.floats(0, 1), st.floats(-1e-10, 1e-10), st.floats(1 - 1e-6, 1 + 1e-10)))
-def test_shares_have_no_sign_and_only_all_is_all(share):
-    text = percent(share)
-    assert not text.startswith("-")
-    assert (text == "0.00%") == (share < 1e-9)
-    assert (text == "100.00%") == (abs(1 - share) < 1e-9)
-    assert float(text[:-1]) / 100 == pytest.approx(share, abs=5.1e-5)
+def test_choice_blend_and_importances_are_said_and_kept(frame, tmp_path, capsys):
+    model, found, text = tune(frame.drop(columns="kind"), "price", simple=False, **FEW)
+    estimator, shares = model.estimator_, found["importances"]
+    asked = {"kernels": ["auto"], "metric": "auto", "blend": True, "note": None}
+    assert found["search"] == {**asked, "method": "grid", "stopped": None, "untried": []}
+    assert re.search(rf"  kernel +{group_words(found['best_params'])}\n", text)
+    assert (found["blend"], found["blend_score"]) == (estimator.blend_, estimator.blend_score_)
+    # The measures are the blend's own, from its cross-fitted predictions.
+    y, heldout = frame.price.to_numpy(), estimator.heldout_prediction_
+    assert found["heldout"]["r2"] == pytest.approx(r2_score(y, heldout))
+    assert found["heldout"]["rmse"] ** 2 == pytest.approx(-found["blend_score"])
+    assert set(shares) == {"rooms", "age", "noise", "colour"}
+    assert shares["colour"] == pytest.approx(estimator.feature_importances_[3:].sum())
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert min(shares, key=shares.get) == "noise"
+    first = max(shares, key=shares.get)
+    assert re.search(rf"Most important columns\n  {first} +{percent(shares[first])}\n", text)
+    shown = inspected(model, capsys, tmp_path)
+    assert re.search(rf"important +{first} {percent(shares[first])}, ", shown)
+    assert group_words(found["best_params"]) in shown
+
+
+def test_rivals_are_families_and_metrics(frame):
+    model, found, text = tune(frame.drop(columns="price"), "kind", simple=False, **FEW)
+    results = model.estimator_.cv_results_
+    assert {one["kernel"] for one in results["params"]} == {"rbf", "matern12", "laplacian"}
+    rivals = re.findall(r"^  (\w.*?)  +accuracy (\S+)$", text.split("Next best")[1], re.M)
+    assert 1 < len(rivals) <= 4
+    assert len({words.rsplit(", round", 1)[0] for words, _ in rivals}) == len(rivals)
+    best: dict[str, float] = {}
+    for params, score in zip(results["params"], results["mean_test_score"]):
+        best[group_words(params)] = max(best.get(group_words(params), -1.0), score)
+    assert [score for _, score in rivals] == [score_text("error", best[words]) for words, _ in rivals]
+    assert group_words(found["best_params"]) not in dict(rivals)
+
+
+@pytest.mark.parametrize(("target", "other"), [("price", "kind"), ("kind", "price")])
+def test_rows_that_taught_the_metric_have_no_say(frame, monkeypatch, target, other):
+    monkeypatch.setattr(setup, "_OWN_METRICS", 30)
+    model, found, text = tune(frame.drop(columns=other), target, simple=False, **FEW)
+    heldout, y = np.asarray(model.estimator_.heldout_prediction_), frame[target].to_numpy()
+    tested = np.isfinite(heldout)
+    assert 0 < tested.sum() < N
+    assert found["heldout"]["rows"] == tested.sum()
+    scored = rf"scored on \d folds? \({tested.sum()} rows\) of 5-fold cross-validation"
+    assert re.search(rf"Best of {found['candidates']} finalists? for '{target}', {scored}\n", text)
+    if target == "price":
+        assert found["heldout"]["rmse"] ** 2 == pytest.approx(-found["blend_score"])
+    else:
+        right = accuracy_score(y[tested].astype(str), np.where(heldout[tested] > 0, "dear", "cheap"))
+        assert found["heldout"]["accuracy"] == pytest.approx(right, abs=0.02)  # a mean over folds
+        assert found["heldout"]["accuracy"] == pytest.approx(1 + found["blend_score"])
+
+
+def test_a_blend_in_words():
+    member = {"kernel": "rbf", "metric": "full", "round": 2, "gamma": 0.6, "alpha": 0.125}
+    other = {"kernel": "linear", "metric": "none", "round": 0, "alpha": 1.0}
+    members = [member | {"weight": 0.75}, other | {"weight": 0.3}]
+    report = {"criterion": "error", "best_score": -0.25, "blend_score": -0.2, "blend": members}
+    score, *shown = blend_lines(report)
+    assert score[1] == "accuracy 80.00%  (best single model: 75.00%), cross-fitted"
+    assert [words for _, words in shown] == [
+        "0.75 × rbf, full metric, round 2, gamma 0.6, alpha 2^-3",
+        "0.30 × linear, alpha 2^0",
+    ]
+    assert "0.25" in blend_lines(report | {"criterion": None})[0][1]
+    worse = blend_lines(report | {"blend_score": -0.3})[0][1]
+    assert "(best single model: 75.00%, though worse in squared error)" in worse
+    assert blend_lines(report | {"blend": members[:1]}) == [("blend", "none, one model was best")]
+    shares = {f"c{i}": share for i, share in enumerate([0.4, 0.2, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])}
+    lines = importance_lines(shares)
+    assert (lines[0], lines[-1], len(lines)) == (("c0", "40.00%"), ("2 others", "10.00% together"), 7)
+    assert importance_lines(None) == importance_lines({}) == []

@@ -22,19 +22,14 @@ from onefold.tables.errors import listing
 def run(arguments: argparse.Namespace) -> None:
     """Run the command."""
     path = model_file(arguments.model)
-    header = saving.peek(path)
-    facts: dict[str, Any] = {
-        "file": str(path),
-        "bytes": path.stat().st_size,
-        "onefold_version": header["onefold_version"],
-        "format_version": header["format_version"],
-    }
-    model = saving.load(path)
-    estimator = getattr(model, "estimator_", model)
+    header, model = saving.peek(path), saving.load(path)
+    facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
+    facts |= {name: header[name] for name in ("onefold_version", "format_version")}
     try:
-        facts |= {"estimator": type(estimator).__name__, **_estimator_facts(estimator)}
+        facts |= _estimator_facts(getattr(model, "estimator_", model))
         if isinstance(model, TableModel):
-            facts |= _table_facts(model)
+            facts |= {"target": model.target_, "id_column": model.id_column_, "tuning": model.report_}
+            facts["preparation"] = _preparation_facts(model.preparation_)
         shown = json_text(facts) if arguments.json else _text(facts)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Notes of the fit: prediction does not need them, and loading does not read them.
@@ -51,6 +46,7 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
     parts = [{"weight": w, "kernel": _kernel_words(part.kernel)} for w, part in expansion.parts]
     several = isinstance(expansion, Blend) and len(parts) > 1
     facts = {
+        "estimator": type(estimator).__name__,
         "kernel": f"a blend of {counted(len(parts), 'kernel')}" if several else parts[0]["kernel"],
         "blend": parts if several else None,
         "centres": expansion.n_centres,
@@ -58,26 +54,19 @@ def _estimator_facts(estimator: Any) -> dict[str, Any]:
         "approximation": getattr(estimator, "approximation_", None),
         "classes": None if classes is None else np.asarray(classes).tolist(),
     }
-    if hasattr(estimator, "best_params_"):
-        facts["best_params"] = dict(estimator.best_params_)
-        facts["best_score"] = float(estimator.best_score_)
-        facts["blend_score"] = getattr(estimator, "blend_score_", None)
-        facts["criterion"] = criterion_of(estimator)
-        if facts["blend"] is not None and estimator.blend_:
-            facts["blend"] = _named_members(parts, estimator.blend_)
-    elif hasattr(estimator, "alpha_"):
-        facts["params"] = {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}
-        facts["best_score"] = float(estimator.best_score_)
-        facts["criterion"] = criterion_of(estimator)
-    else:
-        facts["params"] = {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}
-    return facts
-
-
-def _named_members(parts: list[dict[str, Any]], members: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The members of a blend as the search names them, the heaviest first, each with its kernel."""
-    order = np.argsort([-part["weight"] for part in parts], kind="stable")
-    return [{**named, "function": parts[i]["kernel"]} for i, named in zip(order, members)]
+    if not hasattr(estimator, "best_score_"):
+        return facts | {"params": {"alpha": np.asarray(estimator.alpha, dtype=float).tolist()}}
+    facts |= {"best_score": float(estimator.best_score_), "criterion": criterion_of(estimator)}
+    if not hasattr(estimator, "best_params_"):
+        return facts | {"params": {"gamma": estimator.gamma_, "alpha": float(estimator.alpha_)}}
+    if several and estimator.blend_:
+        # As the search names them, the heaviest first, each with its kernel.
+        order = np.argsort([-part["weight"] for part in parts], kind="stable")
+        facts["blend"] = [
+            {**named, "function": parts[i]["kernel"]} for i, named in zip(order, estimator.blend_)
+        ]
+    blend_score = getattr(estimator, "blend_score_", None)
+    return facts | {"best_params": dict(estimator.best_params_), "blend_score": blend_score}
 
 
 def _kernel_words(kernel: Any) -> str:
@@ -87,15 +76,6 @@ def _kernel_words(kernel: Any) -> str:
         return repr(kernel)
     kind = "diagonal" if values.ndim == 1 else "full"
     return f"{type(kernel).__name__}(gamma={kernel.gamma}, {kind} metric)"
-
-
-def _table_facts(model: TableModel) -> dict[str, Any]:
-    return {
-        "target": model.target_,
-        "id_column": model.id_column_,
-        "tuning": model.report_,
-        "preparation": _preparation_facts(model.preparation_),
-    }
 
 
 def _preparation_facts(preparation: Preparation) -> dict[str, Any]:
@@ -131,8 +111,6 @@ def _text(facts: dict[str, Any]) -> str:
             values = value if isinstance(value, list) else [value]
             shown = [item if isinstance(item, str) else number_words(float(item)) for item in values]
             lines.append((name, ", ".join(shown)))
-    if isinstance(facts.get("preparation"), list):
-        lines.insert(1, ("prepared by", ", ".join(facts["preparation"])))
     if facts["classes"] is not None:
         lines.append(("classes", listing(map(str, facts["classes"]))))
     if "tuning" in facts:
@@ -161,11 +139,8 @@ def _tuning_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     important = [f"{name} {share}" for name, share in importance_lines(tuning.get("importances"))]
     if important:
         lines.append(("important", ", ".join(important)))
-    return [*lines, *_preparation_lines(facts), *_noted(tuning)]
-
-
-def _noted(tuning: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("note", note) for note in tuning.get("notes", [])]
+    notes = [("note", note) for note in tuning.get("notes", [])]
+    return [*lines, *_preparation_lines(facts), *notes]
 
 
 def _preparation_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
