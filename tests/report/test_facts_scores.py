@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onefold import LSSVCCV, LSSVRCV
 from onefold.facts.measures import (
-    TestedRows,
+    ScoredRows,
     balanced_weights,
     interval,
     of_labels,
@@ -124,7 +124,7 @@ def test_measures_of_tested_rows_are_means_over_their_folds():
     _, y, estimator = labels()
     weight = np.random.default_rng(5).random(len(y))
     tests = [np.flatnonzero(estimator.splits_ == k) for k in range(5)]
-    rows = TestedRows.of(y, estimator.heldout_prediction_, tests, estimator.classes_, weight)
+    rows = ScoredRows.of(y, estimator.heldout_prediction_, tests, estimator.classes_, weight)
     found = rows.measure(estimator.heldout_prediction_)
     predicted = estimator.classes_[estimator.heldout_prediction_.argmax(axis=1)]
     for name, score in (("accuracy", accuracy_score), ("balanced_accuracy", balanced_accuracy_score)):
@@ -288,7 +288,7 @@ def test_measures_are_of_the_rows_that_were_tested():
     y = np.random.default_rng(0).normal(size=12)
     predicted = y + 0.1 * np.arange(12)
     predicted[8:] = np.nan
-    rows = TestedRows.of(y, predicted[:, None], folds)
+    rows = ScoredRows.of(y, predicted[:, None], folds)
     assert rows.count == 8
     assert rows.measure(predicted[:, None])["r2"].value == pytest.approx(r2_score(y[:8], predicted[:8]))
     labels = np.array(["a", "b"] * 4 + ["c"] * 4)

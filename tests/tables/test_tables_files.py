@@ -43,7 +43,7 @@ def as_text(delimiter: str = ",", newline: str = "\n") -> str:
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
     data = content.encode() if isinstance(content, str) else content
-    (folder / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    (folder / name).write_bytes(gzip.compress(data, mtime=0) if name.lower().endswith(".gz") else data)
     return folder / name
 
 
@@ -355,7 +355,7 @@ BROKEN = [
     ("t.csv", b"a\x81,b\n1,2\n", "neither UTF-8 nor Windows-1252"),
     ("t.csv", b"a,b\n1,\x81\n", "neither UTF-8 nor Windows-1252 text; save it as UTF-8"),
     ("t.csv", b"PK\x03\x04", "zip archive"),
-    ("t.csv", gzip.compress(b"a,b\n1,2\n"), r"compressed with gzip .*name it \.gz"),
+    ("t.csv", gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed with gzip .*name it \.gz"),
     ("t.csv", b"PAR1\x15", r"a Parquet file .*name it \.parquet"),
     ("t.csv", b"\x00\x01\x02\x03", "not UTF-8 text"),
     ("t.parquet", b"PAR1 nonsense", "not a readable Parquet file"),
@@ -403,7 +403,7 @@ def test_damaged_files_say_so_in_plain_words(tmp_path):
     """Every cut and every flipped byte of a small file: rows, or one sentence of this package."""
     frame = pa.table({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
     pa.parquet.write_table(frame, tmp_path / "t.parquet")
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n3,z\n"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\n1,x\n2,y\n3,z\n", mtime=0))
     (tmp_path / "t.svm").write_bytes(b"1 1:2 2:3\n-1 1:4\n")
     rng = np.random.default_rng(0)
     refused: list[str] = []

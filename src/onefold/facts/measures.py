@@ -51,7 +51,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class TestedRows:
+class ScoredRows:
     """The rows that predictions are measured on."""
 
     y: np.ndarray  # (n,) or (n, targets): numbers, or labels
@@ -67,7 +67,7 @@ class TestedRows:
         tests: Sequence[np.ndarray],
         classes: np.ndarray | None = None,
         weight: np.ndarray | None = None,
-    ) -> TestedRows:
+    ) -> ScoredRows:
         """Those with a prediction among `values` and a weight; one test set where `tests` miss some."""
         tested = np.isfinite(values).all(axis=1)
         if weight is not None:
@@ -126,7 +126,7 @@ class TestedRows:
         """The measure in each test set alone; empty where there is one only, or very many."""
         if not 2 <= len(self.tests) <= _MOST_TESTS:
             return []
-        alone = [TestedRows(self.y, [rows], self.classes, self.given) for rows in self.tests]
+        alone = [ScoredRows(self.y, [rows], self.classes, self.given) for rows in self.tests]
         found = [rows.measure(values) for rows in alone]
         return [one[measure].value if measure in one else math.nan for one in found]
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.measures import ERRORS, LABELS, TestedRows, interval
+from onefold.facts.measures import ERRORS, LABELS, ScoredRows, interval
 from onefold.facts.words import counted, error_number, number
 from onefold.heldout import unpacked
 from onefold.linalg import is_sparse, to_numpy
@@ -160,7 +160,7 @@ def score_facts(
     main : str, optional
         The measure that comparisons go by, if there is such a one.
     """
-    rows = TestedRows.of(y, values, tests, classes, weight)
+    rows = ScoredRows.of(y, values, tests, classes, weight)
     measured = rows.measure(values, probabilities)
     main = rows.main_measure(measured, main)
     found: dict[str, Any] = {
@@ -178,7 +178,7 @@ def score_facts(
         # Of very many rows a simple model predicts some: the difference is one on those.
         both = np.where(np.isfinite(one.values).all(axis=1)[:, None], values, np.nan)
         same = rows if np.isfinite(both).sum() == np.isfinite(values).sum() else None
-        same = TestedRows.of(y, both, tests, classes, weight) if same is None else same
+        same = ScoredRows.of(y, both, tests, classes, weight) if same is None else same
         other = same.measure(one.values, None if classes is None else one.values)
         own = measured if same is rows else same.measure(values)
         difference = own[main].minus(other[main])
@@ -194,11 +194,11 @@ def score_facts(
     return found | {"verdict": verdict(found)}
 
 
-def _with_errors(rows: TestedRows, measured: dict[str, Any]) -> dict[str, Any]:
+def _with_errors(rows: ScoredRows, measured: dict[str, Any]) -> dict[str, Any]:
     return {name: interval(name, one, rows.weight) for name, one in measured.items()}
 
 
-def _class_facts(rows: TestedRows, values: np.ndarray) -> dict[str, Any]:
+def _class_facts(rows: ScoredRows, values: np.ndarray) -> dict[str, Any]:
     """Recall of every class, and how often each was taken for another."""
     table, labels = rows.confusion(values), [str(label) for label in rows.classes]  # type: ignore[union-attr]
     counts = table.sum(axis=1)
@@ -207,7 +207,7 @@ def _class_facts(rows: TestedRows, values: np.ndarray) -> dict[str, Any]:
         if counts[place]:
             # Of each fold that has rows of the class, as balanced accuracy takes them.
             of_class = [part[rows.index[part] == place] for part in rows.tests]
-            alone = TestedRows(
+            alone = ScoredRows(
                 rows.y, [part for part in of_class if len(part)], rows.classes, rows.given
             )
             share = alone.measure(values)["accuracy"]
