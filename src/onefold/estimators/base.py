@@ -334,8 +334,10 @@ def follow(estimator: Any, X: Any) -> None:
         return
     for name, value in vars(estimator).items():
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted and isinstance(value, np.ndarray) and value.dtype.kind == "f" and name != "classes_":
-            setattr(estimator, name, like(value, X))
+        if fitted and isinstance(value, np.ndarray) and value.dtype.kind in "fi" and name != "classes_":
+            setattr(
+                estimator, name, like(value, X) if value.dtype.kind == "f" else labels_like(value, X)
+            )
 
 
 def on_host(estimator: Any) -> Any:

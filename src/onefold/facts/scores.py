@@ -76,7 +76,7 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
         splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
         where = "10 folds, as refitting for every single row would take long"
         return Predictions(values, probabilities, splits, every, how, where)
-    splits = unpacked(np.asarray(estimator.splits_))
+    splits = unpacked(to_numpy(estimator.splits_))
     where = f"the same {counted(len(splits), 'split')} as the model"
     return Predictions(values, probabilities, splits, [test for _, test in splits], how, where)
 

@@ -116,7 +116,7 @@ def _answers(model: Any, matrix: Any) -> dict[str, Any]:
             values = _host(getattr(machine, "decision_function", machine.predict)(matrix))
             if isinstance(machine, BaseEstimator):
                 labels = _host(machine.predict(matrix))
-                if hasattr(model, "preparation_") and labels.dtype.kind == "f":
+                if hasattr(model, "preparation_") and not hasattr(machine, "classes_"):
                     predictions = _host(model.on_matrix("predict", matrix))
                 if getattr(machine, "calibrator_", None) is not None:
                     probabilities = _host(machine.predict_proba(matrix))

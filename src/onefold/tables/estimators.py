@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,22 @@ from typing import Any, ClassVar, Literal
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from onefold import saving
+from onefold.approximations import Approximation
 from onefold.estimators import LSSVCCV, LSSVRCV
+from onefold.search.loop import Callback
 from onefold.tables.errors import TableError
 from onefold.tables.model import TableModel
-from onefold.tables.preparation import Preparation
+from onefold.tables.preparation import Missing, Preparation
 from onefold.tables.reading import Reading
 from onefold.tables.target import TargetKind
-from onefold.typing import ArrayLike, ClassWeight, MaybeArray
+from onefold.typing import (
+    ArrayLike,
+    ClassWeight,
+    CriterionLike,
+    CrossValidation,
+    MaybeArray,
+    RandomState,
+)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -21,10 +21,11 @@ _NAMED = 6  # candidates that were not tried are named, if they are no more
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:
     """What the fit of a table's estimator found."""
     estimator, target = model.estimator_, training.target
-    scores, found = None, heldout_predictions(estimator, training.y)
+    y = np.ravel(training.y) if hasattr(estimator, "classes_") else training.y  # labels may be a column
+    scores, found = None, heldout_predictions(estimator, y)
     if found is not None and np.isfinite(found.values).all(axis=1).any():
         found = replace(found, values=model.in_target_units(found.values))
-        scores = scores_of(estimator, found, training.X, training.y, training.sample_weight)
+        scores = scores_of(estimator, found, training.X, y, training.sample_weight)
     report: dict[str, Any] = {
         "task": model.task,
         "task_reason": "as asked for" if target is None else target.reason,
