@@ -20,7 +20,7 @@ from onefold.kernels import RBF, Laplacian, Precomputed
 from onefold.saving import ModelFileError, registry
 from onefold.saving.container import BadContent
 from onefold.search import Halving
-from onefold.tables import Reading, table_model
+from onefold.tables import Reading
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -362,8 +362,8 @@ def test_every_kind_of_column_comes_back(table_classifier, tmp_path):
 
 
 def test_how_text_is_read_and_what_tuning_found_come_back(tmp_path):
-    first = TableRegressor(simple=True, cv=KFold(3)).fit(TABLE, np.arange(N) / 7)
-    reading = Reading(
+    model = TableRegressor(simple=True, cv=KFold(3)).fit(TABLE, np.arange(N) / 7)
+    model.reading_ = reading = Reading(
         decimal=",",
         thousands=".",
         na_values=("?",),
@@ -372,10 +372,7 @@ def test_how_text_is_read_and_what_tuning_found_come_back(tmp_path):
         points=("$x",),
         categories={"c": ("NA",)},
     )
-    model = table_model(
-        first.estimator_, first.preparation_, "y", columns=TABLE.column_names, id_column="at",
-        report={"test": None, "rows": N}, reading=reading, notes=["a note"], cv=KFold(3),
-    )  # fmt: skip
+    model.report_, model.notes_, model.id_column_ = {"test": None, "rows": N}, ["a note"], "at"
     model.save(tmp_path / "m")
     again = onefold.load(tmp_path / "m")
     assert again.reading_ == reading

@@ -38,11 +38,9 @@ from onefold.tables import (
     TableError,
     TableRows,
     learn_preparation,
-    learn_target,
     load_table_model,
     open_table,
     rows_of_frame,
-    table_model,
     training,
 )
 from onefold.tuning import tune_table, tuning
@@ -441,15 +439,15 @@ def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path)
     """1.234 is a thousand in a table with decimal commas, also when the table is open already."""
     path = tmp_path / "t.csv"
     path.write_text("x;y\n" + "".join(f"{i + 1}.234;{i},5\n" for i in range(9)))
-    rows = open_table(path, Reading(decimal=",")).read()
-    preparation = learn_preparation(rows, exclude=["y"])
-    estimator = LSSVR().fit(preparation.transform(rows), learn_target(rows, "y").values)
-    model = table_model(estimator, preparation, "y", reading=rows.reading)
+    reading = Reading(decimal=",")
+    model = TableRegressor(reading=reading, **TINY).fit(path, "y")
     model.save(tmp_path / "m.onefold")
     again = load_table_model(tmp_path / "m.onefold")
     assert again.reading_ == model.reading_
-    expected = estimator.predict(preparation.transform(rows))
+    rows = open_table(path, reading).read()
     frame = pd.DataFrame({"x": [f"{i + 1}.234" for i in range(9)]})
+    expected = model.predict(path)
+    assert np.ptp(expected) > 1
     for table in (path, open_table(path), rows, frame):
         np.testing.assert_array_equal(again.predict(table), expected)
 

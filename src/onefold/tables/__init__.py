@@ -7,7 +7,7 @@ tables as they come.
 """
 
 from onefold.tables.errors import TableError
-from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model, table_model
+from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model
 from onefold.tables.frames import rows_of_frame
 from onefold.tables.kinds import BooleanColumn, CategoryColumn, Column, DateColumn, NumberColumn
 from onefold.tables.matrix import RowsOnDisk, rows_on_disk
@@ -41,5 +41,4 @@ __all__ = [
     "open_table",
     "rows_of_frame",
     "rows_on_disk",
-    "table_model",
 ]

@@ -16,7 +16,7 @@ from onefold.estimators import LSSVCCV, LSSVRCV
 from onefold.search.loop import Callback
 from onefold.tables.errors import TableError
 from onefold.tables.model import TableModel
-from onefold.tables.preparation import Missing, Preparation
+from onefold.tables.preparation import Missing
 from onefold.tables.reading import Reading
 from onefold.tables.target import TargetKind
 from onefold.typing import (
@@ -161,41 +161,6 @@ class TableRegressor(RegressorMixin, MultiOutputMixin, TableModel):
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None) -> float:
         """R² on the rows of a table; y may be the name of a column of X."""
         return float(super().score(X, self.known_target(X, y), sample_weight))
-
-
-def table_model(
-    estimator: Any,
-    preparation: Preparation,
-    target: str | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    id_column: str | None = None,
-    report: dict[str, Any] | None = None,
-    reading: Reading | None = None,
-    notes: Sequence[str] = (),
-    **parameters: Any,
-) -> TableModel:
-    """The estimator of tables around a fitted estimator and the preparation of its matrix.
-
-    Parameters
-    ----------
-    estimator : fitted estimator of onefold's
-    preparation : Preparation
-    target, id_column : str, optional
-        Names of columns.
-    columns : sequence of str, optional
-        Of the table; those that the preparation needs, if not given.
-    report, reading, notes
-        The fitted attributes of these names.
-    **parameters
-        Of the constructor.
-    """
-    kind = TableClassifier if hasattr(estimator, "classes_") else TableRegressor
-    model: TableModel = kind(**parameters)
-    model._hold(estimator, preparation, list(columns or preparation.columns), reading or Reading())
-    model.target_, model.id_column_ = target, id_column
-    model.report_, model.notes_ = report or {}, list(notes)
-    return model
 
 
 def load_table_model(path: str | Path) -> TableModel:

@@ -25,7 +25,7 @@ from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
 from onefold.tables.frames import as_array, is_frame
-from onefold.tables.preparation import Missing, Preparation, Surprises, check_min_frequency
+from onefold.tables.preparation import Missing, Surprises, check_min_frequency
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
 from onefold.tables.searching import Search, search_of
@@ -130,7 +130,11 @@ class TableModel(BaseEstimator):
         if training.cv_words == "folds as given":
             inner.set_params(cv=self.cv)
         inner.set_params(callback=None, checkpoint=None)  # they have done their work
-        self._hold(inner, training.preparation, list(training.columns), training.reading)
+        self.estimator_, self.preparation_, self.reading_ = inner, training.preparation, training.reading
+        self.feature_names_in_ = np.asarray(training.columns, dtype=object)
+        self.n_features_in_ = len(training.columns)
+        if hasattr(inner, "classes_"):
+            self.classes_ = inner.classes_
         self.target_: str | None = None if training.target is None else training.target.name
         self.id_column_: str | None = self.id_column
         self.notes_: list[str] = list(training.notes)
@@ -393,14 +397,6 @@ class TableModel(BaseEstimator):
         if self.gap and not self.ordered:
             raise TableError("a gap needs ordered rows", [Remedy("ordered", True)])
         check_budget(self.time_budget)
-
-    def _hold(self, inner: Any, preparation: Preparation, columns: list[str], reading: Reading) -> None:
-        self.estimator_, self.preparation_ = inner, preparation
-        self.reading_ = reading
-        self.feature_names_in_ = np.asarray(columns, dtype=object)
-        self.n_features_in_ = len(columns)
-        if hasattr(inner, "classes_"):
-            self.classes_ = inner.classes_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
