@@ -114,6 +114,12 @@ def test_without_rows_the_sections_say_so():
             lambda X, y: {"X": X, "y": np.roll(y, 1)},
             "y is not the y that the model was fitted on",
         ),
+        (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": 0 * y}, "not 0 for all rows"),
+        (numbers, lambda X, y: {"X": X, "y": y, "sample_weight": y - 9}, "finite and not negative"),
+        (numbers, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, and the model predicts 1"),
+        (labels, lambda X, y: {"X": X, "y": np.c_[y, y]}, "y has 2 columns, and the model predicts 1"),
+        (numbers, lambda X, y: {"X": X[:1], "y": y[:1]}, "at least 2 of them; X has 1"),
+        (numbers, lambda X, y: {"X": X[:0], "y": y[:0]}, "at least 2 of them; X has 0"),
         (numbers, lambda X, y: {"X": X[::-1], "y": y[::-1]}, "in another order"),
         (numbers, lambda X, y: {"X": X + 1, "y": y}, "these are not the rows"),
         (
@@ -132,6 +138,26 @@ def test_rows_that_are_not_those_of_the_fit_are_refused(make, given, words):
     X, y, estimator = make()
     with pytest.raises(ValueError, match=words):
         estimator.report(**given(X, y))
+
+
+@pytest.mark.parametrize("kind", [LSSVR, LSSVRCV])
+def test_a_kernel_matrix_with_rows_of_weight_0_is_known_again(kind):
+    X, y, _ = numbers()
+    K, weight = X @ X.T, np.where(np.arange(150) % 7 > 0, 1.0, 0.0)
+    model = kind("precomputed").fit(K, y, sample_weight=weight)
+    found = checked(gather(model, K, y, sample_weight=weight, new_rows=None))
+    assert found["question"]["assumed"] == "the 150 rows it was fitted on"
+    with pytest.raises(ValueError, match="y is not the y"):
+        gather(model, K, np.roll(y, 1), sample_weight=weight)
+
+
+def test_more_rows_than_a_fixed_estimator_had_are_not_its_rows():
+    X, y, _ = numbers()
+    model = LSSVR().fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="with others among them"):
+        model.report(X=X, y=y)
+    found = checked(gather(model, X, y, new_rows=None))
+    assert "100 of them equal rows it was fitted on" in found["question"]["assumed"]
 
 
 def test_new_rows_are_a_test():

@@ -17,7 +17,7 @@ from onefold.approximations import Approximation
 from onefold.estimators import final
 from onefold.estimators.base import KernelClassifier, KernelMachine, KernelRegressor, follow
 from onefold.estimators.setup import decisive_settings, set_up
-from onefold.estimators.validation import check_alphas, check_budget
+from onefold.estimators.validation import check_alphas, check_budget, is_precomputed
 from onefold.machine.warning import warn_user
 from onefold.rows import row_fingerprint
 from onefold.search import GridEdgeWarning, Proposal, StopSearch
@@ -141,7 +141,7 @@ class KernelMachineCV(KernelMachine):
             single = heldout.shape[1] == 1 and getattr(self, "single_target_", True)
             self.heldout_prediction_ = heldout[:, 0] if single else heldout
             self.splits_ = found.scoring.splits.packed(setup.rows, found.scoring.problem.kept)
-        self.fingerprint_ = row_fingerprint(problem)
+        self.fingerprint_ = row_fingerprint(problem, setup.rows, precomputed=is_precomputed(self.kernel))
         if isinstance(self, KernelClassifier):
             final.calibrate_heldout(self, found, model, setup)
         if isinstance(self, KernelRegressor):
@@ -467,7 +467,7 @@ class LSSVCCV(KernelMachineCV, KernelClassifier):
         split trains on, −2 for rows of weight 0. Where that does not say it, a column per split: 2 for
         tested rows, 1 for training rows, 0 for others. None for leave-one-out.
     fingerprint_ : dict or None
-        Numbers, hashes and targets of some rows, by which :meth:`report` knows them again.
+        Numbers, hashes and targets of some of the n rows, by which :meth:`report` knows them again.
     calibrator_ : Calibrator or None
         From decision values to probabilities, fitted to ``heldout_prediction_``, rows counting by their
         sample_weight; criteria without splits: to leave-one-out predictions, as in :class:`LSSVC`.

@@ -87,7 +87,9 @@ class Given(KernelMachine):
             if isinstance(self, KernelRegressor):
                 held = final.given_heldout(self.intervals, run, model, kernel, alpha)
                 final.fit_intervals(self, held, seed or 0, n)
-        self.fingerprint_ = row_fingerprint(problem)
+        self.fingerprint_ = row_fingerprint(
+            problem, n, precomputed=validation.is_precomputed(self.kernel)
+        )
         follow(self, X)
         return self
 

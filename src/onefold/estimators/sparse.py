@@ -129,7 +129,7 @@ class Pruned(KernelMachine):
                 heldout = np.concatenate([values[chosen] for values in predictions])
                 calibrate(self, heldout, np.concatenate(splits.tests), given)
             self.expansion_ = finished(problem.restore(expansion), problem, n)
-        self.fingerprint_ = row_fingerprint(problem)
+        self.fingerprint_ = row_fingerprint(problem, n)
         follow(self, X)
         return self
 

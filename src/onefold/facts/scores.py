@@ -74,7 +74,7 @@ def heldout_predictions(estimator: Any, y: np.ndarray) -> Predictions | None:
     how = "held-out predictions of the fit, each from a model that did not see its row"
     if estimator.splits_ is None:
         splits, every = own_folds(y, hasattr(estimator, "classes_"), 10), [np.arange(len(y))]
-        where = "10 folds, as refitting for every single row would take long"
+        where = f"{len(splits)} folds, as refitting for every single row would take long"
         return Predictions(values, probabilities, splits, every, how, where)
     splits = unpacked(to_numpy(estimator.splits_))
     where = f"the same {counted(len(splits), 'split')} as the model"

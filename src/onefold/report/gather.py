@@ -78,6 +78,8 @@ def gather(
             raise ValueError(
                 f"sample_weight must have {n} entries, one for each row; got {weight.size}."
             )
+        if weight is not None and not (weight.min() >= 0 and 0 < weight.sum() < np.inf):
+            raise ValueError("sample_weight must be finite and not negative, and not 0 for all rows.")
         known = known_rows(estimator, given.matrix, given.y, new_rows)
         if known.new:
             predictions = new_predictions(estimator, given.matrix, given.y)

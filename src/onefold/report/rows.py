@@ -110,6 +110,12 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
         raise ValueError(
             f"X has {given.matrix.shape[0]} rows and y has {n}; give both of the same rows."
         )
+    if n < 2:
+        raise ValueError(f"a report on rows needs at least 2 of them; X has {n}.")
+    targets = 1 if classes is not None else subject.estimator.expansion_.n_targets
+    if given.y.size != n * targets:
+        columns = counted(given.y.size // n, "column")
+        raise ValueError(f"y has {columns}, and the model predicts {targets}; give the same targets.")
     if classes is not None and not np.isin(given.y, classes).all():
         odd = given.y[~np.isin(given.y, classes)][0]
         raise ValueError(
@@ -207,13 +213,15 @@ def known_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
         words = "the rows it was fitted on" if same else counted(n, "new row")
         return Known(not same, f"taken for {words}; rows of Dask leave nothing to check that by")
-    hashes, rows = row_hashes(matrix, np.float32), print_["rows"]
+    rows = print_["rows"]
+    pairwise = estimator.__sklearn_tags__().input_tags.pairwise
+    pairwise = pairwise and matrix.shape[1:] == (estimator.n_features_in_,)
+    hashes = row_hashes(matrix[:, rows] if pairwise else matrix, np.float32)
     here = np.isin(print_["hashes"], hashes)
-    fits = n > rows[-1] and (kept is None or len(kept) == n)
-    if not new_rows and fits and np.array_equal(hashes[rows], print_["hashes"]):
+    if not new_rows and n == print_["n"] and np.array_equal(hashes[rows], print_["hashes"]):
         _refuse_targets(estimator, print_["targets"], y[rows])
         return Known(False, f"the {n:,} rows it was fitted on")
-    if not new_rows and here.all() and (new_rows is False or n == (n if kept is None else len(kept))):
+    if not new_rows and here.all() and (new_rows is False or n == print_["n"]):
         raise ValueError(
             f"these are the rows that the model was fitted on ({n:,}) in another order or with others "
             "among them; give the rows as they were fitted, or new rows."
@@ -226,7 +234,7 @@ def known_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
     if not here.any():
         return Known(True, f"{counted(n, 'row')} that are new to the model")
     found = int(np.isin(hashes, print_["hashes"]).sum())
-    least = "at least " if len(rows) < (len(rows) if kept is None else len(kept)) else ""
+    least = "at least " if len(rows) < print_["n"] else ""
     words = (
         f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on, so"
     )

@@ -44,22 +44,26 @@ def equal_rows(X: Any) -> np.ndarray:
     return found
 
 
-def row_fingerprint(problem: Any) -> dict[str, np.ndarray] | None:
-    """Some rows of a problem by which it is known again: their numbers in the table, hashes, targets.
+def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[str, Any] | None:
+    """Some rows by which a table of `n` is known again: their numbers in it, hashes, targets.
 
     At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
-    which type they come again. None for rows on Dask's workers, which would take another pass.
+    which type they come again; of a precomputed kernel matrix, their values
+    with each other. None for rows on Dask's workers, which would take another pass.
     """
     if is_remote(problem.X):
         return None
-    n, d = problem.X.shape
-    count = min(n, _MOST_ROWS, max(2, _MOST_NUMBERS // max(d, 1)))
-    rows = np.unique(np.linspace(0, n - 1, count).astype(np.int64))
+    kept, d = problem.X.shape
+    count = min(kept, _MOST_ROWS, max(2, _MOST_NUMBERS // max(d, 1)))
+    rows = np.unique(np.linspace(0, kept - 1, count).astype(np.int64))
     numbers = rows if problem.kept is None else np.asarray(problem.kept)[rows].astype(np.int64)
     targets = to_numpy(take_rows(problem.Y, rows)) + problem.offset
+    values = take_rows(problem.X, rows)
+    values = to_numpy(values)[:, rows] if precomputed else values
     return {
+        "n": n,
         "rows": numbers,
-        "hashes": row_hashes(take_rows(problem.X, rows), np.float32),
+        "hashes": row_hashes(values, np.float32),
         "targets": np.asarray(targets, dtype=np.float64),
     }
 
