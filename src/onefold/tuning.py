@@ -6,6 +6,7 @@ one that is scored: it is not fitted again on all rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,11 +31,12 @@ from onefold.tables import (
 from onefold.tables.errors import Remedy
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked
 from onefold.tables.source import opened
-from onefold.tables.target import TargetKind, read_target
+from onefold.tables.target import TargetKind, missing_targets, read_target, refuse_missing_targets
 from onefold.tables.training import (
     Training,
     check_columns,
     in_memory,
+    left_out_note,
     training_of,
     with_target,
     with_target_on_disk,
@@ -175,6 +177,8 @@ def tuning(
         data = rows = data if keep is None else data.take(np.flatnonzero(keep))
         keep = None
     with training_of(model, data, target, weight, groups, keep, scratch) as training:
+        if test is not None:
+            _check_test(test, target, model, training)
         yield Tuning(model, replace(training, target=found), found, rows, weight, scored)
 
 
@@ -183,6 +187,19 @@ def _with_target(test: Any, target: str, reading: Any) -> TableSource | TableRow
     table = opened(test, reading)
     table.require(target, "target")
     return table
+
+
+def _check_test(
+    test: TableSource | TableRows, target: str, model: TableModel, training: Training
+) -> None:
+    """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
+    table = opened(test, training.reading) if isinstance(test, TableSource) else test
+    if isinstance(table, TableRows) or not table.absent_is_zero:
+        training.preparation.check_columns(table.names)
+    if not model.drop_missing_target:
+        blocks = [table] if isinstance(table, TableRows) else table.typed_batches(BLOCK, [target])
+        for rows in blocks:
+            refuse_missing_targets(rows, target)
 
 
 def _blocks(data: TableRows | TableSource, held: np.ndarray) -> Iterable[TableRows]:
@@ -233,11 +250,15 @@ def measures_on(
         weighed = weight_column if weight_column in block.names else None
         extra = (name,) if weighed is None else (name, weighed)
         for rows, matrix in model.matrix_blocks(block, extra=extra):
+            if model.drop_missing_target and (missing := missing_targets(name, rows)).any():
+                warnings.warn(f"the table to test on: {left_out_note(missing, name)}", stacklevel=2)
+                rows, matrix = rows.take(np.flatnonzero(~missing)), matrix[~missing]
             targets.append(read_target(rows, name, model.task, known))
             matrices.append(matrix)
             counts.append(np.ones(len(rows)) if weighed is None else rows.weights(weighed))
-    if not targets:
-        raise TableError("the table to test on has no rows")
+    if not sum(map(np.sum, counts)):
+        of = "" if weight_column is None else f" with a weight in '{weight_column}'"
+        raise TableError(f"there are no rows{of} to test on")
     y, new, count = np.concatenate(targets), np.concatenate(matrices), np.concatenate(counts)
     seen = np.arange(len(training.y))
     if training.X.size > _MOST_NUMBERS:  # simple models are fitted to some of many rows
@@ -247,11 +268,13 @@ def measures_on(
         classes, values = None, model.on_matrix("predict", new).reshape(len(y), -1)
     else:
         decisions = np.asarray(model.estimator_.decision_function(new)).reshape(len(y), -1)
-        classes = np.unique(
-            np.concatenate([known, y])
-        )  # there may be labels that the model cannot predict
-        values = np.full((len(y), len(classes)), -np.inf)
         both = np.column_stack([-decisions, decisions]) if decisions.shape[1] == 1 else decisions
+        if y.dtype.kind != known.dtype.kind:  # with labels of another type, which stay text
+            known, y = known.astype(np.str_), y.astype(np.str_)
+            training = replace(training, y=training.y.astype(np.str_))
+        classes = np.unique(np.concatenate([known, y]))
+        # Labels that the model does not know are the ones that it predicts least.
+        values = np.full((len(y), len(classes)), both.min() - 1.0)
         values[:, np.searchsorted(classes, known)] = both
     scores = _next_to_simple(training, seen, new, y, values, count, classes)
     return flat_scores(scores) | {"scores": scores}

@@ -6,6 +6,7 @@ Where a container cannot hold a column, or says less about it, one sentence says
 from __future__ import annotations
 
 import datetime
+import decimal
 import tempfile
 from pathlib import Path
 
@@ -96,6 +97,56 @@ def test_a_category_that_elsewhere_means_missing(fit, use, tmp_path):
     assert model.score(used, "label") == 1.0
     (part,) = (part for part in model.preparation_.parts if part.name == "c")
     assert (part.categories, part.missing) == (("NA", "b", "null"), False)
+
+
+@pytest.mark.parametrize("target", ["c", "label"])
+def test_a_folder_of_parquet_files_is_read_as_the_model_says(target, tmp_path):
+    words = ["nan", "b", "null", "b"] * 6
+    table = pa.table({"x": np.arange(N) % 7, "c": words, "label": words})
+    model = TableClassifier(**QUICK).fit(table, target)
+    for i in range(2):
+        pyarrow.parquet.write_table(table.slice(12 * i, 12), tmp_path / f"{i}.parquet")
+    for path in (tmp_path, tmp_path / "*.parquet"):
+        assert model.predict(path).tolist() == words
+        assert model.score(path, target) == 1.0
+
+
+CODES = {
+    "whole": pd.Series([1.0, 2.0, None, 10.0] * 6),
+    "boolean": pd.Series([True, False, False] * 8),
+    "days": pd.Series(pd.to_datetime(["2024-01-02", "2024-03-04", "2024-05-06"] * 8)),
+    "moments": pd.Series(pd.to_datetime(["2024-01-02 10:30", "2024-03-04 11:45"] * 12)),
+}
+
+
+@pytest.mark.parametrize("fit", CONTAINERS)
+@pytest.mark.parametrize("kind", CODES)
+def test_codes_are_the_same_in_every_spelling(kind, fit, tmp_path):
+    table = pa.Table.from_pandas(pd.DataFrame({"x": np.arange(N) % 7 + 0.5, "c": CODES[kind]}))
+    model = TableRegressor(**QUICK, categorical=["c"])
+    model.fit(contained(table, fit, tmp_path), np.sin(np.arange(N)))
+    expected = model.predict(contained(table, fit, tmp_path))
+    for use in CONTAINERS:
+        np.testing.assert_array_equal(model.predict(contained(table, use, tmp_path)), expected)
+
+
+def test_codes_that_training_kept_apart_stay_apart():
+    table = pa.table({"x": np.arange(N) % 7 + 0.5, "c": ["1", "1.0", "007"] * 8})
+    model = TableRegressor(**QUICK).fit(table, np.sin(np.arange(N)))
+    other = pa.table({"x": [1.0] * 5, "c": ["1", "1.0", "007", "1.00", "7"]})
+    with pytest.warns(UserWarning, match="'c'"):
+        indicators = model.matrix(other)[:, 1:]
+    assert indicators.argmax(axis=1).tolist()[:3] == [1, 2, 0]
+    assert indicators.sum(axis=1).tolist() == [1, 1, 1, 0, 1]
+
+
+def test_decimals_are_the_numbers_that_their_digits_say(tmp_path):
+    prices = [
+        decimal.Decimal(one) / 100 for one in np.random.default_rng(0).integers(0, 10**6, N).tolist()
+    ]
+    table = pa.table({"x": np.arange(N) % 7, "c": pa.array(prices, pa.decimal128(12, 2))})
+    model = TableRegressor(**QUICK).fit(table, np.sin(np.arange(N)))
+    np.testing.assert_array_equal(model.predict(contained(table, "csv", tmp_path)), model.predict(table))
 
 
 def test_words_of_a_file_mean_missing_in_a_frame_too(tmp_path):

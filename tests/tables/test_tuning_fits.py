@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.model_selection import StratifiedKFold
 
@@ -114,6 +115,43 @@ def test_scores_on_another_table(table, weight):
         assert test["r2"] == pytest.approx(1 - losses.mean() / new.amount.var(ddof=0))
         with pytest.raises(TableError, match="'kind'"):
             tune_table(train, **KIND, test=new.drop(columns="kind"))
+
+
+@pytest.mark.parametrize("labels", [("a", "b", "c"), (0, 1, 2)])
+def test_labels_that_the_model_does_not_know_count_as_wrong(labels):
+    place = np.random.default_rng(0).integers(0, 2, 40)
+    train = pd.DataFrame({"x": place + 0.01 * np.arange(40), "y": np.array(labels)[place]})
+    new = pd.DataFrame({"x": [0.1, 1.1, 0.1, 1.1], "y": [*labels[:2], labels[2], labels[2]]})
+    with pytest.warns(UserWarning, match="labels in 'y' that the model does not know"):
+        test = tune_table(train, "y", **SMALL, test=new).report_["test"]
+    assert (test["rows"], test["accuracy"]) == (4, 0.5)
+
+
+def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
+    monkeypatch.setattr("onefold.tables.model.TableModel.fit_prepared", None)
+    new = table.tail(20).reset_index(drop=True)
+    absent = next(name for name in new.columns if name not in ("kind", "amount"))
+    with pytest.raises(TableError, match=f"no column '{absent}', which the model needs"):
+        tune_table(table, "kind", **SMALL, test=new.drop(columns=absent))
+    new.loc[3, "amount"] = np.nan
+    with pytest.raises(TableError, match=r"missing values in 'amount' \(1 of 20 rows\)"):
+        tune_table(table, "amount", **SMALL, test=new)
+
+
+def test_rows_to_test_on_without_a_target_are_left_out(table):
+    new = table.tail(20).reset_index(drop=True)
+    new.loc[3, "amount"] = np.nan
+    with pytest.warns(UserWarning, match="to test on: left out 1 of 20 rows"):
+        model = tune_table(table.head(40), **AMOUNT, **SMALL, test=new, drop_missing_target=True)
+    assert model.report_["test"]["rows"] == 19
+    as_polars = pl.from_pandas(table).with_columns(pl.lit("word").alias("text"))  # a string view
+    assert tune_table(as_polars, **AMOUNT, **SMALL, holdout=0.2).report_["test"]["rows"] == 12
+    new.loc[3, "amount"] = np.inf
+    with pytest.raises(TableError, match="infinite values in the target 'amount'"):
+        model.score(new, "amount")
+    new["mass"], new["amount"] = 0.0, 1.0
+    with pytest.raises(TableError, match="no rows with a weight in 'mass' to test on"):
+        tune_table(table.head(40), **AMOUNT, **SMALL, test=new.dropna(), weight="mass")
 
 
 @pytest.mark.parametrize("free", [2**60, 1000])

@@ -5,6 +5,7 @@ A missing value is an Arrow null, a NaN, or empty text; here they all become NaN
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import numpy as np
@@ -63,6 +64,8 @@ def as_numbers(
     if pa.types.is_duration(column.type):  # in seconds
         whole = pc.cast(pc.cast(column, pa.duration("us"), safe=False), pa.int64())
         return np.asarray(pc.cast(whole, pa.float64(), safe=False).to_numpy(), dtype=np.float64) / 1e6
+    if pa.types.is_decimal(column.type):  # by its digits: Arrow's cast to float64 rounds twice
+        column = pc.cast(column, pa.string())
     # safe=False: integers beyond 2**53 lose digits; `inexact_as_number` says where that matters.
     numbers = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return np.asarray(numbers, dtype=np.float64)
@@ -144,6 +147,18 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type) and not categorical:
         column = _whole_as_integers(column, name)
     return _blank_to_null(pc.cast(column, pa.string()))
+
+
+def meaning_of(text: str) -> object:
+    """What a label says: a whole number of any size, another number, a boolean, a date, or its words."""
+    text = text.strip()
+    if text.lower() in {"true", "false"}:
+        return text.lower()
+    try:
+        return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text.replace("_", "?"))
+    except ValueError:
+        whole = re.sub(r"(:[0-9]{2})\.0+$", r"\1", text)  # of seconds
+        return re.sub(r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]00:00:00$", r"\1", whole)
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

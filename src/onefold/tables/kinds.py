@@ -21,6 +21,7 @@ those that ONNX can express.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 from zoneinfo import available_timezones
@@ -29,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_text, inexact_as_number, kind_of, times_in, trimmed
+from onefold.tables.columns import as_text, inexact_as_number, kind_of, meaning_of, times_in, trimmed
 from onefold.tables.dates import (
     ORDERS,
     UNSETTLED,
@@ -285,7 +286,10 @@ class CategoryColumn(Column):
     def make(self, rows: TableRows) -> Made:
         text = as_text(rows.text(self.name), self.name)
         filled = pc.fill_null(text, self.most_frequent)
-        found = pc.index_in(filled, value_set=pa.array(self.categories, pa.string()))
+        known = pa.array(self.categories, pa.string())
+        found = pc.index_in(filled, value_set=known)
+        if found.null_count:
+            found = pc.index_in(self._respelled(filled), value_set=known)
         places = pc.fill_null(found, len(self.categories)).to_numpy()
         values = np.zeros((len(rows), len(self.categories) + 1))
         values[np.arange(len(rows)), places] = 1.0
@@ -293,6 +297,22 @@ class CategoryColumn(Column):
         if self.rare:
             return Made(values, missing)
         return Made(values[:, :-1], missing, int(values[:, -1].sum()))
+
+    def _respelled(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Codes as training spelled them: files write 1.0 and True where frames hold 1 and true.
+
+        Categories that differ in their spelling alone, as 1.0 and 1, are told by it.
+        """
+        meanings = Counter(map(meaning_of, self.categories))
+        known = {meaning_of(one): one for one in self.categories if meanings[meaning_of(one)] == 1}
+        encoded = pc.dictionary_encode(text.combine_chunks())
+        words = encoded.dictionary.to_pylist()
+        exact = set(self.categories)
+        spelled = [
+            one if one in exact or one != one.strip() else known.get(meaning_of(one), one)
+            for one in words
+        ]
+        return pa.array(spelled, pa.string()).take(encoded.indices)
 
     def examples(self) -> list[Any]:
         return [self.categories[0], self.categories[-1], max(self.categories, key=len) + "?"]

@@ -126,7 +126,13 @@ class TableRows:
         """The rows with these positions, in this order."""
         return replace(
             self,
-            columns=self.columns.take(indices),
+            columns=_without_views(self.columns).take(indices),
             written=None if self.written is None else self.written.take(indices),
             start=0,
         )
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The same without string and binary views, such as polars has: Arrow cannot take rows of them."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return table.cast(pa.schema([one.with_type(plain.get(one.type, one.type)) for one in table.schema]))

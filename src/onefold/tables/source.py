@@ -146,7 +146,7 @@ def open_table(path: str | Path, reading: Reading | None = None) -> TableSource:
     # Not pathlib's, which raise where a name is too long for a file.
     exists = os.path.exists(path)
     if os.path.isdir(path) or (glob.has_magic(str(path)) and not exists):
-        return ParquetSource(path)
+        return ParquetSource(path, reading)
     if not exists:
         raise TableError(f"there is no file {path}")
     formats: dict[tuple[str, ...], Callable[[Path, Reading | None], TableSource]] = {

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.linalg import is_foreign, to_numpy
-from onefold.tables.columns import as_numbers, as_text, decoded, kind_of
+from onefold.tables.columns import as_numbers, as_text, decoded, kind_of, meaning_of
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.preparation import refuse_missing
 from onefold.tables.reading import is_number
@@ -66,7 +66,7 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
     column = rows.column(name, role="target column")
     if len(rows) == 0:
         raise TableError("the table has no rows")
-    _refuse_missing(column, name)
+    refuse_missing_targets(rows, name)
     kind = kind_of(column)
     if kind in {"date", "other"}:
         raise TableError(
@@ -109,9 +109,12 @@ def learn_target(rows: TableRows, name: str, task: TargetKind | None = None) -> 
 def read_target(rows: TableRows, name: str, task: TargetKind, like: np.ndarray | None) -> np.ndarray:
     """The target of further rows, in the form of the classes `like` (None for regression)."""
     column = rows.column(name, role="target column")
-    _refuse_missing(column, name)
+    refuse_missing_targets(rows, name)
     if task == "regression" or like is None:
-        return rows.numbers(name)
+        numbers = rows.numbers(name)
+        if np.isinf(numbers).any():
+            raise TableError(f"infinite values in the target '{name}'; remove or replace them")
+        return numbers
     spelled = as_text(rows.text(name), name) if kind_of(column) in {"text", "boolean"} else column
     labels = known_labels([str(label) for label in spelled.to_pylist()], like)
     if labels.dtype.kind != like.dtype.kind or not np.isin(labels, like).all():
@@ -197,9 +200,10 @@ def _is_no_value(one: Any) -> bool:
     return isinstance(one, float) and one != one
 
 
-def _refuse_missing(column: pa.ChunkedArray, name: str) -> None:
-    missing = int(missing_targets(name, TableRows(pa.table({name: column}))).sum())
-    refuse_missing({name: missing} if missing else {}, len(column), _KNOWN)
+def refuse_missing_targets(rows: TableRows, name: str) -> None:
+    """Refuse rows without a target."""
+    missing = int(missing_targets(name, rows).sum())
+    refuse_missing({name: missing} if missing else {}, len(rows), _KNOWN)
 
 
 def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:
@@ -271,7 +275,7 @@ def as_written(texts: list[str], name: str, numbers: Sequence[object] | None = N
     if all(_CANONICAL.fullmatch(text) for text in distinct):
         return np.array([int(text) for text in texts], dtype=np.int64)
     spelled: dict[object, str] = {}
-    meanings = dict(zip(texts, numbers)) if numbers is not None else {t: _meaning(t) for t in distinct}
+    meanings = dict(zip(texts, numbers)) if numbers is not None else {t: meaning_of(t) for t in distinct}
     for text, meaning in meanings.items():
         earlier = spelled.setdefault(meaning, text)
         if earlier != text:
@@ -289,23 +293,14 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
     of the classes stays text, which equals none of them.
     """
     exact = {str(label): label for label in classes.tolist()}
-    meanings = Counter(map(_meaning, exact))
-    by_meaning = {_meaning(text): one for text, one in exact.items() if meanings[_meaning(text)] == 1}
+    meanings = Counter(map(meaning_of, exact))
+    by_meaning = {
+        meaning_of(text): one for text, one in exact.items() if meanings[meaning_of(text)] == 1
+    }
     if classes.dtype.kind == "b":
         by_meaning |= {0: False, 1: True}
-    labels = [exact.get(text, by_meaning.get(_meaning(text), text)) for text in found]
+    labels = [exact.get(text, by_meaning.get(meaning_of(text), text)) for text in found]
     if all(type(label) is type(classes[0].item()) for label in labels):
         return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
     mixed: np.ndarray = np.array(labels, dtype=object)
     return mixed
-
-
-def _meaning(text: str) -> object:
-    """What a label says: a whole number of any size, another number, a boolean, or its words."""
-    text = text.strip()
-    if text.lower() in {"true", "false"}:
-        return text.lower()
-    try:
-        return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text.replace("_", "?"))
-    except ValueError:
-        return text
