@@ -162,6 +162,8 @@ def test_refused(tuned, refused):
     assert "did you mean 'site'?" in refused("predict", MODEL, "t.csv", "--id", "sight")
     tuned.drop(columns="kind").to_csv("new.csv", index=False)
     assert "no column 'kind'" in refused("predict", MODEL, "new.csv", "--score")
+    tuned.assign(kind=[None, *tuned.kind[1:]]).to_csv("new.csv", index=False)
+    assert "missing values in 'kind'" in refused("predict", MODEL, "new.csv", "--score")
     tuned.head(0).to_csv("new.csv", index=False)
     assert "new.csv has no rows" in refused("predict", MODEL, "new.csv")
     tuned.rename(columns={"length": "lenght"}).to_csv("new.csv", index=False)

@@ -45,13 +45,13 @@ def run(arguments: argparse.Namespace) -> None:
         extra = tuple(name for name in (id_column, target) if name)
         for rows, X in model.matrix_blocks(source, arguments.batch_rows, extra):
             predicted = model.on_matrix("predict", X)
-            columns: Columns = {} if id_column is None else {id_column: rows.raw(id_column)}
-            write(columns | {"prediction": predicted} | _more_columns(model, X, arguments))
-            if target is not None:
+            if target is not None:  # before anything is written: it may be refused
                 classes = getattr(estimator, "classes_", None)
                 truths.append(read_target(rows, target, model.task, classes))
                 predictions.append(predicted)
                 known += _known_rows(estimator, X)
+            columns: Columns = {} if id_column is None else {id_column: rows.raw(id_column)}
+            write(columns | {"prediction": predicted} | _more_columns(model, X, arguments))
             n_rows += len(rows)
         if n_rows == 0:
             raise ValueError(f"{source.path.name} has no rows to predict")
