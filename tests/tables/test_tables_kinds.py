@@ -8,6 +8,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -223,6 +224,16 @@ def test_constant_columns_are_left_out():
     assert preparation.transform(data).shape == (2, 1)
     # All rare, no category is left.
     assert learn_preparation(rows(a=[1, 2], c=["x", "y"]), min_frequency=2).constant == ("c",)
+
+
+def test_a_rare_category_that_files_write_for_missing_values_is_one_of_its_own(tmp_path):
+    frame = pd.DataFrame({"c": ["x"] * 20 + ["y"] * 17 + ["NA"] * 3, "y": np.arange(40.0)})
+    model = TableRegressor(simple=True, cv=3, gammas=[0.1], alphas=[0.1], min_frequency=5).fit(
+        frame, "y"
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    np.testing.assert_array_equal(model.predict(tmp_path / "t.csv"), model.predict(frame))
+    assert "NA" in model.preparation_.parts[0].categories
 
 
 def test_missing_values_are_filled_with_median_and_most_frequent():

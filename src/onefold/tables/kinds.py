@@ -43,6 +43,7 @@ from onefold.tables.dates import (
     zone_of,
 )
 from onefold.tables.errors import Remedy, TableError, listing
+from onefold.tables.reading import MISSING_WORDS
 from onefold.tables.rows import TableRows
 from onefold.tables.statistics import ColumnMoments, MedianSketch
 from onefold.tables.text import (
@@ -526,7 +527,8 @@ class TextLearner:
             refuse_decorated_numbers(categories, self.name)
         least = self.min_frequency or 0
         least = least * rows if isinstance(least, float) else least
-        kept = tuple(one for one in categories if self._counts[one] >= least)
+        # A rare "NA" stays a category: among the rare ones, use would take it for a missing value.
+        kept = tuple(one for one in categories if self._counts[one] >= least or one in MISSING_WORDS)
         if self._unlisted or len(kept) > MOST_CATEGORIES:
             limit = self._most if self._unlisted else MOST_CATEGORIES
             raise TableError(

@@ -15,7 +15,7 @@ from onefold.tables.errors import TableError
 
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
 # What programs write for a missing value; `Reading.na_values` come on top.
-_MISSING = (
+MISSING_WORDS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
 )
@@ -167,7 +167,7 @@ class Reading:
     def missing_in(self, name: str) -> tuple[str, ...]:
         """The texts that mean a missing value in a column."""
         values = self.categories.get(name, ())
-        return tuple(text for text in (*_MISSING, *self.na_values) if text not in values)
+        return tuple(text for text in (*MISSING_WORDS, *self.na_values) if text not in values)
 
     def with_categories(self, preparation: Any, target: Any = None) -> Reading:
         """The same with the categories of training that would otherwise mean a missing value."""
