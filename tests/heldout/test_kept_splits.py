@@ -15,8 +15,9 @@ from sklearn.model_selection import (
 )
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, SparseLSSVR, load
+from onefold.facts.data import equal_rows
 from onefold.heldout import GapKFold, unpacked
-from onefold.rows import equal_rows, row_hashes
+from onefold.rows import row_hashes
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from onefold.facts.words import counted, percent, quoted
-from onefold.rows import equal_rows
+from onefold.rows import row_hashes
 
 UNEXPLAINED = 0.02  # of the target, left by a column that tells too much; |correlation| 0.99
 MOST_VALUES = 1_000_000  # looked at; of larger tables, rows at equal distances
@@ -171,6 +171,12 @@ def warnings_of(facts: dict[str, Any], n: int) -> list[str]:
 
 
 # Copies
+
+
+def equal_rows(X: Any) -> np.ndarray:
+    """The number (n,) of the set of equal rows that each row belongs to."""
+    found: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
+    return found
 
 
 def duplicate_facts(

@@ -38,18 +38,12 @@ def row_hashes(X: Any, dtype: Any = np.float64) -> np.ndarray:
     return found.view(np.int64)
 
 
-def equal_rows(X: Any) -> np.ndarray:
-    """The number (n,) of the set of equal rows that each row belongs to."""
-    found: np.ndarray = np.unique(row_hashes(X), return_inverse=True)[1].ravel()
-    return found
-
-
 def row_fingerprint(problem: Any, n: int, *, precomputed: bool = False) -> dict[str, Any] | None:
     """Some rows by which a table of `n` is known again: their numbers in it, hashes, targets.
 
     At most 1000 rows at equal distances, their values rounded to float32, so that it does not matter in
-    which type they come again; of a precomputed kernel matrix, their values
-    with each other. None for rows on Dask's workers, which would take another pass.
+    which type they come again; of a precomputed kernel matrix, their values with each other. None for
+    rows on Dask's workers, which would take another pass.
     """
     if is_remote(problem.X):
         return None
