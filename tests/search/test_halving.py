@@ -35,13 +35,13 @@ GAMMAS, ALPHAS = 4.0 ** np.arange(-6, 4), 4.0 ** np.arange(-6, 3)
 SMALL = Halving(factor=2, min_resources=40)
 
 
-def table(n: int = 300, d: int = 3, seed: int = 0) -> tuple[Any, Any]:
+def table(n=300, d=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.standard_normal(n)
 
 
-def search(method: Any = SMALL, kind: Any = LSSVRCV, **settings: Any) -> Any:
+def search(method=SMALL, kind=LSSVRCV, **settings):
     return kind(search=method, **{"gammas": GAMMAS, "alphas": ALPHAS, **settings})
 
 
@@ -73,26 +73,6 @@ def check_against_grid(model: Any, X: Any, y: Any, rtol: float = 1e-8, **data: A
             next_to_it = (("alpha", float(alphas[j])), ("gamma", float(gammas[i])))
             assert means[next_to_it] <= model.best_score_ + near
     return full
-
-
-# -- the whole ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [LSSVRCV, LSSVCCV])
-@pytest.mark.parametrize("fit_weights", [False, True])
-def test_the_last_stage_is_part_of_the_full_grid(kind: Any, fit_weights: bool) -> None:
-    X, y = table()
-    y = y if kind is LSSVRCV else np.digitize(y, [0.0, 1.5])
-    weight = np.random.default_rng(1).uniform(0.2, 2.0, len(y)) if fit_weights else None
-    criterion = None if kind is LSSVRCV else "error"
-    model = search(kind=kind, criterion=criterion).fit(X, y, sample_weight=weight)
-    full = check_against_grid(model, X, y, sample_weight=weight)
-    assert len(scores_of(model)) < len(scores_of(full))
-    assert model.best_score_ == pytest.approx(model.cv_results_["mean_test_score"].max(), rel=1e-12)
-    if kind is LSSVRCV:
-        assert model.best_params_ == full.best_params_
-        assert_allclose(model.predict(X), full.predict(X), rtol=1e-8, atol=1e-8)
-        assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-7, atol=1e-8)
 
 
 def test_the_record_says_what_was_dropped_when_and_why() -> None:
@@ -152,32 +132,25 @@ def test_differences_are_those_of_literal_refits(weighted: bool) -> None:
         assert one["difference"] > 2 * one["standard_error"]
 
 
-def test_few_rows_are_searched_as_a_grid() -> None:
+def test_few_rows_ties_one_split_and_one_standard_error():
     X, y = table(120)
-    model = search("halving").fit(X, y)
-    full = search("grid").fit(X, y)
-    assert model.search_["n_resources"] == [120]
+    model, full = (search(method).fit(X, y) for method in ("halving", "grid"))
+    assert model.search_["n_resources"] == [120]  # few rows are searched as a grid
     assert_array_equal(model.cv_results_["mean_test_score"], full.cv_results_["mean_test_score"])
     assert model.best_params_ == full.best_params_
-
-
-def test_one_standard_error_has_all_ridges_to_choose_from() -> None:
+    model, full = (search(method).fit(ROWS[:200], np.full(200, 3.0)) for method in (SMALL, "grid"))
+    assert model.best_params_ == full.best_params_  # ties: the narrowest kernel, the largest ridge
+    assert (model.gamma_, model.alpha_) == (GAMMAS.max(), ALPHAS.max())
+    model = search(cv=ONE_SPLIT, criterion="r2").fit(ROWS, TARGETS)  # nothing to compare with: all stay
+    assert set(model.search_["n_candidates"]) == {GAMMAS.size}
     X, y = table(n=300, d=4)
     labels = (y > np.median(y)).astype(int)
-    found = search(kind=LSSVCCV, select="1se").fit(X, labels)
+    found = search(kind=LSSVCCV, select="1se").fit(X, labels)  # has all ridges to choose from
     gammas = sorted({cell["gamma"] for cell in found.cv_results_["params"]})
     assert 1 < len(gammas) < found.search_["n_candidates"][0]
     grid = LSSVCCV(gammas=gammas, alphas=ALPHAS, select="1se").fit(X, labels)
     assert found.best_params_ == grid.best_params_
     assert found.best_params_["alpha"] > search(kind=LSSVCCV).fit(X, labels).best_params_["alpha"]
-
-
-def test_ties_go_to_the_narrowest_kernel_and_the_largest_ridge() -> None:
-    X, _ = table(200)
-    y = np.full(200, 3.0)
-    model, full = search().fit(X, y), search("grid").fit(X, y)
-    assert model.best_params_ == full.best_params_
-    assert (model.gamma_, model.alpha_) == (GAMMAS.max(), ALPHAS.max())
 
 
 # -- subsamples --------------------------------------------------------------------------------------
@@ -186,27 +159,20 @@ def test_ties_go_to_the_narrowest_kernel_and_the_largest_ridge() -> None:
 @pytest.mark.parametrize(
     ("classes", "cv", "sizes"),
     [
-        (0, 5, [166, 500, 1500]),
-        (2, 5, [166, 500, 1500]),
-        (6, 5, [166, 500, 1500]),
-        (10, 5, [500, 1500]),
-        (26, 5, [500, 1500]),
-        (100, 3, [500, 1500]),
-        (0, 10, [500, 1500]),
+        *((classes, 5, [166, 500, 1500]) for classes in (0, 2, 6)),
+        *((classes, cv, [500, 1500]) for classes, cv in [(10, 5), (26, 5), (100, 3), (0, 10)]),
         (0, "loo", [166, 500, 1500]),
     ],
 )
-def test_the_rows_of_stages(classes: int, cv: Any, sizes: list[int]) -> None:
+def test_the_rows_of_stages(classes, cv, sizes):
     """Enough for every fold to train on every class, and at most a third of all in the first."""
-    X = np.zeros((1500, 1))
     y = np.arange(1500) % classes if classes else np.arange(1500.0)
-    setup = search("halving", kind=LSSVCCV if classes else LSSVRCV, cv=cv).set_up(X, y)
+    setup = search("halving", kind=LSSVCCV if classes else LSSVRCV, cv=cv).set_up(np.zeros((1500, 1)), y)
     assert Halving().sizes(setup) == sizes
     if classes:
         rows = nested_order(setup.scoring.held_out, setup.task, 0)[: sizes[0]]
         for left in setup.scoring.held_out.left_out:
-            counts = np.bincount(y[np.setdiff1d(rows, left)], minlength=classes)
-            assert counts.min() >= 2
+            assert np.bincount(y[np.setdiff1d(rows, left)], minlength=classes).min() >= 2
 
 
 def test_beginnings_keep_the_share_of_every_fold_and_class() -> None:
@@ -277,13 +243,11 @@ def test_landmarks_in_float32(method: str) -> None:
     assert len(model.cv_results_["params"]) == model.search_["n_candidates"][-1] * ALPHAS.size
 
 
-def test_landmarks_that_depend_on_the_kernel_are_fewer_too() -> None:
-    chosen, shared = Nystroem(1000, "rpcholesky").on_fewer_rows(300, None)
-    assert (chosen, shared) == (Nystroem(100, "rpcholesky"), None)
-    chosen, _ = Nystroem(50, "rpcholesky", rank=20).on_fewer_rows(300, None)
-    assert chosen == Nystroem(50, "rpcholesky", rank=20)
-    chosen, _ = Nystroem(400, "rpcholesky", rank=100).on_fewer_rows(8000, None)
-    assert chosen == Nystroem(200, "rpcholesky", rank=50)
+def test_landmarks_that_depend_on_the_kernel_are_fewer_too():
+    sizes = [((1000, None), 300, (100, None)), ((50, 20), 300, (50, 20)), ((400, 100), 8000, (200, 50))]
+    for many, rows, few in sizes:
+        chosen, wanted = (Nystroem(m, "rpcholesky", rank=rank) for m, rank in (many, few))
+        assert chosen.on_fewer_rows(rows, None) == (wanted, None)
 
 
 # -- awkward tables ----------------------------------------------------------------------------------
@@ -295,14 +259,16 @@ RARE = np.where(TARGETS > 2.9, "rare", "common")
 GROUPS = np.random.default_rng(1).integers(0, 25, 300)
 ONE_SPLIT = [(np.arange(100, 300), np.arange(100))]
 FAMILIES, KERNEL = ["rbf", "laplacian", "matern"], {"kernel": "precomputed", "gammas": None}
-CASES: dict[str, tuple[dict[str, Any], Any, Any, dict[str, Any]]] = {
-    "a rare class": ({"kind": LSSVCCV, "criterion": "error"}, ROWS, RARE, {}),
-    "a rare class, ranked": (
-        {"kind": LSSVCCV, "criterion": "roc_auc", "gammas": GAMMAS[::2], "alphas": ALPHAS[::3]},
-        ROWS,
-        RARE,
-        {},
-    ),
+TASK = {"kind": LSSVCCV, "criterion": "error"}
+RANKED = {"kind": LSSVCCV, "criterion": "roc_auc", "gammas": GAMMAS[::2], "alphas": ALPHAS[::3]}
+EVEN = {"sample_weight": np.random.default_rng(1).uniform(0.2, 2.0, 300)}
+CASES = {  # settings, rows, targets, what else fit takes
+    "numbers": ({}, ROWS, TARGETS, {}),
+    "weights": ({}, ROWS, TARGETS, EVEN),
+    "classes": (TASK, ROWS, np.digitize(TARGETS, [0.0, 1.5]), {}),
+    "weights of classes": (TASK, ROWS, np.digitize(TARGETS, [0.0, 1.5]), EVEN),
+    "a rare class": (TASK, ROWS, RARE, {}),
+    "a rare class, ranked": (RANKED, ROWS, RARE, {}),
     "groups": ({"cv": GroupKFold(4)}, ROWS, TARGETS, {"groups": GROUPS}),
     "random splits": ({"cv": ShuffleSplit(6, random_state=0)}, ROWS, TARGETS, {}),
     "repeated": ({"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}, ROWS, TARGETS, {}),
@@ -323,23 +289,22 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_awkward_tables(name: str) -> None:
+def test_the_last_stage_is_part_of_the_full_grid(name):
     settings, X, y, data = CASES[name]
     model = search(**settings).fit(X, y, **data)
     full = check_against_grid(model, X, y, **data)
+    assert model.best_score_ == pytest.approx(model.cv_results_["mean_test_score"].max(), rel=1e-12)
     if "cv" in settings:
         assert model.best_score_ >= full.best_score_ - 0.02 * abs(full.best_score_)
     if settings.get("criterion") in ("r2", "mape"):
         assert model.search_["n_candidates"][-1] < GAMMAS.size
-    if data.get("sample_weight") is not None:
+    if name in ("numbers", "weights", "weights of 0"):
+        assert len(scores_of(model)) < len(scores_of(full))
         assert model.best_params_ == full.best_params_
-        assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-6, atol=1e-7)
+        assert_allclose(model.predict(ROWS), full.predict(ROWS), rtol=1e-8, atol=1e-8)
+        assert_allclose(model.heldout_prediction_, full.heldout_prediction_, rtol=1e-7, atol=1e-8)
+    if name == "weights of 0":
         assert_array_equal(np.isfinite(model.heldout_prediction_), WEIGHT > 0)
-
-
-def test_one_split_and_a_scorer_drop_nothing() -> None:
-    model = search(cv=ONE_SPLIT, criterion="r2").fit(ROWS, TARGETS)
-    assert set(model.search_["n_candidates"]) == {GAMMAS.size}
 
 
 GRIDS = np.random.default_rng(2)
@@ -388,7 +353,7 @@ def test_the_same_search(settings: Any, scale: float, mass: Any, torch: bool, pl
 )
 @settings(max_examples=25)
 @pytest.mark.filterwarnings("ignore")
-def test_tiny_tables(n: int, classes: int, folds: int, least: int, factor: float, seed: int) -> None:
+def test_tiny_tables(n, classes, folds, least, factor, seed):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, 2)).astype(float)
     kind, y = LSSVRCV, rng.integers(-2, 3, size=n).astype(float)
@@ -407,52 +372,41 @@ def test_tiny_tables(n: int, classes: int, folds: int, least: int, factor: float
     for params, score in zip(model.cv_results_["params"], model.cv_results_["mean_test_score"]):
         np.testing.assert_allclose(score, scores[str(params)], rtol=1e-6, atol=1e-9)
     assert model.search_["n_resources"] == sorted(set(model.search_["n_resources"]))
-    assert model.search_["n_resources"][-1] == len(model.heldout_prediction_) - np.sum(
-        np.zeros(1) if weight is None else weight == 0
-    )
+    assert model.search_["n_resources"][-1] == (n if weight is None else np.sum(weight > 0))
 
 
 # -- early ends --------------------------------------------------------------------------------------
 
 
-def test_a_search_out_of_time_takes_the_best_so_far_to_all_rows() -> None:
-    X, y = table()
-    with pytest.warns(SearchStoppedWarning):
-        model = search(time_budget=1e-9).fit(X, y)
-    assert model.search_["stopped"] == "time_budget"
-    assert model.search_["n_resources"][-1] == 300
-    assert np.isfinite(model.predict(X)).all()
-
-
-def test_an_interrupted_search_takes_the_best_so_far_to_all_rows() -> None:
-    X, y = table()
-
-    def interrupt(event: Any) -> None:
+def test_a_search_that_ends_early_takes_the_best_so_far_to_all_rows():
+    def interrupt(event):
         if event["done"] == 7:
             raise KeyboardInterrupt
 
+    with pytest.warns(SearchStoppedWarning):
+        model = search(time_budget=1e-9).fit(ROWS, TARGETS)
+    assert model.search_["stopped"] == "time_budget"
+    assert model.search_["n_resources"][-1] == 300
+    assert np.isfinite(model.predict(ROWS)).all()
     with pytest.warns(SearchStoppedWarning, match="interrupted"):
-        model = search(callback=interrupt, n_jobs=1).fit(X, y)
+        model = search(callback=interrupt, n_jobs=1).fit(ROWS, TARGETS)
     assert model.search_["stopped"] == "interrupted"
     assert model.search_["n_resources"] == [75, 300]
     assert len(model.cv_results_["params"]) == 1
     grid = {"gamma": [model.gamma_], "alpha": [model.alpha_]}
-    literal = GridSearchCV(LSSVR(), grid, cv=5, scoring="neg_mean_squared_error").fit(X, y)
+    literal = GridSearchCV(LSSVR(), grid, cv=5, scoring="neg_mean_squared_error").fit(ROWS, TARGETS)
     assert model.best_score_ == pytest.approx(literal.best_score_, rel=1e-9)
 
 
-def test_a_stage_without_scores_says_what_helps() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((100, 2)), rng.standard_normal(100)
-
-    def scorer(estimator: Any, X: Any, y: Any) -> float:
+def test_a_stage_without_scores_says_what_helps():
+    def scorer(estimator, X, y):
         if len(y) < 15:
             raise ValueError("too few")
         return -float(np.mean((estimator.predict(X) - y) ** 2))
 
-    assert LSSVRCV(criterion=scorer).fit(X, y).best_score_ < 0
+    assert LSSVRCV(criterion=scorer).fit(ROWS[:100], TARGETS[:100]).best_score_ < 0
     with pytest.raises(ValueError, match=r"on 50 rows: .*min_resources"):
-        LSSVRCV(criterion=scorer, search=Halving(2, 50)).fit(X, y)
+        LSSVRCV(criterion=scorer, search=Halving(2, 50)).fit(ROWS[:100], TARGETS[:100])
 
 
 # -- the rules ---------------------------------------------------------------------------------------
@@ -504,9 +458,8 @@ def test_climbs_by_hand() -> None:
     assert len(nothing.entries) == 1
 
 
-def test_neighbours_are_of_the_same_family() -> None:
-    names = [{"gamma": 4.0}, {"gamma": 1.0}, {"gamma": 2.0}, {"gamma": 2.0}]
-    assert next_widths(names) == [[2, 3], [2, 3], [0, 1], [0, 1]]
+def test_neighbours_are_of_the_same_family():
+    assert next_widths([{"gamma": g} for g in (4.0, 1.0, 2.0, 2.0)]) == [[2, 3], [2, 3], [0, 1], [0, 1]]
     families = [{"kernel": "a", "gamma": 1.0}, {"kernel": "b", "gamma": 2.0}, {"kernel": "c"}]
     assert next_widths(families) == [[], [], []]
 
@@ -525,51 +478,40 @@ def test_a_classifier_is_compared_by_its_rows() -> None:
         assert (one["difference"] * 120) == pytest.approx(round(one["difference"] * 120))
 
 
-def test_windows_of_ridges() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+def test_windows_of_ridges():
+    X, y = ROWS[:60, :2], TARGETS[:60]
     alphas = [1.0, 0.01, 100.0, 0.1, 10.0, 1000.0, 1e4, 1e5, 1e6, 1e7, 1e8]
     windows = ridge_windows(LSSVRCV(alphas=alphas).set_up(X, y))
-    assert sorted(alphas[i] for i in windows[0]) == [0.1, 1.0, 10.0]
-    assert sorted(alphas[i] for i in windows[1]) == [0.01, 0.1]
-    fine = 10.0 ** np.arange(-8, 8, 0.25)
-    windows = ridge_windows(LSSVRCV(alphas=fine).set_up(X, y))
-    assert [len(window) for window in windows[1:-1]] == [3] * (fine.size - 2)
+    assert [sorted(alphas[i] for i in one) for one in windows[:2]] == [[0.1, 1.0, 10.0], [0.01, 0.1]]
+    fine = ridge_windows(LSSVRCV(alphas=10.0 ** np.arange(-8, 8, 0.25)).set_up(X, y))
+    assert {len(window) for window in fine[1:-1]} == {3}
     basis = LSSVRCV(alphas=alphas, approximation=Nystroem(20)).set_up(X, y)
     assert {len(window) for window in ridge_windows(basis)} == {len(alphas)}
 
 
-@pytest.mark.parametrize(
-    ("setting", "values"),
-    [
-        ("factor", [1, 0.5, np.inf, np.nan, "3", True, None]),
-        ("min_resources", [1, 0, 2.5, "exhaust", True, None]),
-    ],
-)
-def test_settings_that_make_no_stages(setting: str, values: list[Any]) -> None:
-    for value in values:
-        with pytest.raises(ValueError, match=f"{setting} must be"):
-            Halving(**{setting: value})
+NO_FACTOR, NO_ROWS = [1, 0.5, np.inf, np.nan, "3", True, None], [1, 0, 2.5, "exhaust", True, None]
+REFUSED = [
+    *(("factor must be", lambda value=value: Halving(factor=value)) for value in NO_FACTOR),
+    *(("min_resources must be", lambda value=value: Halving(min_resources=value)) for value in NO_ROWS),
+    *(
+        (
+            words,
+            lambda more=more: LSSVRCV(**{"search": "halving"} | more).fit(ROWS[:64], TARGETS[:64]),
+        )
+        for words, more in [
+            ("held-out rows", {"criterion": "gcv"}),
+            ("held-out rows", {"criterion": "press"}),
+            ("metric", {"metric": "diagonal"}),
+            ("blend", {"blend": True, "kernel": ["rbf", "laplacian"]}),
+            ("circulant", {"approximation": Circulant()}),
+            ('"halving"', {"search": "thirds"}),
+        ]
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"criterion": "gcv"}, "held-out rows"),
-        ({"criterion": "press"}, "held-out rows"),
-        ({"metric": "diagonal"}, "metric"),
-        ({"blend": True, "kernel": ["rbf", "laplacian"]}, "blend"),
-        ({"approximation": Circulant()}, "circulant"),
-    ],
-)
-def test_what_halving_cannot_search(given: Any, words: str) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((64, 2)), rng.standard_normal(64)
-    with pytest.raises(ValueError, match=words):
-        LSSVRCV(search="halving", **given).fit(X, y)
-
-
-def test_names_and_objects() -> None:
+@pytest.mark.parametrize(("words", "act"), REFUSED)
+def test_what_makes_no_stages_and_what_halving_cannot_search(words, act):
     assert clone(LSSVRCV(search=Halving(2, 50))).search == Halving(2, 50)
-    with pytest.raises(ValueError, match='"halving"'):
-        LSSVRCV(search="thirds").fit(np.eye(10), np.arange(10.0))
+    with pytest.raises(ValueError, match=words):
+        act()

@@ -20,23 +20,21 @@ GRID = [(0.1, 1e-3), (0.5, 1e-2), (3.0, 1.0)]
 
 
 @pytest.mark.parametrize(("kind", "given"), [(LSSVRCV, LSSVR), (KernelRidgeCV, KernelRidge)])
-@pytest.mark.parametrize("criterion", ["mse", "r2"])
-def test_scores_of_regressors_are_those_of_refits(kind, given, criterion):
+@pytest.mark.parametrize(("criterion", "scoring"), [("mse", "neg_mean_squared_error"), ("r2", "r2")])
+def test_scores_of_regressors_are_those_of_refits(kind, given, criterion, scoring):
     folds = KFold(4, shuffle=True, random_state=1)
     objective = kind(criterion=criterion, cv=folds).objective(X, y)
-    scoring = "neg_mean_squared_error" if criterion == "mse" else criterion
     for gamma, alpha in GRID:
         literal = cross_val_score(given(gamma=gamma, alpha=alpha), X, y, cv=folds, scoring=scoring)
         assert_allclose(objective({"gamma": gamma, "alpha": alpha}), literal.mean(), rtol=1e-8)
 
 
 def test_scores_of_classifiers_with_groups_and_weights():
-    groups = np.arange(80) % 7
+    groups, given = np.arange(80) % 7, {"alpha": [1e-2, 1.0], "gamma": [0.1, 2.0]}
     objective = LSSVCCV(criterion="accuracy", cv=GroupKFold(3)).objective(X, LABELS, groups=groups)
-    grid = GridSearchCV(
-        LSSVC(), {"alpha": [1e-2, 1.0], "gamma": [0.1, 2.0]}, cv=GroupKFold(3), scoring="accuracy"
-    ).fit(X, LABELS, groups=groups)
-    for params, mean in zip(grid.cv_results_["params"], grid.cv_results_["mean_test_score"]):
+    grid = GridSearchCV(LSSVC(), given, cv=GroupKFold(3), scoring="accuracy")
+    grid = grid.fit(X, LABELS, groups=groups).cv_results_
+    for params, mean in zip(grid["params"], grid["mean_test_score"]):
         assert_allclose(objective(params), mean, rtol=1e-12)
     weights = np.random.default_rng(0).uniform(0.2, 2.0, 80)
     objective, errors = LSSVRCV(cv=KFold(3)).objective(X, y, sample_weight=weights), []
@@ -160,27 +158,25 @@ def test_kernels_without_a_width_weights_of_0_and_no_score() -> None:
         _ = objective.best_params_
 
 
-@pytest.mark.parametrize(
-    ("act", "words"),
-    [
-        (lambda f: f.cv_results_, "nothing has been asked"),
-        (lambda f: f.fit(), "nothing has been asked"),
-        (lambda f: f({"gamma": 1.0}), "alpha is missing"),
-        (lambda f: f({"alpha": 1.0}), "parameters are alpha, gamma"),
-        (lambda f: f({"alpha": 1.0, "gamma": 1.0, "degree": 2}), "degree"),
-        (lambda f: f({"alpha": 1.0, "gamma": [1.0, 2.0]}), "one number"),
-        (lambda f: f({"alpha": -1.0, "gamma": 1.0}), "^alpha must be greater than 0"),
-        (lambda f: f({"alpha": 1.0, "gamma": np.nan}), "greater than 0"),
-        (lambda f: f({"alpha": [1.0, 2.0], "gamma": 1.0}), "one number"),
-        (lambda f: f.scores(gamma=1.0), "alphas"),
-        (
-            lambda f: LSSVRCV("auto").objective(X, y)(gamma=1.0, alpha=1.0, kernel="poly"),
-            "kernel must be",
-        ),
-        (lambda f: LSSVRCV(metric="diagonal").objective(X, y), "one model at a time"),
-        (lambda f: LSSVRCV(blend=True).objective(X, y), "one model at a time"),
-    ],
-)
-def test_what_is_refused(act, words) -> None:
+AUTO, ONE = LSSVRCV("auto"), {"alpha": 1.0, "gamma": 1.0}
+REFUSED = [
+    (lambda f: f.cv_results_, "nothing has been asked"),
+    (lambda f: f.fit(), "nothing has been asked"),
+    (lambda f: f({"gamma": 1.0}), "alpha is missing"),
+    (lambda f: f({"alpha": 1.0}), "parameters are alpha, gamma"),
+    (lambda f: f(ONE | {"degree": 2}), "degree"),
+    (lambda f: f(ONE | {"gamma": [1.0, 2.0]}), "one number"),
+    (lambda f: f(ONE | {"alpha": [1.0, 2.0]}), "one number"),
+    (lambda f: f(ONE | {"alpha": -1.0}), "^alpha must be greater than 0"),
+    (lambda f: f(ONE | {"gamma": np.nan}), "greater than 0"),
+    (lambda f: f.scores(gamma=1.0), "alphas"),
+    (lambda f: AUTO.objective(X, y)(**ONE, kernel="poly"), "kernel must be"),
+    (lambda f: LSSVRCV(metric="diagonal").objective(X, y), "one model at a time"),
+    (lambda f: LSSVRCV(blend=True).objective(X, y), "one model at a time"),
+]
+
+
+@pytest.mark.parametrize(("act", "words"), REFUSED)
+def test_what_is_refused(act, words):
     with pytest.raises(ValueError, match=words):
         act(LSSVRCV().objective(X, y))

@@ -1,7 +1,7 @@
-"""What a ledger of evaluations says: ranks, the best cell, one standard error, what is worth a fit."""
+"""The loop and its ledger: ranks, the best cell, one standard error, proposals, what is worth a fit."""
 
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,30 +12,36 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit, cross_val_predict
 
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidgeCV, load, trust
-from onefold.approximations import Model, Nystroem, Problem
+from onefold.approximations import Exact, Model, Nystroem, Problem, Workload
 from onefold.criteria import Task, resolve_criterion
 from onefold.heldout import Splits, make_splits
+from onefold.kernels import RBF
+from onefold.machine.journal import Journal
+from onefold.plots import GridDisplay
+from onefold.search import Proposal
+from onefold.search.checkpoint import Checkpoint
 from onefold.search.choice import Leader, constant_predictions, worth_fitting
-from onefold.search.evaluation import Evaluation, solve
-from onefold.search.ledger import Ledger, best_cell, within_error
+from onefold.search.evaluation import Candidate, Evaluation, solve
+from onefold.search.ledger import best_cell, edges, within_error
+from onefold.search.loop import Search
 from onefold.smoothers.base import UnsolvableError
 from tests.search.ledgers import empty_ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.search.GridEdgeWarning")
 
 
-def evaluation(number: int, ridges: Any, scores: Any, **more: Any) -> Evaluation:
+def evaluation(number, ridges, scores, **more):
     """An entry of scores (ridges, splits)."""
     given = {"seconds": 0.5, "why": None, "report": {}} | more
     return Evaluation(number, np.atleast_1d(ridges), np.atleast_2d(scores), **given)
 
 
-def small(**more: Any) -> Ledger:
+def small():
     """Two candidates, two ridges, two splits."""
     return empty_ledger([{"gamma": 1.0}, {"gamma": 2.0}], [0.5, 2.0], 2)
 
 
-def test_the_best_cell_is_that_of_the_whole_table_in_any_order() -> None:
+def test_the_best_cell_is_that_of_the_whole_table_in_any_order():
     rng = np.random.default_rng(5)
     gammas, alphas = [0.5, 4.0, 1.0, 2.0], [3.0, 0.1, 1.0]
     table = rng.integers(0, 3, (4, 3)).astype(float)  # ties abound
@@ -43,8 +49,7 @@ def test_the_best_cell_is_that_of_the_whole_table_in_any_order() -> None:
         ledger = empty_ledger([{"gamma": g} for g in gammas], alphas, 1)
         assert ledger.progress()["best_score"] is None
         for number in order:
-            entry = Evaluation(int(number), np.arange(3), table[number][:, None], 0.1, None, {})
-            ledger.append(entry)
+            ledger.append(evaluation(int(number), np.arange(3), table[number][:, None]))
         assert ledger.best() == best_cell(table, gammas, alphas)
 
 
@@ -86,7 +91,7 @@ LABELS = (Y + 0.5 * RNG.standard_normal(N) > 0).astype(int)
 GRID = {"gammas": [0.01, 0.1, 0.5, 2.0], "alphas": 2.0 ** np.arange(-8, 6), "cv": 5}
 
 
-def by_brute_force(results: Any, best: int, family: str | None = None) -> int:
+def by_brute_force(results, best, family=None):
     """The place of the cell to choose, one cell after the other."""
     splits = sum(key.startswith("split") and key.endswith("_test_score") for key in results)
     scores = np.column_stack([results[f"split{i}_test_score"] for i in range(splits)])
@@ -101,6 +106,9 @@ def by_brute_force(results: Any, best: int, family: str | None = None) -> int:
     return max(inside)[3]
 
 
+FAMILIES = {"kernel": ["rbf", "laplacian", "linear"], "gammas": [0.1, 1.0]}
+
+
 @pytest.mark.parametrize("weight", [None, RNG.uniform(0.2, 2.0, N)], ids=["equal", "weights"])
 @pytest.mark.parametrize(
     ("kind", "y", "settings"),
@@ -108,21 +116,28 @@ def by_brute_force(results: Any, best: int, family: str | None = None) -> int:
         (LSSVRCV, Y, {}),
         (KernelRidgeCV, Y, {}),
         (LSSVCCV, LABELS, {}),
-        (LSSVRCV, Y, {"criterion": "neg_mean_absolute_error"}),
-        (LSSVRCV, Y, {"criterion": ["mse", "press"]}),
-        (LSSVRCV, Y, {"cv": LeaveOneOut()}),
-        (LSSVRCV, Y, {"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)}),
-        (LSSVRCV, Y, {"cv": ShuffleSplit(4, random_state=0)}),
-        (LSSVRCV, Y, {"approximation": Nystroem(20)}),
-        (LSSVRCV, Y, {"kernel": "linear", "gammas": None}),
-        (LSSVRCV, Y, {"kernel": ["rbf", "laplacian", "linear"], "gammas": [0.1, 1.0]}),
-        (LSSVCCV, LABELS, {"kernel": ["rbf", "laplacian", "linear"], "gammas": [0.1, 1.0]}),
-        (LSSVRCV, Y, {"alphas": [4.0, 0.1, 4.0, 1.0]}),
+        (LSSVCCV, LABELS, FAMILIES),
+        *(
+            (LSSVRCV, Y, settings)
+            for settings in [
+                {"criterion": "neg_mean_absolute_error"},
+                {"criterion": ["mse", "press"]},
+                {"cv": LeaveOneOut()},
+                {"cv": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)},
+                {"cv": ShuffleSplit(4, random_state=0)},
+                {"approximation": Nystroem(20)},
+                {"kernel": "linear", "gammas": None},
+                FAMILIES,
+                {"alphas": [4.0, 0.1, 4.0, 1.0]},
+            ]
+        ),
     ],
 )
-def test_the_most_regularised_cell_within_one_standard_error(kind, y, settings, weight) -> None:
-    best = kind(**GRID | settings).fit(X, y, sample_weight=weight)
-    found = kind(**GRID | settings, select="1se").fit(X, y, sample_weight=weight)
+def test_the_most_regularised_cell_within_one_standard_error(kind, y, settings, weight):
+    best, found = (
+        kind(**GRID | settings, select=select).fit(X, y, sample_weight=weight)
+        for select in ("min", "1se")
+    )
     for key in [key for key in best.cv_results_ if "_test_" in key]:
         assert found.cv_results_[key].tobytes() == best.cv_results_[key].tobytes()
     family = best.best_params_.get("kernel")  # which stays
@@ -134,13 +149,18 @@ def test_the_most_regularised_cell_within_one_standard_error(kind, y, settings, 
 
 
 @pytest.mark.parametrize(("kind", "fixed", "y"), [(LSSVRCV, LSSVR, Y), (LSSVCCV, LSSVC, LABELS)])
-def test_predictions_and_model_are_those_of_the_choice(kind, fixed, y) -> None:
+def test_predictions_and_model_are_those_of_the_choice(kind, fixed, y, tmp_path):
     found = kind(**GRID, select="1se").fit(X, y)
     alone = fixed(gamma=found.gamma_, alpha=found.alpha_)
     method = "predict" if kind is LSSVRCV else "decision_function"
     heldout = cross_val_predict(alone, X, y, cv=5, method=method)
     assert_allclose(found.heldout_prediction_, heldout, rtol=1e-8)
     assert_allclose(getattr(found, method)(X), getattr(alone.fit(X, y), method)(X), rtol=1e-9)
+    found.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert clone(found).select == again.select == "1se"
+    assert again.best_params_ == found.best_params_
+    assert trust(kind(**GRID, select="1se", approximation=Nystroem(30)), X, y, size=60).verdict
 
 
 def test_labels_that_mean_nothing_still_go_to_the_flattest_cell() -> None:
@@ -165,8 +185,9 @@ def test_within_an_error_whatever_the_unit(values, scale, column) -> None:
             assert mask[place] == (d.mean() < error)
 
 
-def test_a_hopeless_cell_has_no_say_and_one_without_score_is_out() -> None:
-    scores = np.array([[[-1.0, -2.0, -3.0], [-1.1, -1.9, -3.1], [-1e150, -1e150, -1e150], [np.nan] * 3]])
+def test_a_hopeless_cell_has_no_say_and_one_without_score_is_out():
+    hopeless, unknown = [-1e150] * 3, [np.nan] * 3
+    scores = np.array([[[-1.0, -2.0, -3.0], [-1.1, -1.9, -3.1], hopeless, unknown]])
     assert within_error(scores, (0, 0)).tolist() == [[True, True, False, False]]
 
 
@@ -185,16 +206,6 @@ def test_a_hopeless_cell_has_no_say_and_one_without_score_is_out() -> None:
 def test_what_cannot_be_is_refused(settings, words) -> None:
     with pytest.raises(ValueError, match=words):
         LSSVRCV(**settings).fit(X, Y)
-
-
-def test_it_is_a_parameter_like_others(tmp_path) -> None:
-    model = LSSVRCV(**GRID, select="1se")
-    assert clone(model).select == "1se"
-    model.fit(X, Y).save(tmp_path / "model")
-    again = load(tmp_path / "model")
-    assert again.select == "1se"
-    assert again.best_params_ == model.best_params_
-    assert trust(LSSVRCV(**GRID, select="1se", approximation=Nystroem(30)), X, Y, size=60).verdict
 
 
 # -- leaders worth a fit, the constant, one evaluation -----------------------------------------------
@@ -228,21 +239,18 @@ def test_which_leaders_are_fitted_on_all_rows_where_each_fit_is_dear() -> None:
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_constant_is_the_mean_of_the_rows_that_each_split_trains_on(cv, weighted):
-    rng = np.random.default_rng(0)
-    y = np.where(np.arange(10) < 3, 1.0, -1.0)
-    v = rng.uniform(0.5, 2.0, 10) if weighted else np.ones(10)
-    root = np.sqrt(v) if weighted else None
-    problem, task = Problem(rng.normal(size=(10, 2)), y[:, None], root, True), Task(None, y, None)
-    splits = make_splits(cv, np.zeros((10, 1)), y, n=10)
-    found = constant_predictions(resolve_criterion("mse", classifier=False).start(problem, task, splits))
-    splitter = LeaveOneOut() if isinstance(cv, str) else cv
-    pairs = make_splits(splitter, np.zeros((10, 1)), y, n=10)
-    literal: list[list[float]] = [[] for _ in y]
+    y, rows = np.where(np.arange(10) < 3, 1.0, -1.0), np.zeros((10, 1))
+    v = np.random.default_rng(0).uniform(0.5, 2.0, 10) if weighted else np.ones(10)
+    problem = Problem(rows, y[:, None], np.sqrt(v) if weighted else None, True)
+    start, splits = resolve_criterion("mse", classifier=False).start, make_splits(cv, rows, y, n=10)
+    found = constant_predictions(start(problem, Task(None, y, None), splits))
+    pairs = make_splits(LeaveOneOut() if isinstance(cv, str) else cv, rows, y, n=10)
+    literal = [[] for _ in y]
     for test, left in zip(pairs.tests, pairs.left_out):
         train = np.setdiff1d(np.arange(10), left)
         for row in test:
             literal[row].append(np.average(y[train], weights=v[train]))
-    np.testing.assert_allclose(found[:, 0], [np.mean(one) for one in literal], rtol=1e-13)
+    assert_allclose(found[:, 0], [np.mean(one) for one in literal], rtol=1e-13)
 
 
 SIX, FOLDS = np.arange(6.0)[:, None], [np.arange(3), np.arange(3, 6)]
@@ -251,50 +259,167 @@ SIX, FOLDS = np.arange(6.0)[:, None], [np.arange(3), np.arange(3, 6)]
 class Fragile(Model):
     """Predicts μ everywhere; fails with any of the bad μ, and learns nothing from it."""
 
-    def __init__(self, bad: tuple[float, ...]) -> None:
+    leave_one_out = expansion = None
+
+    def __init__(self, bad):
         self.bad, self.asked, self.report = bad, 0, {}
 
-    def heldout(self, parts: Any, alphas: Any) -> Any:
+    def heldout(self, parts, alphas):
         self.asked += 1
         if np.isin(alphas, self.bad).any():
             raise UnsolvableError(f"no solution at {self.bad}; use a larger alpha.")
         return [np.broadcast_to(np.asarray(alphas)[:, None, None], (len(alphas), 3, 1)) for _ in parts]
 
-    def leave_one_out(self, alphas: Any) -> Any:
-        raise NotImplementedError
-
-    def expansion(self, alpha: Any) -> Any:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Given:
-    """A candidate whose model is given."""
-
-    made: Model
-
-    def model(self, n_alphas: int) -> Model:
-        return self.made
-
 
 @pytest.mark.parametrize("bad", [(), (2.0,), (1.0, 4.0), (1.0, 2.0, 3.0, 4.0)])
 @pytest.mark.parametrize("criterion", ["mse", "r2"])
-def test_only_unsolvable_ridges_have_no_score(criterion: str, bad: tuple[float, ...]) -> None:
+def test_only_unsolvable_ridges_have_no_score(criterion, bad):
     problem, task = Problem(SIX, SIX, None, False), Task(SIX, SIX[:, 0], None)
-    scoring = resolve_criterion(criterion, classifier=False).start(
-        problem, task, Splits(6, FOLDS, FOLDS)
-    )
+    chosen = resolve_criterion(criterion, classifier=False)
+    scoring = chosen.start(problem, task, Splits(6, FOLDS, FOLDS))
     mu, model = np.array([1.0, 2.0, 3.0, 4.0]), Fragile(bad)
-    candidate: Any = Given(model)
+    candidate = SimpleNamespace(model=lambda n_alphas: model)
     found = solve([candidate], scoring, mu, False, (0, np.arange(4)))()
     assert_array_equal(np.isnan(found.means), np.isin(mu, bad))
     assert found.unsolved == len(bad)
     assert (found.why is None) == (not bad)
     assert model.asked <= 2 + mu.size
     for number in np.flatnonzero(~np.isin(mu, bad)):
-        errors = [np.mean((SIX[rows] - mu[number]) ** 2) for rows in FOLDS]
-        spread = [np.var(SIX[rows]) for rows in FOLDS]
-        expected = [-e if criterion == "mse" else 1 - e / v for e, v in zip(errors, spread)]
-        np.testing.assert_allclose(found.scores[number], expected, rtol=1e-14)
-        heldout, _ = found.heldout(scoring, int(number))
-        assert_array_equal(heldout, np.full((6, 1), mu[number]))
+        errors = np.array([np.mean((SIX[rows] - mu[number]) ** 2) for rows in FOLDS])
+        expected = -errors if criterion == "mse" else 1 - errors / [np.var(SIX[rows]) for rows in FOLDS]
+        assert_allclose(found.scores[number], expected, rtol=1e-14)
+        assert_array_equal(found.heldout(scoring, int(number))[0], np.full((6, 1), mu[number]))
+
+
+# -- among several kernels one has no width: the table, repr, HTML, pictures, ends of grids -------------
+CURVED = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(N)
+STRAIGHT = X @ [1.0, 2.0, -1.0] + 0.3 * RNG.standard_normal(N)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "kernel"),
+    [(LSSVRCV, CURVED, "rbf"), (LSSVRCV, STRAIGHT, "linear"), (LSSVCCV, CURVED > 0, None)],
+)
+def test_a_kernel_without_a_width_among_others(kind, y, kernel):
+    model = kind(["linear", "rbf"], gammas=[0.1, 0.3, 1.0], alphas=[0.01, 0.1, 1.0]).fit(X, y)
+    assert kernel in (None, model.kernel_)
+    found = model.cv_results_
+    assert ("gamma" in model.best_params_) == (model.kernel_ == "rbf")
+    assert_array_equal(found["param_gamma"].mask, found["param_kernel"] == "linear")
+    assert "linear" in repr(model)
+    assert "linear" in model._repr_html_()
+    axes = GridDisplay.from_estimator(model).plot().ax_
+    # Some cells have no width: what is drawn is those of the chosen kernel alone.
+    own = found["mean_test_score"][found["param_kernel"] == model.kernel_]
+    curve = model.kernel_ == "linear"
+    drawn = axes.lines[0].get_ydata() if curve else axes.collections[0].get_array().ravel()
+    assert_allclose(np.sort(drawn), np.sort(1 + own if kind is LSSVCCV else np.sqrt(-own)))
+
+
+def test_the_end_of_a_grid_of_ridges_is_found_without_a_width():
+    """The ridges of the chosen family alone count, and it has no widths to end."""
+    y = X @ [1.0, 2.0, -1.0] + 3.0 * RNG.standard_normal(N)
+    model = LSSVRCV(["linear", "rbf"], gammas=[3.0, 10.0, 30.0], alphas=[1e-6, 1e-5, 1e-4]).fit(X, y)
+    assert model.kernel_ == "linear"
+    best = int(np.argmax(model.cv_results_["param_alpha"] == 1e-4))  # linear comes first
+    scores = np.zeros_like(model.cv_results_["mean_test_score"])
+    scores[best] = 1.0
+    assert edges(model.cv_results_ | {"mean_test_score": scores}, best) == ["largest alpha"]
+
+
+# -- the seam between strategies and the loop: rounds, resumption, fewer cells --------------------------
+ALPHAS = np.array([1e-3, 0.1, 2.0])
+
+
+def scoring(criterion="mse"):
+    splits, y = make_splits(KFold(4), X, Y, n=N), Y[:, None]
+    start = resolve_criterion(criterion, classifier=False).start
+    return start(Problem(X, y, None, True), Task(X, Y, None), splits)
+
+
+def candidate(gamma):
+    run = Exact().start(Problem(X, Y[:, None], None, True), [RBF(gamma)], Workload(alphas=3, folds=4))
+    return Candidate(run, RBF(gamma), {"gamma": gamma})
+
+
+def run_grid(candidates, alphas, score, search=None, name="grid"):
+    """Every candidate with every ridge."""
+    stage = (search or Search()).stage(name, candidates, scoring=score, alphas=alphas)
+    return stage.run([stage.every_cell()]).found()
+
+
+def test_two_rounds_of_proposals():
+    """First a few widths; then those on either side of the best, with the ridges near its own."""
+    events = []
+    stage = Search(None, events.append).stage(scoring=scoring(), alphas=ALPHAS)
+
+    def around():
+        yield [Proposal(stage.add(candidate(g)), np.arange(3)) for g in (0.01, 0.4, 16.0)]
+        best, ridge = stage.ledger.best()
+        assert stage.ledger.progress()["done"] == 3
+        gamma = stage.candidates[best].params["gamma"]
+        near = np.unique(np.clip([ridge - 1, ridge], 0, 2))
+        yield [Proposal(stage.add(candidate(g)), near) for g in (gamma / 2, gamma * 2)]
+
+    found = stage.run(around()).found()
+    assert [(event["done"], event["total"]) for event in events] == [
+        (1, 3),
+        (2, 3),
+        (3, 3),
+        (4, 5),
+        (5, 5),
+    ]
+    first = found.ledger.params[found.ledger.best([0, 1, 2])[0]]["gamma"]
+    assert found.ledger.params[3:] == [{"gamma": first / 2}, {"gamma": first * 2}]
+    whole = run_grid(stage.candidates, ALPHAS, scoring())
+    cells = {
+        (entry.candidate, int(ridge)): scores
+        for entry in found.ledger.entries
+        for ridge, scores in zip(entry.ridges, entry.scores)
+    }
+    assert len(cells) in (11, 13)
+    for (number, ridge), scores in cells.items():
+        assert_allclose(scores, whole.ledger.entry(number).scores[ridge], rtol=1e-9)
+    best, ridge = found.ledger.best()
+    alone = run_grid([stage.candidates[best]], ALPHAS[[ridge]], scoring())
+    assert_allclose(found.leader.heldout, alone.leader.heldout, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("approximation", "kept"), [(Exact(), False), (Nystroem(20), True)])
+def test_the_model_that_is_chosen_is_kept_where_it_is_small(approximation, kept):
+    kernels, score = [RBF(g) for g in (0.1, 0.5, 2.0)], scoring()
+    load = Workload(3, ALPHAS.size, folds=4, parts=score.parts)
+    run = approximation.start(score.problem, kernels, load)
+    candidates = [Candidate(run, kernel, {"gamma": kernel.gamma}) for kernel in kernels]
+    leader = run_grid(candidates, ALPHAS, score).leader
+    assert (leader.model is not None) is kept
+    assert leader.candidate is candidates[leader.index]
+    assert leader.alpha == ALPHAS[leader.ridge]
+
+
+def test_no_score_at_all_is_an_error_and_some_without_one_a_warning():
+    def refuses(estimator, rows, y):
+        raise ValueError("never")
+
+    def sometimes(estimator, rows, y):
+        if np.ptp(estimator.predict(rows)) < 1e-3:
+            raise ValueError("flat")
+        return 0.0
+
+    with pytest.raises(ValueError, match=r"^3 of 3 combinations .*refuses their predictions \(never\)"):
+        run_grid([candidate(1.0)], ALPHAS, scoring(refuses))
+    with pytest.warns(UserWarning, match=r"^1 of 2 combinations .*\(flat\)"):
+        run_grid([candidate(1.0)], [0.1, 1e7], scoring(sometimes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_grid([candidate(1.0)], [0.1, 1.0], scoring(sometimes))
+
+
+def test_parts_of_a_search_do_not_take_each_others_evaluations(tmp_path):
+    events = []
+    with Journal(tmp_path / "search") as journal:
+        journal.append({"version": "this"})
+        for part in ("grid", "another", "grid"):
+            search = Search(None, events.append, checkpoint=Checkpoint(journal))
+            run_grid([candidate(0.5)], ALPHAS, scoring(), search, part)
+    assert [event["part"] for event in events] == ["grid", "another"]
