@@ -29,14 +29,16 @@ from onefold.tables import (
     learn_target,
 )
 from onefold.tables.errors import Remedy
-from onefold.tables.matrix import BLOCK, learn_from_disk, masked
 from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, missing_targets, read_target, refuse_missing_targets
 from onefold.tables.training import (
+    BLOCK,
     Training,
     check_columns,
     in_memory,
+    learn_from_disk,
     left_out_note,
+    masked,
     training_of,
     with_target,
     with_target_on_disk,
@@ -139,9 +141,10 @@ def tuning(
         raise ValueError(
             "holdout and a table to test on both keep rows away from tuning; give one of them"
         )
-    given = {name: value for name, value in parameters.items() if name not in _OF_TASK}
-    model: TableModel = TableRegressor(**given)
-    model.check_settings()
+    for kind in (TableClassifier, TableRegressor):
+        suits = {n: value for n, value in parameters.items() if _OF_TASK.get(n, kind.task) == kind.task}
+        model: TableModel = kind(**suits)
+        model.check_settings()
     data = opened(table, model.reading)
     asked = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
     check_columns(model, data, {option: name for option, name in asked.items() if name is not None})

@@ -11,13 +11,14 @@ import pytest
 
 from onefold.tables import (
     CategoryColumn,
+    Learner,
     TableError,
     TableRows,
     learn_preparation,
     open_table,
-    rows_on_disk,
 )
-from onefold.tables.preparation import column_notes
+from onefold.tables.findings import column_notes
+from onefold.tables.training import learn_from_disk, written
 
 N = 30
 X = [f"{0.37 * i - 4:.2f}" for i in range(N)]
@@ -162,17 +163,19 @@ def test_spreads_that_would_over_and_underflow(tmp_path):
         expected = (base - base.mean()) / base.std()
         np.testing.assert_allclose(preparation.transform(rows)[:, 0], expected, rtol=1e-12)
         pa.parquet.write_table(rows.columns, tmp_path / "t.parquet")
-        found = rows_on_disk(tmp_path / "t.parquet", "y", tmp_path / "rows.npy", block=7)
-        np.testing.assert_allclose(found.X[:, 0], expected, rtol=1e-6)
+        source, learner = open_table(tmp_path / "t.parquet"), Learner(["y"])
+        learn_from_disk(source, ["y"], learner, block=7)
+        X = written(learner.finish(), source.typed_batches(7), N, tmp_path / "rows.npy")
+        np.testing.assert_allclose(X[:, 0], expected, rtol=1e-6)
 
 
 def test_a_full_disk_is_said_in_one_sentence(tmp_path, monkeypatch):
-    table(tmp_path, {"x": X, "y": Y})
+    rows = table(tmp_path, {"x": X, "y": Y})
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np.lib.format, "open_memmap", full)
     with pytest.raises(TableError, match=r"can't be written .*\(no space left on device\); make room"):
-        rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy")
+        written(learn_preparation(rows), [rows], N, tmp_path / "rows.npy")
     assert os.listdir(tmp_path) == ["t.csv"]

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold import TableClassifier, TableRegressor, load
-from onefold.tables import TableError, TableRows, learn_target, open_table, rows_on_disk
+from onefold.tables import TableError, TableRows, learn_target, open_table
 from onefold.tables.target import as_target, as_written, known_labels, read_target
+from onefold.tables.training import learn_from_disk
 from onefold.tuning import tune_table
 
 SIDES = [-1.0, 1.0] * 15
@@ -182,10 +183,8 @@ def test_labels_keep_their_type(tmp_path, kind):
     path = tmp_path / "t.parquet"
     pa.parquet.write_table(pa.table({"x": SIDES, "y": pa.array(labels)}), path)
     TableClassifier(**SMALL).fit(path, "y").save(tmp_path / "m.onefold")
-    for found in (
-        load(tmp_path / "m.onefold").predict(path),
-        rows_on_disk(path, "y", tmp_path / "rows.npy", block=7).y,
-    ):
+    blocks, _ = learn_from_disk(open_table(path), ["y"], block=7)
+    for found in (load(tmp_path / "m.onefold").predict(path), learn_target(blocks, "y").values):
         assert found.dtype.kind == labels.dtype.kind
         assert kind == "str" or found.dtype == labels.dtype
         assert found.tolist() == labels.tolist()
@@ -196,8 +195,9 @@ def test_labels_keep_their_type(tmp_path, kind):
 )
 def test_labels_of_tables_larger_than_memory(tmp_path, labels):
     text_table(tmp_path, labels)
-    found = rows_on_disk(tmp_path / "t.csv", "y", tmp_path / "rows.npy", block=7)
-    assert [str(label) for label in found.y] == [labels[side > 0] for side in SIDES]
+    blocks, _ = learn_from_disk(open_table(tmp_path / "t.csv"), ["y"], block=7)
+    found = learn_target(blocks, "y").values
+    assert [str(label) for label in found] == [labels[side > 0] for side in SIDES]
 
 
 @settings(max_examples=100, deadline=None)

@@ -128,7 +128,7 @@ def test_labels_that_the_model_does_not_know_count_as_wrong(labels):
 
 
 def test_the_table_to_test_on_is_checked_before_the_search(table, monkeypatch):
-    monkeypatch.setattr("onefold.tables.model.TableModel.fit_prepared", None)
+    monkeypatch.setattr("onefold.tables.TableModel.fit_prepared", None)
     new = table.tail(20).reset_index(drop=True)
     absent = next(name for name in new.columns if name not in ("kind", "amount"))
     with pytest.raises(TableError, match=f"no column '{absent}', which the model needs"):

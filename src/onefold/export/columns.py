@@ -20,9 +20,9 @@ from onefold.tables.kinds import (
     CategoryColumn,
     Column,
     NumberColumn,
+    Preparation,
     boolean_of,
 )
-from onefold.tables.preparation import Preparation
 
 
 def check_preparation(preparation: Preparation) -> None:

@@ -17,12 +17,11 @@ from onefold.facts.data import Column
 from onefold.facts.words import counted
 from onefold.linalg import is_foreign, is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
-from onefold.tables import TableError, TableRows, TableSource, rows_of_frame
+from onefold.tables import TableError, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
 from onefold.tables.frames import is_frame
-from onefold.tables.source import opened
 from onefold.tables.target import read_target
-from onefold.tables.training import with_target
+from onefold.tables.training import rows_in_memory, with_target
 
 MOST_COLUMNS = 200  # that are looked at one by one
 _ROUNDING = 1e-5  # of targets that were float32 once
@@ -149,8 +148,7 @@ def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
 
 def _of_table(subject: Subject, table: Any, y: Any) -> Given:
     model, classes = subject.model, subject.classes
-    source = opened(table, model.reading_)
-    rows = source.read() if isinstance(source, TableSource) else source
+    rows = rows_in_memory(table, model.reading_)
     named = subject.target if y is None else y
     if named is None:
         raise ValueError(_NO_TARGETS)

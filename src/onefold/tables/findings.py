@@ -1,21 +1,106 @@
-"""What a fit found, as plain values: the source of ``report_``, the text, the JSON and ``inspect``."""
+"""Notes on the columns of a table, and what a fit to it found, as plain values for ``report_``.
+
+Terminal, JSON and ``inspect`` read them there.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from onefold.facts.criteria import criterion_of
 from onefold.facts.data import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
+from onefold.tables.dates import is_moment
 from onefold.tables.errors import listing
-from onefold.tables.training import Training
+from onefold.tables.kinds import Preparation
+from onefold.tables.reading import is_number
+from onefold.tables.rows import TableRows
+
+if TYPE_CHECKING:
+    from onefold.tables.training import Training
 
 _MOST_COLUMNS = 50  # whose importance is kept
 _NAMED = 6  # candidates that were not tried are named, if they are no more
+_ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
+_FEWEST = 20  # rows before different numbers in all of them mean anything
+_MOST_COMPARED = 1 << 20  # numbers of a matrix that are looked at for copies of columns
+
+
+def column_notes(
+    rows: TableRows, features: Collection[str], others: Collection[str], left_out: Collection[str]
+) -> tuple[str, ...]:
+    """What to tell about the columns of a table: `features`, `others` in use, and those `left_out`."""
+    notes = [rows.notes[name] for name in (*features, *others) if name in rows.notes]
+    if left_out:
+        notes.append(f"left out, as row numbers or empty columns without a name: {listing(left_out)}")
+    for name in features:
+        why = _identifies(rows, name)
+        if why is not None:
+            notes.append(
+                f"column '{name}' {why}, like an identifier or a row number; drop it, unless it means "
+                "something"
+            )
+    return tuple(notes)
+
+
+def copies_note(preparation: Preparation, matrix: Any) -> str | None:
+    """A note on columns that say the same as one before them."""
+    if matrix.shape[0] < _FEWEST:
+        return None
+    rows = np.asarray(matrix[:: max(1, matrix.size // _MOST_COMPARED)], dtype=np.float64)
+    seen: dict[bytes, str] = {}
+    copies = []
+    for name, place in preparation.spans():
+        first = seen.setdefault(_pattern(rows[:, place]), name)
+        if first != name:
+            copies.append((name, first))
+    if not copies:
+        return None
+    told = ", ".join(f"'{name}' of '{first}'" for name, first in copies[:8])
+    more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
+    return f"copies of columns, which share one importance: {told}{more}; drop them"
+
+
+def _pattern(values: np.ndarray) -> bytes:
+    """What a column says of every row, in any unit; of few different values whatever they are called."""
+    # One number for each row, equal for equal rows.
+    weights: np.ndarray = np.linspace(1.0, np.pi, values.shape[1])
+    numbers: np.ndarray = np.round(np.asarray(values @ weights), 6)
+    _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(numbers):
+        return numbers.tobytes()
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(len(first))  # in the order of appearance
+    return rank[codes.ravel()].tobytes()
+
+
+def _identifies(rows: TableRows, name: str) -> str | None:
+    column = rows.columns.column(name)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    known = text or pa.types.is_integer(column.type)
+    if not known or len(column) < _FEWEST or column.null_count:
+        return None
+    distinct = pc.count_distinct(column).as_py()
+    if text:  # words, or numbers in a block of a table of text
+        whole = pc.all(pc.match_substring_regex(column, r"^\s*[0-9]+\s*$")).as_py()
+    else:
+        whole = pc.min(column).as_py() >= 0
+    if distinct == len(column):
+        if whole:
+            return "has a different whole number in every row"
+        if text and not is_number(column[0].as_py()) and not is_moment(column[0].as_py()):
+            return "has a different text in every row"
+    if whole and _ID_NAME.fullmatch(name) and 2 * distinct > len(column):
+        return "has many different whole numbers"
+    return None
 
 
 def findings(model: Any, training: Training, suspicious: list[str], seconds: float) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from onefold.tables.errors import Remedy, TableError, listing
 KERNELS = (
     "rbf", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
 )  # fmt: skip
-METRICS = ("none", "diagonal", "full", "auto")
 AUTO, PLAIN = "auto", "rbf"
 _OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
 
@@ -50,7 +49,6 @@ class Search:
 
 def search_of(model: Any, *, on_disk: bool = False) -> Search:
     """What the parameters of a table's estimator mean for such rows; raise where they do not agree."""
-    _check(model)
     found = _search_of(model, on_disk)
     if model.search != "grid" and found.metric is not None:
         raise TableError(
@@ -61,6 +59,12 @@ def search_of(model: Any, *, on_disk: bool = False) -> Search:
     if model.search != "grid" and found.blend:
         raise TableError(
             f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
+        )
+    if getattr(model, "intervals", None) == "jackknife+" and (found.metric is not None or found.blend):
+        raise TableError(
+            "intervals 'jackknife+' leave single rows out of one kernel as it is, without a learned "
+            "metric or a blend",
+            [Remedy("simple", True), Remedy("intervals", "cv+")],
         )
     return found
 
@@ -73,24 +77,17 @@ def named_kernels(model: Any) -> list[Any]:
     return [] if found == [AUTO] else found
 
 
-def _check(model: Any) -> None:
+def check_kernels(model: Any) -> None:
+    """Raise for kernels and strategies of a search that there are not."""
     if not isinstance(model.kernel, str | list | tuple | Kernel) and not callable(model.kernel):
         raise ValueError(f"kernel must be a name or a list of names; got {model.kernel!r}")
-    if model.metric not in (None, *METRICS):
-        words = " or ".join(map(repr, (None, *METRICS)))
-        raise ValueError(f"metric must be {words}; got {model.metric!r}")
-    if not any(model.blend is value for value in (True, False)) and model.blend != "auto":
-        raise ValueError(f"blend must be True, False or 'auto'; got {model.blend!r}")
-    if not any(model.simple is value for value in (True, False)):
-        raise ValueError(f"simple must be True or False; got {model.simple!r}")
-    resolve_strategy(model.search)
-    named = named_kernels(model)
-    for one in named or ([] if model.kernel == AUTO else [""]):
+    for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
         if isinstance(one, str) and one not in KERNELS:
             raise ValueError(
                 f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
                 f"{', '.join(KERNELS)}"
             )
+    resolve_strategy(model.search)
 
 
 def _search_of(model: Any, on_disk: bool) -> Search:

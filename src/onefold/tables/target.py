@@ -1,4 +1,4 @@
-"""The target: which task it calls for, and its values in the form an estimator wants.
+"""The target: which task it calls for, its values in the form an estimator wants, and its folds.
 
 Labels stay as they were written: 007 stays 007, 1.0 stays 1.0, True stays True.
 """
@@ -15,11 +15,13 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
+from onefold.heldout import GapKFold
 from onefold.linalg import is_foreign, to_numpy
 from onefold.tables.columns import as_numbers, as_text, decoded, kind_of, meaning_of
 from onefold.tables.errors import Remedy, TableError
-from onefold.tables.preparation import refuse_missing
+from onefold.tables.kinds import missing_values
 from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
 from onefold.tables.text import refuse_mangled_numbers
@@ -203,7 +205,8 @@ def _is_no_value(one: Any) -> bool:
 def refuse_missing_targets(rows: TableRows, name: str) -> None:
     """Refuse rows without a target."""
     missing = int(missing_targets(name, rows).sum())
-    refuse_missing({name: missing} if missing else {}, len(rows), _KNOWN)
+    if missing:
+        raise missing_values({name: missing}, len(rows), _KNOWN)
 
 
 def _refuse_lost_digits(distinct: int, values: np.ndarray, name: str) -> None:
@@ -304,3 +307,53 @@ def known_labels(found: Sequence[str], classes: np.ndarray) -> np.ndarray:
         return np.asarray(labels, dtype=classes.dtype if classes.dtype.kind != "U" else np.str_)
     mixed: np.ndarray = np.array(labels, dtype=object)
     return mixed
+
+
+# Folds
+
+
+def folds_of(
+    cv: Any, y: np.ndarray, *, classes: bool, groups: Any = None, seed: Any = 0, gap: int | None = None
+) -> tuple[Any, str]:
+    """The ``cv`` argument of an estimator, and what it is in words.
+
+    A number of folds is shuffled by the `seed`, evenly by class where y holds `classes`, unless rows of
+    one group stay together, or folds are blocks of consecutive rows with a `gap` around each. Anything
+    else but "loo" is left to the estimator.
+    """
+    if isinstance(cv, str) and cv == "loo":
+        if groups is not None or gap is not None:
+            raise TableError("groups and ordered rows need a number of folds", [Remedy("cv", 5)])
+        return "loo", "leave-one-out"
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
+        return cv, "folds as given"
+    cv, n = int(cv), len(y)
+    if cv > n:
+        raise TableError(
+            f"{cv} folds need at least {cv} rows, and the table has {n} (n_samples={n})", _fewer(n)
+        )
+    if groups is not None:
+        if gap is not None:
+            raise TableError("ordered rows and groups exclude each other; leave one of them out")
+        n_groups = len(np.unique(groups))
+        if n_groups < cv:
+            raise TableError(
+                f"{cv} folds need at least {cv} groups, and there are {n_groups}", _fewer(n_groups)
+            )
+        return GroupKFold(cv), f"{cv}-fold, groups kept together"
+    if gap is not None:
+        words = f" with {gap} rows left out around each" if gap else ""
+        return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
+    if not classes:
+        return KFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
+    _, counts = np.unique(y, return_counts=True)
+    if counts.max() < cv:
+        raise TableError(
+            f"{cv} folds need a class with at least {cv} rows, and the largest has {counts.max()}",
+            [*_fewer(int(counts.max())), Remedy("cv", "loo")],
+        )
+    return StratifiedKFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
+
+
+def _fewer(folds: int) -> list[Remedy]:
+    return [Remedy("cv", folds)] if folds > 1 else []
