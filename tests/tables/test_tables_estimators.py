@@ -17,7 +17,6 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.datasets import dump_svmlight_file
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -147,19 +146,12 @@ def test_weights_and_groups(regressor):
     assert list(other.feature_names_in_) == list(FRAME.columns)
 
 
-def test_saved_loaded_pickled_and_cloned(regressor, classifier, tmp_path):
+def test_pickled_cloned_and_what_is_no_model_of_a_table(regressor, classifier, tmp_path):
     for model in (regressor, classifier):
-        model.save(tmp_path / "m")
-        for again in (load_table_model(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
-            assert type(again) is type(model)
-            np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
-            assert again.preparation_.parts == model.preparation_.parts
-            assert (again.notes_, again.report_) == (model.notes_, model.report_)
-            assert again.get_params() == model.get_params()
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(FRAME), model.predict(FRAME))
         assert not hasattr(clone(model), "estimator_")
         assert clone(model).get_params() == model.get_params()
-    onefold.load(tmp_path / "m").save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
     LSSVR().fit(Y[:, None], Y).save(tmp_path / "plain")
     with pytest.raises(TableError, match=r"not tuned on a table; read it with onefold.load"):
         load_table_model(tmp_path / "plain")
@@ -353,11 +345,6 @@ def test_several_levels_of_column_names():
     assert model.feature_names_in_.tolist() == ["a x", "a y"]
 
 
-def test_balanced_classes_are_chosen_by_balanced_accuracy():
-    model = TableClassifier(**SMALL, class_weight="balanced").fit(FRAME, LABELS)
-    assert model.estimator_.criterion == "balanced_accuracy"
-
-
 def test_bounds_come_as_frames(regressor):
     indexed = FRAME.set_index(np.arange(N) + 7)
     found = regressor.predict_interval(indexed, coverage=0.5)
@@ -439,15 +426,6 @@ def test_tables_opened_without_options_are_read_as_the_model_was_tuned(tmp_path)
     assert np.ptp(expected) > 1
     for table in (path, open_table(path), rows, frame):
         np.testing.assert_array_equal(again.predict(table), expected)
-
-
-def test_svmlight_tables(tmp_path):
-    rng, path = np.random.default_rng(1), tmp_path / "t.svm"
-    dump_svmlight_file(rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.5), A, str(path))
-    model = TableRegressor(**TINY).fit(path, "target")
-    model.save(tmp_path / "m.onefold")
-    together = [p for _, p in load_table_model(tmp_path / "m.onefold").predict_blocks(path, 7)]
-    np.testing.assert_allclose(np.concatenate(together), model.predict(path), atol=1e-12)
 
 
 # From a table to a model: a path, a frame and the command line

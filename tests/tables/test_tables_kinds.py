@@ -119,20 +119,6 @@ def test_a_file_in_blocks_gives_the_matrix_of_memory(tmp_path, suffix):
     np.testing.assert_allclose(whole.transform(text), whole.transform(table), rtol=1e-12)
 
 
-def test_the_types_of_text_are_those_of_the_whole_table(tmp_path):
-    lines = ["1,1,true,1 000,x"] * 20 + ["2.5,3,false,2 000,7", "3,,true,3 000,x"]
-    (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "\n".join(lines) + "\n")
-    source = open_table(tmp_path / "t.csv")
-    whole = source.read()
-    blocks = list(source.typed_batches(3))
-    joined = pa.concat_tables([block.columns for block in blocks])
-    assert joined.schema == whole.columns.schema
-    assert joined.to_pydict() == whole.columns.to_pydict()
-    assert blocks[0].notes == whole.notes
-    assert blocks[-1].start == 21
-    assert blocks[0].reading == whole.reading
-
-
 def test_numbers_are_standardised_and_text_becomes_indicators():
     a, b = np.array([1.0, 2, 3, 6]), np.array([0.0, 10, 20, 30])
     data = rows(
@@ -186,12 +172,10 @@ def test_rare_categories_are_those_of_scikit_learns_encoder(frequency):
 
 
 def test_constant_columns_are_left_out():
-    data = rows(a=[1.0, 2.0], c=[0.1, 0.1], t=["x", "x"])
-    preparation = learn_preparation(data)
-    assert preparation.constant == ("c", "t")
-    assert preparation.transform(data).shape == (2, 1)
-    # All rare, no category is left.
-    assert learn_preparation(rows(a=[1, 2], c=["x", "y"]), min_frequency=2).constant == ("c",)
+    table = rows(a=[1.0, 2.0], c=[0.1, 0.1], t=["x", "x"], rare=["x", "y"])
+    preparation = learn_preparation(table, min_frequency=2)
+    assert preparation.constant == ("c", "t", "rare")
+    assert preparation.transform(table).shape == (2, 1)
 
 
 def test_a_rare_category_that_files_write_for_missing_values_is_one_of_its_own(tmp_path):

@@ -55,14 +55,6 @@ def test_the_literal_computation(table):
     assert (report["task"], report["candidates"]) == ("classification", 9)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "matern", "polynomial", "linear"])
-def test_kernels(table, kernel):
-    small = SMALL if kernel != "linear" else SMALL | {"gammas": None}
-    model = tune_table(table, **KIND, **small, kernel=kernel)
-    assert model.report_["kernel"] == kernel
-    assert ("gamma" in model.estimator_.best_params_) == (kernel != "linear")
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -202,23 +194,3 @@ def test_text_missing_values_weights_groups_and_dates_on_disk(table, monkeypatch
             np.testing.assert_allclose(one, other, atol=1e-2)
         else:
             assert np.mean(one == other) > 0.95
-
-
-def test_what_is_wrong_on_disk_is_refused_with_its_row(table, monkeypatch):
-    monkeypatch.setattr(training, "available_memory", lambda: 1000)
-    table["length"] = table.length.astype(object)
-    table.loc[3, "length"] = "high"
-    table.to_csv("t.csv", index=False)
-    with pytest.raises(TableError, match="'high' in data row 4"):
-        tune_table("t.csv", **AMOUNT, **SMALL)
-
-
-def test_a_journal_in_python(table, tmp_path):
-    journal = tmp_path / "a.journal"
-    options = {"simple": True, "drop": ["who"], "gammas": [0.1, 1.0], "n_jobs": 1}
-    model = tune_table(table, "kind", checkpoint=journal, time_budget=1e-9, **options)
-    assert model.report_["search"]["untried"] == [{"gamma": 1.0}]
-    assert model.estimator_.checkpoint is None
-    again = tune_table(table, "kind", checkpoint=journal, **options)
-    assert again.report_["search"]["stopped"] is None
-    assert again.report_["best_score"] == tune_table(table, "kind", **options).report_["best_score"]
