@@ -144,6 +144,12 @@ def test_weights_and_groups(regressor):
     other = TableRegressor(**SMALL).fit(named, Y, sample_weight="mass", groups="site")
     np.testing.assert_allclose(other.predict(FRAME), model.predict(FRAME), rtol=1e-10)
     assert list(other.feature_names_in_) == list(FRAME.columns)
+    for odd, message in (
+        ([None, *sites[1:]], r"missing values in groups \(1 of 80 "),
+        ([1, 2], "shape"),
+    ):
+        with pytest.raises(TableError, match=message):
+            TableRegressor(**SMALL).fit(FRAME, Y, groups=odd)
 
 
 def test_pickled_cloned_and_what_is_no_model_of_a_table(regressor, classifier, tmp_path):
@@ -380,10 +386,10 @@ def test_every_kind_of_table_gives_the_same_predictions(
     for table in (path, str(path), open_table(path), TABLE.to_pandas(), pl.from_arrow(TABLE)):
         np.testing.assert_array_equal(model.predict(table), expected)
     np.testing.assert_array_equal(model.predict(TableRows(TABLE)), expected)
-    blocks = list(model.predict_blocks(path, batch_rows, extra=("y",)))
+    blocks = list(model.matrix_blocks(path, batch_rows, extra=("y",)))
     assert max(len(rows) for rows, _ in blocks) <= batch_rows
     assert all(set(rows.names) == {"a", "b", "c", "y"} for rows, _ in blocks)
-    np.testing.assert_array_equal(np.concatenate([predicted for _, predicted in blocks]), expected)
+    np.testing.assert_array_equal(np.concatenate([X for _, X in blocks]), model.matrix(TABLE))
 
 
 def test_late_blocks(model, tmp_path):
@@ -391,21 +397,21 @@ def test_late_blocks(model, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n" + "1,2,x\n" * 50 + "0.25,-1.5,y\n")
     later = pd.DataFrame({"a": [1.0] * 50 + [0.25], "b": [2.0] * 50 + [-1.5], "c": ["x"] * 50 + ["y"]})
-    together = np.concatenate([p for _, p in model.predict_blocks(path, 10)])
-    np.testing.assert_array_equal(together, model.predict(later))
+    together = np.concatenate([X for _, X in model.matrix_blocks(path, 10)])
+    np.testing.assert_array_equal(together, model.matrix(later))
     path.write_text("a,b,c\n" + "1,2,z\n" * 50 + ",2,x\n")
     with pytest.warns(UserWarning, match="unknown categories") as caught:
-        list(model.predict_blocks(path, 10))
+        list(model.matrix_blocks(path, 10))
     unseen, missing = sorted((str(one.message) for one in caught), reverse=True)
     assert "50 in 'c'" in unseen
     assert "missing values where training rows had none" in missing
     assert "'a' (1 of 51 rows, 2%)" in missing
     path.write_text("a,b,c\n" + "1,2,x\n" * 50 + "1,oops,x\n")
     with pytest.raises(TableError, match="'b' should hold numbers but has 'oops' in data row 51"):
-        list(model.predict_blocks(path, 10))
+        list(model.matrix_blocks(path, 10))
     path.write_text("a,bb,c\n1,2,x\n")
     with pytest.raises(TableError, match=r"no column 'b'.*did you mean 'bb'"):
-        next(model.predict_blocks(path))
+        next(model.matrix_blocks(path))
     path.write_text("a,b,c\n")
     with pytest.raises(TableError, match="no rows"):
         model.predict(path)

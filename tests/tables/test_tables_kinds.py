@@ -26,7 +26,7 @@ from onefold.tables import (
     learn_preparation,
     open_table,
 )
-from onefold.tables.findings import copies_note
+from onefold.tables.findings import columns_of, copies_note
 from onefold.tables.kinds import HALF, KINDS
 from onefold.tables.learning import ColumnMoments, MedianSketch
 from onefold.tables.training import learn_from_disk, written
@@ -298,9 +298,9 @@ def test_copies_of_columns_are_named():
     a, sex = RNG.normal(size=40), RNG.choice(["f", "m"], 40)
     data = rows(a=a, inches=a / 2.54, other=RNG.normal(size=40), sex=sex, code=(sex == "m").astype(int))
     preparation = learn_preparation(data)
-    note = copies_note(preparation, preparation.transform(data))
+    note = copies_note(columns_of(preparation, preparation.transform(data)))
     assert "'inches' of 'a', 'sex' of 'code'; drop" in note
-    assert copies_note(preparation, preparation.transform(data)[:10]) is None  # by chance
+    assert copies_note(columns_of(preparation, preparation.transform(data)[:10])) is None  # by chance
 
 
 def test_columns_are_found_by_name():

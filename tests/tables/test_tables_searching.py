@@ -90,7 +90,7 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
             ValueError, match=r"search 'elsewhere' .* use simple=True, metric='none', or leave"
         ):
             searched(search="elsewhere", **given)
-    assert searched(search="elsewhere", simple=True).plain
+    assert searched(search="elsewhere", simple=True).kernel == "rbf"
     found = searched(search="elsewhere", metric="none")
     assert (found.metric, found.blend) == (None, False)
     assert found.note == "no blend: search 'elsewhere' keeps one kernel"
@@ -99,4 +99,4 @@ def test_other_ways_through_a_grid_need_kernels_as_they_are(monkeypatch):
     with pytest.raises(ValueError, match="leave one of the two out"):
         searched(search="elsewhere", metric="none", blend=True)
     assert searched(search="elsewhere", cv="loo").metric is None
-    assert searched(search="elsewhere", on_disk=True).plain
+    assert searched(search="elsewhere", on_disk=True).kernel == "rbf"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
@@ -96,11 +97,17 @@ def test_refused(values, task, message):
         (pd.date_range("2020-01-01", periods=30), "y holds dates"),
         (["a", 1] * 15, "mixes values of the types int and str"),
         ([1.0, None] * 15, r"missing values in y \(15 of 30 rows\)"),
+        (["1.5", "high"] * 15, "y should hold numbers .*'high'.*; convert it, or use TableClassifier"),
     ],
 )
 def test_arrays_that_are_no_targets(y, message):
     with pytest.raises(TableError, match=message):
         as_target(pd.Series(y, dtype=None if "dates" in message else object).to_numpy(), "regression")
+
+
+def test_decimal_numbers_and_numbers_as_text_are_targets_of_regression():
+    for y in ([decimal.Decimal("1.5"), decimal.Decimal(2)], ["1.5", " 2"]):
+        assert as_target(y, "regression").tolist() == [1.5, 2.0]
 
 
 def test_large_whole_numbers_that_differ_enough_are_targets():

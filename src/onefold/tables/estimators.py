@@ -48,11 +48,6 @@ from onefold.typing import (
 
 _BLOCK_NUMBERS = 1 << 22  # of a block that is predicted, if its rows are neither few nor many
 _FEWEST_ROWS, _MOST_ROWS = 256, 1 << 16
-_PASSED_ON = (
-    "gammas", "alphas", "search", "check", "criterion", "approximation", "time_budget", "checkpoint",
-    "device", "random_state", "n_jobs", "verbose", "callback", "class_weight", "calibration",
-    "intervals",
-)  # fmt: skip
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "missing": ("impute", "error"),
     "drop_missing_target": (True, False),
@@ -112,7 +107,7 @@ class TableModel(BaseEstimator):
         """The estimator for the prepared matrix, not fitted; `options` go before the parameters here."""
         search = search_of(self) if search is None else search
         known = inspect.signature(self._inner).parameters
-        given = {name: getattr(self, name) for name in _PASSED_ON if name in known} | {"cv": self.cv}
+        given = {name: getattr(self, name) for name in known if hasattr(self, name)}
         if self.criterion is None and given.get("class_weight") == "balanced":
             given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
         return self._inner(**given | search.parameters() | options)
@@ -142,7 +137,7 @@ class TableModel(BaseEstimator):
     def fit_prepared(self, training: Training) -> Self:
         """The second half of `fit`: choose a model, fit it and say what was found."""
         inner = self.inner_estimator(training.search, cv=training.cv)
-        suspicious = suspicious_columns(training, self.task == "regression")
+        suspicious = suspicious_columns(training, self.task == "classification")
         begin = time.perf_counter()
         y = self.fitted_target(training.y)
         inner.fit(training.X, y, sample_weight=training.sample_weight, groups=training.groups)
@@ -260,10 +255,7 @@ class TableModel(BaseEstimator):
 
     def matrix(self, X: Any) -> Any:
         """The rows of a table as the matrix that the estimator inside sees."""
-        matrices = [matrix for _, matrix in self.matrix_blocks(X, 1 << 62)]
-        if not matrices:
-            raise TableError("the table has no rows")
-        return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
+        return _joined([matrix for _, matrix in self.matrix_blocks(X, 1 << 62)])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns of that matrix."""
@@ -311,22 +303,15 @@ class TableModel(BaseEstimator):
         check_is_fitted(self, "estimator_")
         saving.save(self, path)
 
-    def predict_blocks(
+    def matrix_blocks(
         self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
-    ) -> Iterator[tuple[TableRows, np.ndarray]]:
-        """Blocks of rows with their predictions, in the order of the table.
+    ) -> Iterator[tuple[TableRows, Any]]:
+        """Blocks of rows, each with its matrix, in the order of the table.
 
         Holds no more than `batch_rows` rows in memory where the table can be read in blocks, by default
         about four million numbers. `extra` columns are read besides those that the model needs. One
         warning at the end tells what training had not seen.
         """
-        for rows, matrix in self.matrix_blocks(table, batch_rows, extra):
-            yield rows, self.on_matrix("predict", matrix)
-
-    def matrix_blocks(
-        self, table: Any, batch_rows: int | None = None, extra: tuple[str, ...] = ()
-    ) -> Iterator[tuple[TableRows, Any]]:
-        """Like `predict_blocks`, with the prepared matrix in place of predictions."""
         check_is_fitted(self, "estimator_")
         surprises = Surprises()
         for rows in self._blocks(table, batch_rows, extra):
@@ -387,11 +372,8 @@ class TableModel(BaseEstimator):
 
     def _predicted(self, method: str, X: Any, **options: Any) -> np.ndarray:
         """A method of the estimator inside on the rows of a table, block by block."""
-        check_is_fitted(self, "estimator_")
-        blocks = [self.on_matrix(method, matrix, **options) for _, matrix in self.matrix_blocks(X)]
-        if not blocks:
-            raise TableError("the table has no rows")
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        blocks = (matrix for _, matrix in self.matrix_blocks(X))
+        return _joined([self.on_matrix(method, matrix, **options) for matrix in blocks])
 
     def check_settings(self) -> None:
         """Raise where parameters make no sense, whatever the table."""
@@ -591,6 +573,12 @@ def load_table_model(path: str | Path) -> TableModel:
             "onefold.load"
         )
     return model
+
+
+def _joined(blocks: list[np.ndarray]) -> np.ndarray:
+    if not blocks:
+        raise TableError("the table has no rows")
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _as_frame_like(table: Any, values: np.ndarray, columns: Sequence[str]) -> Any:

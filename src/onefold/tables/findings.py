@@ -6,7 +6,7 @@ Terminal, JSON and ``inspect`` read them there.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.facts.criteria import criterion_of
-from onefold.facts.data import FEWEST_ROWS, MOST_VALUES, UNEXPLAINED, left_by_groups, left_by_numbers
+from onefold.facts.data import MOST_VALUES, UNEXPLAINED, Column, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
 from onefold.tables.dates import is_moment
@@ -31,7 +31,6 @@ _MOST_COLUMNS = 50  # whose importance is kept
 _NAMED = 6  # candidates that were not tried are named, if they are no more
 _ID_NAME = re.compile(r"(?i:(.*[\s_.-])?(id|uuid|guid|key|index|row|rownum|rowid|nr|no))|.*[a-z](Id|ID)")
 _FEWEST = 20  # rows before different numbers in all of them mean anything
-_MOST_COMPARED = 1 << 20  # numbers of a matrix that are looked at for copies of columns
 
 
 def column_notes(
@@ -51,35 +50,28 @@ def column_notes(
     return tuple(notes)
 
 
-def copies_note(preparation: Preparation, matrix: Any) -> str | None:
+def columns_of(preparation: Preparation, matrix: Any) -> list[Column]:
+    """The columns of a table as its matrix has them; of many rows, some at equal distances."""
+    rows = np.asarray(matrix[:: max(1, matrix.size // MOST_VALUES)], dtype=np.float64)
+    found = []
+    for part, (name, place) in zip(preparation.parts, preparation.spans()):
+        values = rows[:, place]
+        if part.indicators:
+            found.append(Column(name, values.argmax(axis=1), part.names))
+        else:  # of a moment, the elapsed time; where all values are equal, whether there is one
+            found.append(Column(name, values[:, 0]))
+    return found
+
+
+def copies_note(columns: Sequence[Column]) -> str | None:
     """A note on columns that say the same as one before them."""
-    if matrix.shape[0] < _FEWEST:
-        return None
-    rows = np.asarray(matrix[:: max(1, matrix.size // _MOST_COMPARED)], dtype=np.float64)
-    seen: dict[bytes, str] = {}
-    copies = []
-    for name, place in preparation.spans():
-        first = seen.setdefault(_pattern(rows[:, place]), name)
-        if first != name:
-            copies.append((name, first))
+    groups = equal_columns(columns) if len(columns[0].values) >= _FEWEST else []
+    copies = [f"'{name}' of '{first}'" for first, *others in groups for name in others]
     if not copies:
         return None
-    told = ", ".join(f"'{name}' of '{first}'" for name, first in copies[:8])
     more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
+    told = ", ".join(copies[:8])
     return f"copies of columns, which share one importance: {told}{more}; drop them"
-
-
-def _pattern(values: np.ndarray) -> bytes:
-    """What a column says of every row, in any unit; of few different values whatever they are called."""
-    # One number for each row, equal for equal rows.
-    weights: np.ndarray = np.linspace(1.0, np.pi, values.shape[1])
-    numbers: np.ndarray = np.round(np.asarray(values @ weights), 6)
-    _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
-    if 2 * len(first) > len(numbers):
-        return numbers.tobytes()
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first)] = np.arange(len(first))  # in the order of appearance
-    return rank[codes.ravel()].tobytes()
 
 
 def _identifies(rows: TableRows, name: str) -> str | None:
@@ -194,27 +186,12 @@ def edge_note(estimator: Any) -> str | None:
     return f"the best {' and '.join(at_edge)} {last} tried; wider {wider} may find better"
 
 
-def suspicious_columns(training: Training, numbers: bool) -> list[str]:
-    """Names of the columns that alone explain 98 % of what a constant prediction leaves open.
-
-    A table with a single column has no rivals to compare it with: nothing is suspected there.
-    """
-    X, preparation = training.X, training.preparation
-    step = max(1, X.shape[0] * X.shape[1] // MOST_VALUES)
-    y = training.y[::step]
-    if len(preparation.columns) < 2 or len(y) < FEWEST_ROWS or y.ndim > 1:
-        return []
-    codes = y if numbers else np.unique(y, return_inverse=True)[1]
-    found, rows = [], X[::step]
-    for part, (name, features) in zip(preparation.parts, preparation.spans()):
-        values = np.asarray(rows[:, features], dtype=np.float64)
-        if part.indicators:
-            left = left_by_groups(values.argmax(axis=1), codes, numbers)
-        else:  # of a moment, the elapsed time; where all values are equal, whether there is one
-            left = left_by_numbers(values[:, 0], codes, numbers)
-        if left < UNEXPLAINED:
-            found.append(name)
-    return found
+def suspicious_columns(training: Training, classifier: bool) -> list[str]:
+    """Names of the columns that alone explain 98 % of what a constant prediction leaves open."""
+    columns = columns_of(training.preparation, training.X)
+    y = training.y[:: max(1, training.X.size // MOST_VALUES)]
+    alone = explained_alone(columns, y, classifier)
+    return [one.name for one in columns if alone.get(one.name, 0.0) > 1.0 - UNEXPLAINED]
 
 
 def leak_note(names: list[str], target: str) -> str:

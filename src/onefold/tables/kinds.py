@@ -111,7 +111,8 @@ class Column:
 
     def facts(self) -> dict[str, Any]:
         """What was learned, as plain values."""
-        return {}
+        found = {name: value for name, value in vars(self).items() if name not in ("name", "missing")}
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in found.items()}
 
     def summary(self) -> str:
         """The same in words; "" where there is nothing to tell."""
@@ -144,9 +145,6 @@ class NumberColumn(Column):
 
     def examples(self) -> list[Any]:
         return [self.mean, self.mean + self.scale, self.mean - self.scale]
-
-    def facts(self) -> dict[str, Any]:
-        return {"mean": self.mean, "scale": self.scale}
 
 
 @dataclass(frozen=True)
@@ -203,9 +201,6 @@ class DateColumn(NumberColumn):
         days = np.clip(super().examples(), _EARLIEST, -_EARLIEST) // DAY
         clock = "T12:00:00+00:00" if self.zone else ""
         return [f"{np.datetime64(int(day), 'D')}{clock}" for day in days]
-
-    def facts(self) -> dict[str, Any]:
-        return {"order": self.order, "cycles": list(self.cycles), "zone": self.zone}
 
     def summary(self) -> str:
         return "elapsed time" + (f" and the cycles of {', '.join(self.cycles)}" if self.cycles else "")
@@ -297,9 +292,6 @@ class CategoryColumn(Column):
 
     def examples(self) -> list[Any]:
         return [self.categories[0], self.categories[-1], max(self.categories, key=len) + "?"]
-
-    def facts(self) -> dict[str, Any]:
-        return {"categories": list(self.categories), "rare": self.rare}
 
     def summary(self) -> str:
         return listing(self.categories) + (", and rare ones together" if self.rare else "")

@@ -31,11 +31,6 @@ class Search:
     blend: bool = False
     note: str | None = None
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is one kernel over a grid of absolute widths."""
-        return not isinstance(self.kernel, list) and self.kernel != AUTO
-
     def parameters(self) -> dict[str, Any]:
         """The parameters of an estimator that chooses."""
         return {"kernel": self.kernel, "metric": self.metric, "blend": self.blend}

@@ -155,22 +155,42 @@ def as_target(y: Any, task: TargetKind | None = None) -> Any:
     if values.dtype.kind == "O" and values.ndim == 1 and len(values):
         kinds = {type(one) for one in values}
         if kinds <= {bool, np.bool_} or kinds <= {str}:
-            return values.astype(bool if kinds <= {bool, np.bool_} else str)
-        if kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
+            values = values.astype(str if kinds <= {str} else bool)
+        elif kinds == {int} and max(map(abs, values.tolist())) >= 2**63:
             raise TableError(
                 "y holds whole numbers of more than 64 bits; divide them, or make text of them if they "
                 "are labels"
             )
-        if kinds <= {int, float}:
+        elif kinds <= {int, float}:
             values = values.astype(float if float in kinds else np.int64)
         elif str in kinds and len(kinds) > 1:
             mixed = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise TableError(f"y mixes values of the types {mixed}; convert them to one type")
+    if task == "regression" and values.dtype.kind in "OUS":  # decimal numbers, or numbers as text
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TableError(
+                f"y should hold numbers ({error})", ["convert it", Remedy("task", "classification")]
+            ) from error
     if task == "regression" and values.dtype.kind in "iu" and values.size:
         numbers = values.astype(np.float64)
         if np.abs(numbers).max() >= _EXACT:
             _refuse_lost_digits(len(np.unique(values)), numbers, "y")
     return values
+
+
+def as_groups(groups: Any, n: int) -> np.ndarray:
+    """The groups of n rows as numbers of them; raise where one is missing."""
+    values = plain_array(groups)
+    missing = int(_missing_in(values).sum())
+    if missing:
+        raise TableError(f"missing values in groups ({missing} of {n} rows); every row needs a group")
+    if values.shape != (n,):
+        raise TableError(f"groups has shape {values.shape}, and the table has {n} rows; give one each")
+    values = values.astype(str) if values.dtype.kind == "O" else values
+    codes: np.ndarray = np.unique(values, return_inverse=True)[1]
+    return codes
 
 
 def plain_array(y: Any) -> np.ndarray:
@@ -327,33 +347,23 @@ def folds_of(
         return "loo", "leave-one-out"
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer):
         return cv, "folds as given"
-    cv, n = int(cv), len(y)
-    if cv > n:
-        raise TableError(
-            f"{cv} folds need at least {cv} rows, and the table has {n} (n_samples={n})", _fewer(n)
-        )
+    cv, most, what = int(cv), len(y), f"rows, and the table has {len(y)} (n_samples={len(y)})"
+    instead: list[Remedy] = []
     if groups is not None:
         if gap is not None:
             raise TableError("ordered rows and groups exclude each other; leave one of them out")
-        n_groups = len(np.unique(groups))
-        if n_groups < cv:
-            raise TableError(
-                f"{cv} folds need at least {cv} groups, and there are {n_groups}", _fewer(n_groups)
-            )
+        most = len(np.unique(groups))
+        what = f"groups, and there are {most}"
+    elif classes and gap is None and cv <= len(y):
+        most = int(np.unique(y, return_counts=True)[1].max())
+        what, instead = f"rows of one class, and the largest has {most}", [Remedy("cv", "loo")]
+    if cv > most:
+        fewer = [Remedy("cv", most)] if most > 1 else []
+        raise TableError(f"{cv} folds need at least {cv} {what}", [*fewer, *instead])
+    if groups is not None:
         return GroupKFold(cv), f"{cv}-fold, groups kept together"
     if gap is not None:
         words = f" with {gap} rows left out around each" if gap else ""
         return GapKFold(cv, gap), f"{cv} blocks of consecutive rows{words}"
-    if not classes:
-        return KFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
-    _, counts = np.unique(y, return_counts=True)
-    if counts.max() < cv:
-        raise TableError(
-            f"{cv} folds need a class with at least {cv} rows, and the largest has {counts.max()}",
-            [*_fewer(int(counts.max())), Remedy("cv", "loo")],
-        )
-    return StratifiedKFold(cv, shuffle=True, random_state=seed), f"{cv}-fold"
-
-
-def _fewer(folds: int) -> list[Remedy]:
-    return [Remedy("cv", folds)] if folds > 1 else []
+    splitter = StratifiedKFold if classes else KFold
+    return splitter(cv, shuffle=True, random_state=seed), f"{cv}-fold"

@@ -25,7 +25,7 @@ from onefold.estimators.validation import check_length, check_squares, check_wei
 from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
 from onefold.tables.errors import TableError, listing
-from onefold.tables.findings import column_notes, copies_note
+from onefold.tables.findings import column_notes, columns_of, copies_note
 from onefold.tables.kinds import Preparation, Surprises
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
@@ -34,6 +34,7 @@ from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, opened
 from onefold.tables.target import (
     Target,
+    as_groups,
     as_target,
     folds_of,
     learn_target,
@@ -157,7 +158,7 @@ def _learned(
     others = [named.get("sample_weight", "")]
     others += [named["target"]] if target is not None and model.task == "regression" else []
     constant, names = preparation.constant, preparation.identifiers
-    copies = copies_note(preparation, matrix)
+    copies = copies_note(columns_of(preparation, matrix))
     notes = (
         *shown.remarks,
         *([f"dropped constant columns: {listing(constant)}"] if constant else []),
@@ -261,7 +262,8 @@ def _known(
         model.check_criterion("y" if target is None else target.name, values)
     weight = rows.weights(sample_weight) if isinstance(sample_weight, str) else sample_weight
     weight = check_weights(weight, len(rows))
-    groups = rows.groups(groups) if isinstance(groups, str) else groups
+    if groups is not None:
+        groups = rows.groups(groups) if isinstance(groups, str) else as_groups(groups, len(rows))
     return values, weight, groups, target
 
 
