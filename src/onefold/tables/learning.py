@@ -329,7 +329,7 @@ class TextLearner:
     def _refuse_numbers(self) -> None:
         """Raise for numbers that are written in a way that is not understood."""
         refuse_mangled_numbers(self._first, self.name)
-        refuse_decorated_numbers(sorted(self._counts), self.name)
+        refuse_decorated_numbers(tuple(sorted(self._counts)), self.name)
 
     def _add_dates(self, text: pa.ChunkedArray, values: list[str], start: int) -> None:
         if self._others > 100 + self._dates:
@@ -487,8 +487,8 @@ class Learner:
         problems = [self._problems[name] for name in order if name in self._problems]
         lacking = {name: count for name, count in self._lacking.items() if count}
         if self._missing == "error" and lacking:
-            remedies = ["fill them in", Remedy("drop", list(lacking)), Remedy("missing", "impute")]
-            problems.append(missing_values(lacking, self.rows, remedies))
+            remedies = Remedy("drop", list(lacking)), Remedy("missing", "impute")
+            problems.append(missing_values(lacking, self.rows, ["fill them in", *remedies]))
         raise_all(problems)
         if not used:
             raise TableError(f"every column looks like an identifier ({listing(identifiers)})")
