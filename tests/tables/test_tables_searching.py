@@ -7,7 +7,7 @@ import pytest
 from onefold.search import FullGrid
 from onefold.search.strategies import STRATEGIES
 from onefold.tables import TableRegressor
-from onefold.tables.searching import Search, search_of
+from onefold.tables.training import Search, search_of
 
 
 def searched(*, on_disk: bool = False, **options) -> Search:
@@ -61,16 +61,19 @@ def test_the_default_gives_way_with_a_note(options, kernel, words):
 )
 @pytest.mark.parametrize("asked", [{"metric": "full"}, {"blend": True}], ids=str)
 def test_what_was_asked_for_is_refused_instead(obstacle, asked):
-    with pytest.raises(ValueError, match=r"a (full metric|blend) is not possible, as .*; leave "):
+    with pytest.raises(ValueError, match=r"a (full metric|blend) can't be had, as .*; leave "):
         searched(**obstacle, **asked)
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"simple": True, "kernel": ["rbf", "linear"]}, "one kernel as it is, without several kernels"),
-        ({"simple": True, "metric": "full"}, "without a learned metric; leave one out"),
-        ({"simple": True, "blend": True}, "without a blend; leave one out"),
+        (
+            {"simple": True, "kernel": ["rbf", "linear"]},
+            "several kernels can't be had, as simple=True searches one",
+        ),
+        ({"simple": True, "metric": "full"}, "a full metric can't be had"),
+        ({"simple": True, "blend": True}, "a blend can't be had"),
         ({"kernel": "linear", "metric": "full"}, "'linear' learns a full metric"),
         ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
         ({"intervals": "jackknife+"}, r"metric or a blend; use simple=True, or intervals='cv\+'"),

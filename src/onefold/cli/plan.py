@@ -7,7 +7,7 @@ import argparse
 from onefold.cli.tune import asked
 from onefold.estimators.setup import plan
 from onefold.facts.words import json_text
-from onefold.tables.searching import AUTO, Search
+from onefold.tables.training import AUTO, Search
 from onefold.tuning import tuning
 
 

@@ -32,11 +32,18 @@ from onefold.tables.frames import as_array, is_frame
 from onefold.tables.kinds import Missing, Surprises
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
-from onefold.tables.searching import Search, check_kernels, search_of
 from onefold.tables.source import TableSource, opened
 from onefold.tables.target import TargetKind, as_target, read_target
 from onefold.tables.text import frame_without_missing
-from onefold.tables.training import Training, prepared_again, rows_in_memory, training_of
+from onefold.tables.training import (
+    Search,
+    Training,
+    check_kernels,
+    prepared_again,
+    rows_in_memory,
+    search_of,
+    training_of,
+)
 from onefold.typing import (
     ArrayLike,
     ClassWeight,

@@ -1,4 +1,4 @@
-"""A table made ready to fit: the matrix of its features, and what is known of each row besides.
+"""A table made ready to fit: its matrix, what is known of each row besides, and what is searched.
 
 Everything that can be wrong with a table and its parameters is raised here, before the long work. A
 table on disk that would take half of the free memory stays there: two passes, block by block (text: one
@@ -22,15 +22,17 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 
 from onefold.estimators.validation import check_length, check_squares, check_weights
+from onefold.facts.criteria import WHOLE
+from onefold.kernels import Kernel, resolve_kernel
 from onefold.machine.files import replacing
 from onefold.machine.memory import available_memory
-from onefold.tables.errors import TableError, listing
+from onefold.search.strategies import resolve_strategy
+from onefold.tables.errors import Remedy, TableError, listing
 from onefold.tables.findings import column_notes, columns_of, copies_note
 from onefold.tables.kinds import Preparation, Surprises
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
 from onefold.tables.rows import TableRows
-from onefold.tables.searching import Search, search_of
 from onefold.tables.source import TableSource, opened
 from onefold.tables.target import (
     Target,
@@ -47,6 +49,31 @@ if TYPE_CHECKING:
 
 BLOCK = 65_536
 _SHARE = 0.5  # of the free memory that a table and its matrix may take
+KERNELS = (
+    "rbf", "laplacian", "matern", "matern12", "matern32", "matern52", "polynomial", "linear",
+)  # fmt: skip
+AUTO, PLAIN = "auto", "rbf"
+_OF_ONE_KERNEL = ("toeplitz", "circulant", "grid")  # approximations by order or place of the rows
+
+
+@dataclass(frozen=True)
+class Search:
+    """What an estimator chooses among, and what the defaults had to give up (`note`)."""
+
+    kernel: Any  # one is the plain search; "auto" and lists are families
+    metric: str | None = None
+    blend: bool = False
+    note: str | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of an estimator that chooses."""
+        return {"kernel": self.kernel, "metric": self.metric, "blend": self.blend}
+
+    def as_plain(self) -> dict[str, Any]:
+        """The same in plain values, for a report."""
+        names = self.kernel if isinstance(self.kernel, list) else [self.kernel]
+        found = {"kernels": [str(one) for one in names], "metric": self.metric or "none"}
+        return found | {"blend": self.blend, "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -345,3 +372,104 @@ def masked(blocks: Iterable[TableRows], mask: np.ndarray | None) -> Iterator[Tab
             yield rows
         elif len(here := np.flatnonzero(mask[rows.start : rows.start + len(rows)])):
             yield replace(rows.take(here), start=rows.start)
+
+
+# What is searched
+
+
+def search_of(model: Any, *, on_disk: bool = False) -> Search:
+    """What the parameters of a table's estimator mean for such rows; raise where they do not agree.
+
+    By default the kernels of "auto" compete, each with a learned metric, and the best are blended. Where
+    another parameter does not go with that, the defaults of `metric` and `blend` give way, with a note;
+    what was asked for by name is refused instead.
+    """
+    named = named_kernels(model)
+    kernels = [resolve_kernel(one, 1.0, 3, 1.0) for one in named]
+    if model.gammas is not None and kernels and not any(kernel.has_width for kernel in kernels):
+        raise ValueError(f"the {named[0]} kernel has no width: leave gammas out")
+    why = _obstacle(model, on_disk)
+    if why is not None:
+        return _without_metric(model, named, why, on_disk)
+    kinds = {kind for kernel in kernels for kind in kernel.learns}
+    if kernels and model.metric in ("diagonal", "full") and model.metric not in kinds:
+        raise ValueError(
+            f"no kernel of {listing(map(str, named))} learns a {model.metric} metric; rbf and matern "
+            "learn a diagonal or a full one, laplacian a diagonal one"
+        )
+    learns = model.metric not in (None, "none") and (not kernels or bool(kinds))
+    alone = len(kernels) == 1 and not learns  # there is nothing to blend it with
+    one = alone or (not learns and model.search != "grid")
+    blend = not one if model.blend == "auto" else model.blend
+    if model.search != "grid" and learns:
+        raise TableError(
+            f"search {model.search!r} goes through a grid of kernels as they are, and a metric is "
+            "learned in rounds of its own",
+            [Remedy("simple", True), Remedy("metric", "none"), "leave search out"],
+        )
+    if model.search != "grid" and blend:
+        raise TableError(
+            f"search {model.search!r} leaves out kernels that a blend needs; leave one of the two out"
+        )
+    if getattr(model, "intervals", None) == "jackknife+" and (learns or blend):
+        raise TableError(
+            "intervals 'jackknife+' leave single rows out of one kernel as it is, without a learned "
+            "metric or a blend",
+            [Remedy("simple", True), Remedy("intervals", "cv+")],
+        )
+    gave_way = one and not alone and model.blend == "auto"
+    note = f"no blend: search {model.search!r} keeps one kernel" if gave_way else None
+    return Search(named or AUTO, model.metric if learns else None, blend, note)
+
+
+def _without_metric(model: Any, named: list[Any], why: str, on_disk: bool) -> Search:
+    """What is left of a search that can have neither metric nor blend."""
+    for option, given in {
+        f"a {model.metric} metric": model.metric in ("diagonal", "full"),
+        "a blend": model.blend is True,
+        "several kernels": model.simple and len(named) > 1,
+    }.items():
+        if given:
+            raise ValueError(f"{option} can't be had, as {why}; leave one of them out")
+    kernel = named[0] if named else PLAIN
+    if model.simple:
+        return Search(kernel)
+    if len(named) <= 1 and (on_disk or model.approximation in _OF_ONE_KERNEL):
+        return Search(kernel, note=f"plain search of the {kernel} kernel: {why}")
+    return Search(named or AUTO, note=f"no metric and no blend: {why}")
+
+
+def _obstacle(model: Any, on_disk: bool) -> str | None:
+    """Why nothing can be learned from, or blended by, held-out predictions of folds."""
+    if model.simple:
+        return "simple=True searches one kernel as it is"
+    if on_disk:
+        return "the rows of this table stay on disk"
+    if model.approximation in _OF_ONE_KERNEL:
+        return f"the approximation {model.approximation!r} takes kernels as they are"
+    if isinstance(model.cv, str) and model.cv == "loo":
+        return "leave-one-out holds out single rows, not folds"
+    if isinstance(model.criterion, str) and model.criterion in WHOLE:
+        return f"the criterion {model.criterion!r} holds out no rows"
+    return None
+
+
+def named_kernels(model: Any) -> list[Any]:
+    """The kernels that were named, each once; none for "auto"."""
+    given = model.kernel
+    given = list(given) if isinstance(given, list | tuple) else [given]
+    found = [one for i, one in enumerate(given) if one not in given[:i]]
+    return [] if found == [AUTO] else found
+
+
+def check_kernels(model: Any) -> None:
+    """Raise for kernels and strategies of a search that there are not."""
+    if not isinstance(model.kernel, str | list | tuple | Kernel) and not callable(model.kernel):
+        raise ValueError(f"kernel must be a name or a list of names; got {model.kernel!r}")
+    for one in named_kernels(model) or ([] if model.kernel == AUTO else [""]):
+        if isinstance(one, str) and one not in KERNELS:
+            raise ValueError(
+                f"there is no kernel {one!r} to choose; use auto alone, or one or several of "
+                f"{', '.join(KERNELS)}"
+            )
+    resolve_strategy(model.search)
