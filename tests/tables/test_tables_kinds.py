@@ -225,7 +225,7 @@ def test_unknown_categories_are_zeros_with_one_warning():
     np.testing.assert_array_equal(X, [[1, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
 
 
-WORDS = [str(v) for v in range(30)]
+WORDS = [str(v) for v in range(60)]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ class TableModel(BaseEstimator):
         given = {name: getattr(self, name) for name in known if hasattr(self, name)}
         if self.criterion is None and given.get("class_weight") == "balanced":
             given["criterion"] = "balanced_accuracy"  # classes that weigh the same also count the same
-        return self._inner(**given | search.parameters() | options)
+        found = {"kernel": search.kernel, "metric": search.metric, "blend": search.blend}
+        return self._inner(**given | found | options)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: MaybeArray = None, groups: MaybeArray = None
@@ -136,7 +137,7 @@ class TableModel(BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         with training_of(self, X, y, sample_weight, groups) as training:
             self.fit_prepared(training)
-        if not is_frame(X) and not isinstance(X, str | Path | TableSource | TableRows):
+        if _is_array(X):
             self.n_features_in_ = int(as_array(X).shape[1])
             del self.feature_names_in_
         return self
@@ -333,11 +334,7 @@ class TableModel(BaseEstimator):
         width = max(len(self.preparation_.feature_names), 1)
         size = rows or min(max(_BLOCK_NUMBERS // width, _FEWEST_ROWS), _MOST_ROWS)
         wanted = tuple(dict.fromkeys(self.preparation_.columns + extra))
-        if not isinstance(table, str | Path | TableSource) and not is_frame(table):
-            self._check_width(as_array(table))
-        source = opened(table, self.reading_, self._column_names())
-        if isinstance(source, TableRows):
-            source = self._by_names(source)
+        source = self._opened(table)
         for name in extra:
             source.require(name)
         if isinstance(source, TableRows) or not source.absent_is_zero:
@@ -348,27 +345,25 @@ class TableModel(BaseEstimator):
             blocks = source.batches(size, wanted)
         yield from map(frame_without_missing, blocks)
 
-    def _check_width(self, array: Any) -> None:
-        if array.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input; pass a table with named columns, or such "
-                "rows."
-            )
-
-    def _by_names(self, rows: TableRows) -> TableRows:
-        """Rows by the names of the columns; a model that learned from an array knows places."""
+    def _opened(self, table: Any) -> TableSource | TableRows:
+        """A table, its columns by their names; a model that learned from an array knows places."""
         names = self._column_names()
-        known = hasattr(self, "feature_names_in_") or set(names) <= set(rows.names)
-        if known or len(rows.names) != len(names):
-            return rows
+        if _is_array(table) and (width := as_array(table).shape[1]) != self.n_features_in_:
+            raise ValueError(
+                f"X has {width} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input; pass a table with named columns, or such rows."
+            )
+        source = opened(table, self.reading_, names)
+        known = hasattr(self, "feature_names_in_") or set(names) <= set(source.names)
+        if isinstance(source, TableSource) or known or len(source.names) != len(names):
+            return source
         warnings.warn(
             f"X has column names, but {type(self).__name__} was fitted on an array: its columns are "
             "taken in their order",
             UserWarning,
             stacklevel=2,
         )
-        return replace(rows, columns=rows.columns.rename_columns(names))
+        return replace(source, columns=source.columns.rename_columns(names))
 
     def _column_names(self) -> list[str]:
         """The columns of the table that the model was fitted on."""
@@ -414,8 +409,8 @@ class TableModel(BaseEstimator):
 
     def check_criterion(self, target: str = "y", values: Any = (0, 1)) -> None:
         """Raise where a criterion is unknown or not for this task, or for such values of the target."""
-        several = isinstance(self.criterion, list | tuple)
-        for one in self.criterion if several else [self.criterion]:
+        given: Any = self.criterion
+        for one in given if isinstance(given, list | tuple) else [given]:
             if isinstance(one, str):
                 check_criterion(one, self.task, target, np.asarray(values), self.approximation)
 
@@ -580,6 +575,10 @@ def load_table_model(path: str | Path) -> TableModel:
             "onefold.load"
         )
     return model
+
+
+def _is_array(table: Any) -> bool:
+    return not isinstance(table, str | Path | TableSource) and not is_frame(table)
 
 
 def _joined(blocks: list[np.ndarray]) -> np.ndarray:

@@ -131,7 +131,8 @@ class NumberColumn(Column):
     as_text: ClassVar[bool] = False
 
     def valid(self) -> bool:
-        return bool(np.isfinite(self.mean) and 0.0 < self.scale < np.inf) and _is_real(self.median)
+        finite = bool(np.isfinite(self.mean) and 0.0 < self.scale < np.inf)
+        return finite and isinstance(self.median, int | float | np.floating | np.integer)
 
     @property
     def own_names(self) -> tuple[str, ...]:
@@ -298,10 +299,6 @@ class CategoryColumn(Column):
 
 
 KINDS: tuple[type[Column], ...] = (NumberColumn, DateColumn, BooleanColumn, CategoryColumn, Column)
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, int | float | np.floating | np.integer)
 
 
 def boolean_of(word: str) -> bool | None:

@@ -156,7 +156,7 @@ class NumberLearner:
     def __init__(self, name: str) -> None:
         self.name = name
         self.median = MedianSketch()
-        self._moments = ColumnMoments.of(np.empty((0, 1)))
+        self.moments = ColumnMoments.of(np.empty((0, 1)))
 
     def add(self, rows: TableRows) -> int:
         """Take the rows of a block; returns how many have no value."""
@@ -172,7 +172,7 @@ class NumberLearner:
     def add_values(self, values: np.ndarray) -> int:
         """Take numbers, NaN where there is none."""
         present = values[~np.isnan(values)]
-        self._moments = self._moments.joined(ColumnMoments.of(present[:, None]))
+        self.moments = self.moments.joined(ColumnMoments.of(present[:, None]))
         self.median.add(present)
         return len(values) - len(present)
 
@@ -183,11 +183,11 @@ class NumberLearner:
 
     def _standard(self, missing: int) -> dict[str, float] | None:
         """Mean and scale with the median for missing values, and the median; None if all are equal."""
-        if self._moments.mean_and_scale()[1][0] == 0:
+        if self.moments.mean_and_scale()[1][0] == 0:
             return None
         median = self.median.value()
         filled = replace(ColumnMoments.of(np.array([[median]])), n=missing)
-        mean, scale = self._moments.joined(filled).mean_and_scale()
+        mean, scale = self.moments.joined(filled).mean_and_scale()
         if scale[0] == 0:
             return None
         return {"mean": float(mean[0]), "scale": float(scale[0]), "median": median}
@@ -201,11 +201,6 @@ class DateLearner(NumberLearner):
         self.order, self.zone = order, ""
         self._span = (np.inf, -np.inf)
         self._waves = ColumnMoments.of(np.empty((0, 2 * len(PERIODS))))
-
-    @property
-    def empty(self) -> bool:
-        """Whether no value has come yet."""
-        return self._span[0] == np.inf
 
     def add(self, rows: TableRows) -> int:
         column = rows.column(self.name)
@@ -341,7 +336,7 @@ class TextLearner:
         found: dict[str, np.ndarray] = {}
         for order, learner in list(self._orders.items()):
             seconds, zone, odd = text_seconds(text, order)
-            if odd is None and (learner.empty or zone == learner.zone):
+            if odd is None and (not learner.moments.n or zone == learner.zone):
                 learner.zone, found[order] = zone, seconds
                 learner.add_values(seconds)
                 continue

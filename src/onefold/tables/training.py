@@ -65,10 +65,6 @@ class Search:
     blend: bool = False
     note: str | None = None
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of an estimator that chooses."""
-        return {"kernel": self.kernel, "metric": self.metric, "blend": self.blend}
-
     def as_plain(self) -> dict[str, Any]:
         """The same in plain values, for a report."""
         names = self.kernel if isinstance(self.kernel, list) else [self.kernel]
@@ -101,13 +97,15 @@ class Training:
 
 def stays_on_disk(table: TableRows | TableSource) -> bool:
     """Whether reading the whole table would leave too little memory for the search."""
-    free = available_memory() if isinstance(table, TableSource) else None
+    if isinstance(table, TableRows):
+        return False
+    free = available_memory()
     return free is not None and table.bytes_in_memory() > _SHARE * free
 
 
 def in_memory(table: TableRows | TableSource) -> TableRows | TableSource:
     """The rows of an open table; the source itself where they stay on disk."""
-    return table if isinstance(table, TableRows) or stays_on_disk(table) else table.read()
+    return table.read() if isinstance(table, TableSource) and not stays_on_disk(table) else table
 
 
 @contextmanager
@@ -152,7 +150,7 @@ def _learned(
     given: tuple[Any, Any, Any],  # targets, weights and groups
     keep: np.ndarray | None,
     search: Search,
-    path: Path | None = None,
+    path: Path = Path(),
 ) -> Training:
     """Learn the preparation of a table and apply it; that of a table on disk to the file `path`."""
     exclude = {*named.values(), *model.drop}
@@ -160,12 +158,12 @@ def _learned(
     # `shown` are rows that show what the columns look like, `beside` have the targets of all rows.
     if isinstance(table, TableRows):
         rows = table if keep is None else table.take(np.flatnonzero(keep))
-        rows, *given = with_target(model, rows, *given)
+        rows, *arrays = with_target(model, rows, *given)
         if not rows.names:
             raise TableError("the table has no columns; pass one that has some")
         if len(rows) < 2:
             raise TableError(f"the table has {len(rows)} rows (n_samples={len(rows)}); add rows")
-        y, weight, groups, target = _known(model, rows, *given)
+        y, weight, groups, target = _known(model, rows, *arrays)
         learner.add(rows)
         preparation = learner.finish()
         matrix, shown, beside = preparation.transform(rows), rows, rows
