@@ -328,14 +328,6 @@ def test_what_is_wrong_in_a_later_block_names_its_row():
         learner.finish()
 
 
-def test_fields_are_checked():
-    fields = {"name": "c", "categories": ("red",), "most_frequent": "red"}
-    damaged = [("name", 3), ("missing", "no"), ("most_frequent", "grey"), ("rare", 1)]
-    for field, value in [*damaged, ("categories", ["red"]), ("categories", ())]:
-        with pytest.raises(ValueError, match="damaged"):
-            CategoryColumn(**fields | {field: value})
-
-
 def test_medians_of_blocks():
     for count, exact in ((100, True), (50_000, False)):
         values = np.random.default_rng(count).normal(size=count) ** 3

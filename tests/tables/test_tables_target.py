@@ -10,12 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from onefold import TableClassifier, TableRegressor, load
 from onefold.tables import TableError, TableRows, learn_target, open_table
-from onefold.tables.target import as_target, as_written, known_labels, read_target
+from onefold.tables.target import as_target, known_labels, read_target
 from onefold.tables.training import learn_from_disk
 from onefold.tuning import tune_table
 
@@ -184,15 +182,6 @@ def test_labels_keep_their_type(tmp_path, kind):
         assert found.dtype.kind == labels.dtype.kind
         assert kind == "str" or found.dtype == labels.dtype
         assert found.tolist() == labels.tolist()
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 9), min_size=1, max_size=9))
-def test_whole_numbers_stay_numbers_and_exact(numbers):
-    found = as_written([str(number) for number in numbers], "y")
-    if max(map(abs, numbers)) < 10**18:
-        assert found.dtype == np.int64
-    assert [str(label) for label in found] == [str(number) for number in numbers]
 
 
 @pytest.mark.parametrize("pair", [("007", "7"), ("a ", "a"), ("1.0", "1"), ("x", "X")])
