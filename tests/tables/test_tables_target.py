@@ -124,6 +124,7 @@ def test_further_rows_are_read_in_the_form_of_the_classes():
     assert read(["1.5", "2"], "regression", None) == [1.5, 2.0]
     assert known_labels(["1", "2.0", "3"], np.array(["1.0", "2.0"])).tolist() == ["1.0", "2.0", "3"]
     assert known_labels(["7", "007"], np.array(["007", "8"])).tolist() == ["007", "007"]
+    assert known_labels(["07"], np.array(["007", "7"])).tolist() == ["07"]  # could be either
     assert known_labels(["1", "0"], np.array([False, True])).tolist() == [True, False]
     assert known_labels([str(2**60 + 1)], np.array([2**60, 2**60 + 1])).tolist() == [2**60 + 1]
     with pytest.warns(UserWarning, match="does not know count as wrong"):

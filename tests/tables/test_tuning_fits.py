@@ -60,7 +60,7 @@ def test_the_literal_computation(table):
     [
         ({"cv": "loo"}, "leave-one-out"),
         ({"cv": 3}, "3-fold"),
-        ({"cv": 3, "groups": "site"}, "3-fold, groups of 'site' kept together"),
+        ({"cv": 10, "groups": "site"}, "10-fold, groups of 'site' kept together"),  # one for each
         ({"ordered": True}, "5 blocks of consecutive rows"),
         ({"ordered": True, "gap": 2}, "5 blocks of consecutive rows with 2 rows left out around each"),
     ],
