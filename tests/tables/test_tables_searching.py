@@ -77,6 +77,7 @@ def test_what_was_asked_for_is_refused_instead(obstacle, asked):
         ({"kernel": "linear", "metric": "full"}, "'linear' learns a full metric"),
         ({"kernel": "laplacian", "metric": "full"}, "laplacian a diagonal one"),
         ({"intervals": "jackknife+"}, r"metric or a blend; use simple=True, or intervals='cv\+'"),
+        ({"intervals": "jackknife+", "blend": False}, "without a learned metric or a blend"),
         ({"kernel": "linear", "gammas": [1.0]}, "has no width"),
     ],
 )
