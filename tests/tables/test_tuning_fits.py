@@ -149,6 +149,7 @@ def test_rows_to_test_on_without_a_target_are_left_out(table):
 @pytest.mark.parametrize("free", [2**60, 1000])
 def test_a_share_of_the_rows_is_held_out(table, monkeypatch, free):
     monkeypatch.setattr(training, "available_memory", lambda: free)
+    monkeypatch.setattr(training, "BLOCK", 7)
     options = SMALL | {"approximation": "nystroem"}
     report = tune_table("t.csv", **KIND, **options, holdout=0.25).report_
     assert (report["rows"], report["test"]["rows"]) == (45, 15)
