@@ -42,7 +42,6 @@ from onefold.tables.training import (
     with_target_on_disk,
 )
 
-Blocks = Iterable[TableRows | TableSource]
 _MOST_NUMBERS = 4_000_000  # of training rows that simple models are fitted to
 _OUTPUTS = ("prediction", "lower", "upper", "decision")
 _OF_TASK: dict[str, TargetKind] = {
@@ -84,7 +83,7 @@ class Tuning:
     target: Target
     rows: TableRows | None  # that it is fitted on; None where they stay on disk
     weight: str | None
-    test: Blocks | None
+    test: Iterable[Any] | None  # tables, or blocks of one
 
     def run(self, callback: Any = None) -> TableModel:
         """Fit the model, and score it on rows that it has not seen, if there are any."""
@@ -127,10 +126,6 @@ def tuning(
     **parameters
         Those of `TableClassifier` or `TableRegressor`; of one for the other task refused.
     """
-    columns = {"target": target, "weight": weight, "groups": groups}
-    for option, name in columns.items():
-        if name is not None and not isinstance(name, str):
-            raise ValueError(f"columns go by their names; use {option}={str(name)!r}")
     if task not in (None, "classification", "regression"):
         raise ValueError(f"task must be None or 'classification' or 'regression'; got {task!r}")
     if parameters.get("class_weight") not in (None, "balanced"):
@@ -146,7 +141,7 @@ def tuning(
     model.check_settings()
     check_id_name(model.id_column)
     data = opened(table, model.reading)
-    columns["id_column"] = model.id_column
+    columns = {"target": target, "weight": weight, "groups": groups, "id_column": model.id_column}
     check_columns(model, data, {option: name for option, name in columns.items() if name is not None})
     tests: Any = [] if test is None else [opened(test, data.reading)]
     for one in tests:
@@ -222,8 +217,6 @@ def _held_out(
 ) -> np.ndarray:
     """Which rows are held out: the last of ordered rows, whole groups, or random ones of each class."""
     n, seed, labels = len(rows), model.random_state, None
-    if n < 2:
-        raise TableError("a share of the rows can't be held back from a table of one row")
     if groups is not None:
         split = GroupShuffleSplit(1, test_size=share, random_state=seed)
         return np.sort(next(split.split(np.zeros((n, 1)), groups=rows.groups(groups)))[1])
@@ -237,7 +230,7 @@ def _held_out(
 
 
 def _measures_on(
-    model: TableModel, training: Training, blocks: Blocks, weight_column: str | None
+    model: TableModel, training: Training, blocks: Iterable[Any], weight_column: str | None
 ) -> dict[str, Any]:
     """How good a model is on rows that it has not seen, next to simple models of the rows it has.
 

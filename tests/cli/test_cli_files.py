@@ -202,7 +202,7 @@ def test_models_that_are_damaged_or_not_there(tuned, capsys, refused):
         for name, words in {
             "cut.onefold": "cut.onefold cannot be read as a onefold model",
             "t.csv": "t.csv",
-            "none.onefold": "there is no model file none.onefold",
+            "none.onefold": "there is no none.onefold; give a model file",
             "empty": "the directory empty holds no model.onefold",
         }.items():
             assert words in refused(command, name, *rest)

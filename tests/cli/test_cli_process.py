@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import inspect
 import io
-import os
 import re
 import subprocess
 import sys
@@ -34,6 +33,7 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
 def test_exit_codes_of_a_real_process(table):
     done = run(*TUNE, *SMALL)
     assert (done.returncode, "Best of 9" in done.stdout) == (0, True), done.stderr
+    assert done.stdout.endswith("-m onefold predict t-onefold/model.onefold NEW_TABLE\n")
     refused = run(*TUNE, *SMALL)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("onefold: error: t-onefold/model.onefold exists")
@@ -226,30 +226,18 @@ def test_progress_never_wraps_and_names_scores_of_the_criterion_only(monkeypatch
         assert any("█" in line for line in lines) == (columns == 200)
 
 
-def test_commands_that_are_printed_work_in_the_shell_that_printed_them(table, monkeypatch, tmp_path):
-    script = f"#!{sys.executable}\nimport sys\nfrom onefold.cli import main\nsys.exit(main())\n"
-    program = Path(".venv/bin/onefold")
-    program.parent.mkdir(parents=True)
-    program.write_text(script)
-    program.chmod(0o755)
-
-    def shell(line: str) -> str:
-        environment = {**os.environ, "PATH": "/usr/bin:/bin"}
-        done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    out = shell(" ".join([".venv/bin/onefold", *TUNE, *SMALL, "--out", "'a b'"]))
-    follow_up = re.search(r"the model: (.*) NEW_TABLE", out)[1]
-    assert follow_up == ".venv/bin/onefold predict 'a b/model.onefold'"
-    assert shell(f"{follow_up} t.csv").startswith("who,prediction\n")
+def test_commands_that_are_printed_work_in_the_shell_that_printed_them(monkeypatch, tmp_path):
+    program = tmp_path / "bin" / "onefold"
+    program.parent.mkdir()
+    program.touch(0o755)
     # Another program of the same name in the search path is not this one.
-    monkeypatch.setenv("PATH", str(program.parent.absolute()))
+    monkeypatch.setenv("PATH", str(program.parent))
     for started, words in {
         "/usr/bin/pytest": "onefold",
         "env/bin/onefold": "env/bin/onefold",
-        str(program.absolute()): "onefold",
+        "an env/bin/onefold": "'an env/bin/onefold'",
+        str(program): "onefold",
         "somewhere/onefold/__main__.py": f"{sys.executable} -m onefold",
     }.items():
         monkeypatch.setattr(sys, "argv", [started])
-        assert command_line("inspect", "m") == f"{words} inspect m"
+        assert command_line("inspect", "a b/m") == f"{words} inspect 'a b/m'"

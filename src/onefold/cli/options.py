@@ -84,10 +84,6 @@ def _or_none(text: str) -> str | None:
     return None if text == "none" else text
 
 
-def _names(text: str) -> str | list[str]:
-    return [name.strip() for name in text.split(",")] if "," in text else text
-
-
 def path(text: str) -> Path:
     """A path; none at all, as an unset variable of the shell leaves it, is not the current directory."""
     if not text:
@@ -141,7 +137,7 @@ _SEARCH: Specs = {
         "auto (rbf, matern12 and laplacian compete; default), one or several of rbf, laplacian, "
         "matern12, matern32, matern52, polynomial, linear",
         "NAME[,NAME…]",
-        _names,
+        lambda text: [name.strip() for name in text.split(",")] if "," in text else text,
     ),
     "--metric": _option(
         "learned for every kernel: a weight per feature, or also how they mix (default: auto)",

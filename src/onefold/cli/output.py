@@ -25,17 +25,16 @@ _STAGE = f".onefold-{platform.node() or 'here'}-"
 
 
 def outputs_in(directory: Path, force: bool, inputs: Sequence[Path] = ()) -> list[Path]:
-    """The files of a model's directory; raise if one exists and may not be replaced."""
+    """The files of a model's directory, which may be written."""
     paths = [directory / name for name in (MODEL_NAME, SEARCH_NAME, REPORT_NAME)]
     refuse_existing(paths, force, inputs)
     return paths
 
 
 def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] = ()) -> None:
-    """Raise if one of the files exists and may not be replaced.
+    """Raise if one of the files exists and may not be replaced; what the command reads never is.
 
-    A file that the command reads is never replaced, whatever `force` says and by whatever name
-    (another spelling, a link) it is called.
+    That holds by whatever name (another spelling, a link) it is called.
     """
     existing = [path for path in paths if path.exists()]
     for path in existing:
@@ -47,16 +46,11 @@ def refuse_existing(paths: Sequence[Path], force: bool, inputs: Sequence[Path] =
 
 def model_file(path: Path) -> Path:
     """The model file meant by a path, which may be the directory it lies in."""
-    if path.is_dir():
-        if not (path / MODEL_NAME).is_file():
-            raise ValueError(
-                f"the directory {path} holds no {MODEL_NAME}; give a model file, or the directory "
-                "that onefold tune wrote"
-            )
-        return path / MODEL_NAME
-    if not path.exists():
-        raise ValueError(f"there is no model file {path}; onefold tune writes one")
-    return path
+    file = path / MODEL_NAME if path.is_dir() else path
+    if not file.exists():
+        lacks = f"the directory {path} holds no {MODEL_NAME}" if path.is_dir() else f"there is no {path}"
+        raise ValueError(f"{lacks}; give a model file, or the directory that onefold tune wrote")
+    return file
 
 
 @contextmanager

@@ -62,32 +62,25 @@ def run_predict(arguments: argparse.Namespace) -> None:
         rows = _write_csv(blocks, sys.stdout)
     scored = None if score is None else score.facts()
     if arguments.json:
-        file = None if out is None else str(out)
-        print(json_text({"rows": rows, "file": file, "score": scored, "predictions": shown}))
+        written = None if out is None else str(out)
+        print(json_text({"rows": rows, "file": written, "score": scored, "predictions": shown}))
         return
     if out is not None:
         print(f"onefold: wrote {rows} predictions to {out}", file=sys.stderr)
     if scored is not None:
-        print(f"onefold: {_score_words(scored)}", file=sys.stderr)
-
-
-def _id_column(asked: str | None, model: TableModel, source: TableSource) -> str | None:
-    name = model.id_column_ if asked is None else asked
-    if asked is None and name is not None and name not in source.names:
-        print(
-            f"onefold: {source.path.name} has no ID column '{name}'; predictions come without it",
-            file=sys.stderr,
-        )
-        return None
-    check_id_name(name)
-    return name
+        print(f"onefold: {_Score.words(scored)}", file=sys.stderr)
 
 
 def _predicted(
     model: TableModel, source: TableSource, score: _Score | None, asked: argparse.Namespace
 ) -> Iterator[pa.Table]:
     """Predictions, with IDs, decision values, probabilities and bounds where they were asked for."""
-    estimator, id_column, n_rows = model.estimator_, _id_column(asked.id, model, source), 0
+    estimator, id_column, n_rows = model.estimator_, asked.id or model.id_column_, 0
+    if asked.id is None and id_column is not None and id_column not in source.names:
+        lacks = f"{source.path.name} has no ID column '{id_column}'"
+        print(f"onefold: {lacks}; predictions come without it", file=sys.stderr)
+        id_column = None
+    check_id_name(id_column)
     extra = tuple(name for name in (id_column, model.target_ if score is not None else None) if name)
     for rows, X in model.matrix_blocks(source, asked.batch_rows, extra):
         predicted = model.on_matrix("predict", X)
@@ -149,18 +142,19 @@ class _Score:
         r2 = r2_score(y, predicted) if len(y) > 1 and np.ptp(y) > 0 else np.nan
         return score | {"r2": float(r2), "rmse": error}
 
-
-def _score_words(score: dict[str, Any]) -> str:
-    if "accuracy" in score:
-        words = f"accuracy {percent(score['accuracy'])}"
-    else:
-        words = f"R² {thousandths(score['r2'])}, RMSE {readable(score['rmse'])}"
-    words += f" on {score['rows']} rows"
-    if score["rows_without_target"]:
-        words += f" ({score['rows_without_target']} others have no target)"
-    if score["training_rows"]:
-        words += f"; {score['training_rows']} of them the model was fitted on, which flatters the score"
-    return words
+    @staticmethod
+    def words(facts: dict[str, Any]) -> str:
+        """The same as a sentence."""
+        if "accuracy" in facts:
+            words = f"accuracy {percent(facts['accuracy'])}"
+        else:
+            words = f"R² {thousandths(facts['r2'])}, RMSE {readable(facts['rmse'])}"
+        words += f" on {facts['rows']} rows"
+        if without := facts["rows_without_target"]:
+            words += f" ({without} others have no target)"
+        if known := facts["training_rows"]:
+            words += f"; {known} of them the model was fitted on, which flatters the score"
+        return words
 
 
 def _write_csv(blocks: Iterator[pa.Table], stream: TextIO) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from onefold.cli.output import MODEL_NAME, SEARCH_NAME
+from onefold.cli.output import MODEL_NAME, REPORT_NAME, SEARCH_NAME
 from onefold.facts.criteria import score_label, score_text, score_words
 from onefold.facts.ran import (
     approximation_lines,
@@ -28,6 +28,11 @@ from onefold.machine.speed import duration_words
 from onefold.search.loop import progress_words
 from onefold.tables import TableModel
 
+_PURPOSE = {
+    MODEL_NAME: "the model",
+    SEARCH_NAME: "every candidate with its scores",
+    REPORT_NAME: "a page about the model and its rows",
+}
 _BAR = 20
 _LOG_EVERY_SECONDS = 10.0
 
@@ -100,16 +105,9 @@ def result_text(model: TableModel, files: list[str]) -> str:
         lines += ["", "Most important columns", *aligned(important)]
     unit = " (scores of the logarithm)" if report.get("target_transform") else ""
     lines += ["", f"Next best{unit}", *next_best(estimator, report["criterion"])]
-    purposes = {
-        MODEL_NAME: "the model: {} NEW_TABLE",
-        SEARCH_NAME: "every candidate with its scores",
-    }
     lines += ["", f"Done in {report['seconds']:.1f} s; wrote"]
-    written = []
-    for path in files:
-        purpose = purposes.get(Path(path).name, "a page about the model and its rows")
-        written.append((path, purpose.format(command_line("predict", path))))
-    return "\n".join([*lines, *aligned(written)])
+    lines += aligned([(path, _PURPOSE[Path(path).name]) for path in files])
+    return "\n".join([*lines, f"Predict with: {command_line('predict', *files[:1])} NEW_TABLE"])
 
 
 def _how_chosen(report: dict[str, Any], target: str | None) -> str:
