@@ -198,9 +198,7 @@ def _model_of(target: Target, parameters: dict[str, Any]) -> TableModel:
     return (TableClassifier if target.task == "classification" else TableRegressor)(**given)
 
 
-def _check_test(
-    table: TableSource | TableRows, target: str, model: TableModel, training: Training
-) -> None:
+def _check_test(table: Any, target: str, model: TableModel, training: Training) -> None:
     """Refuse a table to test on that lacks columns or targets, before the search rather than after."""
     if isinstance(table, TableSource):
         table = opened(table, training.reading)

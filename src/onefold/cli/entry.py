@@ -91,8 +91,7 @@ def _quoted(text: str) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    kind = "" if code == 130 else "error: "
-    print(f"onefold: {kind}{' '.join(message.split())}", file=sys.stderr)
+    print(f"onefold: {'' if code == 130 else 'error: '}{' '.join(message.split())}", file=sys.stderr)
     return code
 
 
@@ -177,5 +176,5 @@ def best_kept(callback: Callback) -> Iterator[Callback]:
 
 
 def _announce(words: str) -> None:
-    start = "\n" if sys.stderr.isatty() else ""  # a progress bar may stand at the cursor
-    print(f"{start}onefold: {words}", file=sys.stderr, flush=True)
+    bar = sys.stderr.isatty()  # may stand at the cursor
+    print("\n" * bar + f"onefold: {words}", file=sys.stderr, flush=True)

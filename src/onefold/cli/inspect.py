@@ -27,12 +27,11 @@ def run_inspect(arguments: argparse.Namespace) -> None:
     facts: dict[str, Any] = {"file": str(path), "bytes": path.stat().st_size}
     facts |= {name: header[name] for name in ("onefold_version", "format_version")}
     estimator = getattr(model, "estimator_", model)
-    classes = getattr(estimator, "classes_", None)
     try:
         facts |= ran_facts(estimator) | {
             "centres": estimator.expansion_.n_centres,
             "features": int(estimator.n_features_in_),
-            "classes": None if classes is None else np.asarray(classes).tolist(),
+            "classes": np.asarray(getattr(estimator, "classes_", [])).tolist() or None,
             "best_params": dict(getattr(estimator, "best_params_", {})),
         }
         if isinstance(model, TableModel):

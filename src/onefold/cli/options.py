@@ -122,14 +122,14 @@ _COLUMNS: Specs = {
     "--id": _option("ID column, copied to the predictions", "COL", dest="id_column"),
     "--weight": _option("column of row weights", "COL"),
     "--groups": _option("rows with the same value stay in the same fold", "COL"),
-    "--missing": _option("fill in and mark missing values, or refuse them", choices=["impute", "error"]),
+    "--missing": _option("fill in missing values (default), or refuse", choices=["impute", "error"]),
     "--min-frequency": _option(
         "categories in fewer rows (10), or a smaller share (0.01), are taken together",
         "N|SHARE",
         frequency,
     ),
     "--drop-missing-target": _flag("leave out rows without a target, instead of refusing them"),
-    "--target-transform": _option("fit the logarithm of a positive target, as prices", choices=["log"]),
+    "--target-transform": _option("fit the logarithm of a positive target", choices=["log"]),
 }
 _SEARCH: Specs = {
     "--simple": _flag("one kernel (rbf, or that of --kernel) over gamma and alpha: no metric, no blend"),
@@ -185,7 +185,7 @@ _TEST: Specs = {
     ),
 }
 _TIME: Specs = {
-    "--time-budget": _option("keep the best so far after 90, 90s, 5m or 2h", "SECONDS", duration),
+    "--time-budget": _option("stop after 90, 90s, 5m or 2h; keep the best", "SECONDS", duration),
 }
 _READING: Specs = {
     "--decimal": _option("decimal mark of numbers: . or , (default: .)", "CHAR"),
@@ -197,7 +197,7 @@ _READING: Specs = {
     "--na-values": _option("missing values besides '', NA, NaN: ?,unknown", "TEXT", action="append"),
     "--sheet": _option("of a spreadsheet, by name or number (default: the first)", "NAME|N"),
 }
-_RESUME: Specs = {"--resume": _flag("go on where the same command was stopped or killed")}
+_RESUME: Specs = {"--resume": _flag("keep a journal; go on from it after a stop or a kill")}
 _FORCE: Specs = {"--force": _flag("replace files that exist")}
 _JSON: Specs = {"--json": _flag("print one JSON object instead of text")}
 # Options of commands themselves; one that is a parameter of the model is absent unless it is given.

@@ -62,8 +62,8 @@ def run_predict(arguments: argparse.Namespace) -> None:
         rows = _write_csv(blocks, sys.stdout)
     scored = None if score is None else score.facts()
     if arguments.json:
-        written = None if out is None else str(out)
-        print(json_text({"rows": rows, "file": written, "score": scored, "predictions": shown}))
+        facts = {"rows": rows, "file": None if out is None else str(out)}
+        print(json_text(facts | {"score": scored, "predictions": shown}))
         return
     if out is not None:
         print(f"onefold: wrote {rows} predictions to {out}", file=sys.stderr)

@@ -62,8 +62,12 @@ class Progress:
         if self._terminal:
             done = min(1.0, int(event["done"]) / max(int(event["total"]), 1))
             bar = f"[{'█' * int(_BAR * done):·<{_BAR}}] "
-            columns = shutil.get_terminal_size().columns - 1  # the last one makes some terminals wrap
-            self._draw(f"{bar}{text}" if len(bar + text) <= columns else text[:columns])
+            try:
+                columns = os.get_terminal_size(self._stream.fileno()).columns
+            except (OSError, ValueError):  # one that does not say
+                columns = shutil.get_terminal_size().columns
+            # Short of the last column, which makes some terminals wrap.
+            self._draw(f"{bar}{text}" if len(bar + text) < columns else text[: columns - 1])
         elif time.monotonic() - self._last_line >= _LOG_EVERY_SECONDS:
             self._last_line = time.monotonic()
             print(f"onefold: {text}", file=self._stream, flush=True)

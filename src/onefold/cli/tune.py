@@ -96,7 +96,7 @@ def _search_words(search: Search) -> str:
     """What tune would choose among."""
     names = search.as_plain()["kernels"]
     words = ["the kernels of auto" if names == [AUTO] else ", ".join(names)]
-    words += [] if search.metric is None else [f"metric {search.metric}"]
+    words += [f"metric {search.metric}"] if search.metric else []
     words += ["a blend"] if search.blend else []
     return ", ".join(words) + (f" ({search.note})" if search.note else "")
 
