@@ -145,17 +145,23 @@ def key():
     signal.signal(signal.SIGINT, earlier)
 
 
-def test_ctrl_c_without_a_score_between_evaluations_and_after_the_search(key, capsys):
+def test_ctrl_c_between_evaluations_after_the_search_and_without_a_score(key, capsys):
     with entry.best_kept(lambda event: None) as callback:
         callback({"best_score": -1.0})
         key(signal.SIGINT, None)
         with pytest.raises(KeyboardInterrupt):
             callback({"best_score": -1.0})
         callback({"best_score": None})  # of the parts that are left
-    with pytest.raises(entry.Interrupted):  # in the final fit, say, which calls nobody back
-        key(signal.SIGINT, None)
+        with pytest.raises(entry.Interrupted):
+            key(signal.SIGINT, None)
     assert capsys.readouterr().err == KEPT + "onefold: stopping …\n"
     key.__init__()
+    with entry.best_kept(lambda event: None) as callback:
+        callback({"best_score": -1.0})
+    with pytest.raises(entry.Interrupted):  # in the final fit, say, which calls nobody back
+        key(signal.SIGINT, None)
+    key.__init__()
+    capsys.readouterr()
     with entry.best_kept(lambda event: None) as callback:
         callback({"best_score": None})
         with pytest.raises(entry.Interrupted):
