@@ -219,7 +219,7 @@ def command(tmp_path, capsys, monkeypatch):
     table, asked = tmp_path / "t.csv", {}
     rows = (f"{i},{['red', 'green', 'blue'][i % 3]},1,{'abcde'[i % 5]}" for i in range(100))
     table.write_text("\n".join(["a,colour,constant,y", *rows]) + "\n")
-    monkeypatch.setattr("onefold.cli.plan.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
+    monkeypatch.setattr("onefold.cli.tune.plan", lambda *given: asked.update(y=given[2]) or plan(*given))
 
     def run(*options):
         code, out = main(["plan", str(table), *options]), capsys.readouterr()

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from page_checks import check_page
 
-from onefold import LSSVRCV, SparseLSSVR, load
+from onefold import load
 from onefold.cli import main
 
 SMALL = ["--simple", "--gammas", "0.1,1", "--alphas", "0.01,1", "--quiet"]
@@ -105,7 +105,6 @@ def test_what_the_command_refuses(frame, capsys):
     tune()
     capsys.readouterr()
     assert "no column 'amount'" in _without_target(frame, capsys)
-    assert "leave --target out" in refused(capsys, "t-onefold", "t.csv", "--target", "a")
     assert "there is no directory" in refused(capsys, "t-onefold", "t.csv", "--out", "no/r.html")
     assert "which this command reads" in refused(
         capsys, "t-onefold", "t.csv", "--out", "t.csv", "--force"
@@ -116,15 +115,3 @@ def test_what_the_command_refuses(frame, capsys):
 def _without_target(frame, capsys) -> str:
     frame.drop(columns="amount").to_csv("bare.csv", index=False)
     return refused(capsys, "t-onefold", "bare.csv")
-
-
-@pytest.mark.parametrize("kind", [LSSVRCV, SparseLSSVR])
-def test_the_command_on_a_model_of_arrays(frame, capsys, kind):
-    X, y = frame[["a", "mass"]].to_numpy(), frame.amount.to_numpy()
-    kind(gammas=[0.5], alphas=[0.1]).fit(X, y).save("m.onefold")
-    frame[["a", "mass", "amount"]].to_csv("n.csv", index=False)
-    assert "--target COL" in refused(capsys, "m.onefold", "n.csv")
-    found = report(capsys, "m.onefold", "n.csv", "--target", "amount")
-    assert found["question"]["features"] == 2
-    assert ("absent" in found["scores"]) == (kind is SparseLSSVR)
-    assert not Path("report.html").exists()

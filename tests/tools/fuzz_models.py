@@ -209,7 +209,7 @@ def complaint(path: Path, case: Case) -> str | None:
         return "other predictions when saved again"
     as_json = again.stat().st_size % 2 == 0
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(ModelFileError):
-        inspect.run(argparse.Namespace(model=path, json=as_json))
+        inspect.run_inspect(argparse.Namespace(model=path, json=as_json))
     return ""
 
 
