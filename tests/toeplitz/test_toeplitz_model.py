@@ -219,9 +219,10 @@ def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> No
     generator = np.random.default_rng(1)
     X = generator.uniform(-2, 2, size=(300, 2))
     y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.05 * generator.normal(size=300)
-    settings = {"gammas": 2.0 ** np.arange(-7, 6, 4), "alphas": 4.0 ** np.arange(-5, 3), "cv": 3}
     with pytest.warns(UserWarning, match="cannot be trusted"):
-        fitted = LSSVRCV(approximation="toeplitz", check=True, **settings).fit(X, y)
+        fitted = LSSVRCV(approximation="toeplitz", check=True, gammas=2.0 ** np.arange(-7, 6, 2)).fit(
+            X, y
+        )
     assert fitted.approximation_["trust"]["verdict"] == "does not apply"
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from tests.tools.configurations import CASES
+from tests.tools.configurations import CASES, configured
 
 # What is read of a fitted estimator, where it is there.
 ATTRIBUTES = (
@@ -72,8 +72,7 @@ def of_search(results: dict[str, Any]) -> dict[str, Any]:
 
 def fitted_values(name: str) -> Iterator[tuple[str, Any]]:
     """Fit a configuration, and everything that is read of it."""
-    make, data_of = CASES[name]
-    estimator, data = make(), data_of()
+    estimator, data = configured(name)
     for one in (estimator, getattr(estimator, "estimator", None)):
         if hasattr(one, "set_params"):
             one.set_params(n_jobs=1)
