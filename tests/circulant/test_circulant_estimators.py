@@ -240,16 +240,6 @@ def test_known_shapes(function, arguments, shape) -> None:
     assert function(*arguments) == shape
 
 
-@pytest.mark.parametrize("order", ["random", "principal"])
-@pytest.mark.parametrize(
-    ("n", "d", "shape"),
-    [(24, 2, (4, 6)), (23, 2, (4, 6)), (30, 2, (2, 3, 5)), (7, 2, (7,)), (12, 1, (2, 6))],
-)
-def test_every_row_has_one_cell(order, n, d, shape) -> None:
-    found = row_order(order, RNG.standard_normal((n, d)), shape, seed=0)
-    assert_array_equal(np.sort(found), np.arange(n))
-
-
 def test_principal_order_finds_a_shuffled_grid_again() -> None:
     shape = (6, 8)
     grid = np.stack(np.meshgrid(np.arange(6) * 10.0, np.arange(8), indexing="ij"), -1).reshape(-1, 2)

@@ -24,17 +24,12 @@ def same(found, expected):
 
 
 def test_parts_are_those_of_numpy(xp):
-    there = xp.asarray(A.copy())
-    same(linalg.take_rows(there[0, ...], ROWS), A[0][ROWS])
-    same(linalg.take_rows(there[0, ...], ROWS.reshape(2, 2)), A[0][ROWS.reshape(2, 2)])
-    same(linalg.take_rows(there[0, ...], linalg.like_index(ROWS, there)), A[0][ROWS])
-    changed = A[0].T.copy()
-    changed[:, [3, 1]] = -1.0
-    values = xp.asarray(np.full((3, 2), -1.0))
-    same(linalg.with_columns(there[0, ...].T, np.array([3, 1]), values), changed)
-    changed[:, [3, 1]] = 0.0
-    same(linalg.with_columns(there[0, ...].T, np.array([3, 1]), None), changed)
-    placed = np.zeros((6, 3))
+    there, changed, placed = xp.asarray(A.copy()), A[0].T.copy(), np.zeros((6, 3))
+    for rows in (ROWS, ROWS.reshape(2, 2), linalg.like_index(ROWS, there)):
+        same(linalg.take_rows(there[0, ...], rows), A[0][linalg.to_numpy(rows)])
+    for values in (xp.asarray(np.full((3, 2), -1.0)), None):
+        changed[:, [3, 1]] = 0.0 if values is None else -1.0
+        same(linalg.with_columns(there[0, ...].T, np.array([3, 1]), values), changed)
     placed[ROWS + 1] = A[0]
     same(linalg.scattered(there[0, ...], ROWS + 1, 6), placed)
     same(linalg.reordered(there, ROWS), A[:, ROWS])
