@@ -18,21 +18,19 @@ from tests.approximations.conformance import Conformance
 
 @dataclass(frozen=True)
 class RankOne(Approximation):
-    """K ≈ c·xxᵀ of the first feature: one slope and an intercept, by weighted least squares."""
-
-    strength: float = 1.0
+    """K ≈ xxᵀ of the first feature: one slope and an intercept, by weighted least squares."""
 
     name = "rank one"
 
     def model(self, kernel: Kernel, problem: Problem, load: Workload, shared: Any) -> Model:
-        return RankOneModel(self.strength, problem)
+        return RankOneModel(problem)
 
 
 class RankOneModel(Model):
-    """f(x) = w·x₁ + b with w minimising Σ v (y − f)² + μ w²/c."""
+    """f(x) = w·x₁ + b with w minimising Σ v (y − f)² + μ w²."""
 
-    def __init__(self, strength: float, problem: Problem) -> None:
-        self._strength, self._problem = strength, problem
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
         self.report = {"name": "rank one"}
 
     def _line(self, rows: Any, mu: Any) -> tuple[Any, Any]:
@@ -40,7 +38,7 @@ class RankOneModel(Model):
         x, Y = problem.X[rows, 0], problem.Y[rows]
         v = np.ones(x.size) if problem.root_weight is None else problem.root_weight[rows] ** 2
         middle, level = np.average(x, weights=v), np.average(Y, axis=0, weights=v)
-        slope = (v * (x - middle)) @ (Y - level) / (v @ (x - middle) ** 2 + mu / self._strength)
+        slope = (v * (x - middle)) @ (Y - level) / (v @ (x - middle) ** 2 + mu)
         return slope, level - slope * middle
 
     def heldout(self, parts: Any, alphas: Any) -> list[Any]:
@@ -57,8 +55,7 @@ class RankOneModel(Model):
 
     def expansion(self, alpha: Any) -> Expansion:
         slope, level = self._line(np.arange(self._problem.n), np.asarray(alpha))
-        axis = np.eye(1, self._problem.X.shape[1])
-        return Expansion(Linear(), axis, slope[None, :], level)
+        return Expansion(Linear(), np.eye(1, self._problem.X.shape[1]), slope[None, :], level)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -72,7 +69,7 @@ class TestRankOne(Conformance):
     name = "rank one"
 
 
-def test_names_and_classes_mean_one_thing() -> None:
+def test_what_cannot_be_asked_for_by_one_name_is_not_registered() -> None:
     assert register(RankOne) is registered()["rank one"]
 
     @dataclass(frozen=True)
@@ -83,15 +80,6 @@ def test_names_and_classes_mean_one_thing() -> None:
     class Other(RankOne):
         name = "exact"
 
-    for kind in (Exact, Other):
-        with pytest.raises(ValueError, match="rename"):
-            register(kind)
-    for nothing in (object, RankOne()):
-        with pytest.raises(TypeError, match="dataclass"):
-            register(nothing)  # type: ignore[type-var]
-
-
-def test_only_what_can_be_asked_for_by_name_is_registered() -> None:
     @dataclass(frozen=True)
     class Stranger:
         name = "stranger"
@@ -106,11 +94,16 @@ def test_only_what_can_be_asked_for_by_name_is_registered() -> None:
 
         name = "demanding"
 
-    for cls, why in (
-        (Stranger, "derived from"),
-        (Unfinished, "define its model"),
-        (Demanding, "wanted"),
+    before = dict(registered())
+    for kind, error, why in (
+        (Exact, ValueError, "rename"),
+        (Other, ValueError, "rename"),
+        (object, TypeError, "dataclass"),
+        (RankOne(), TypeError, "dataclass"),
+        (Stranger, TypeError, "cannot be registered.*derived from"),
+        (Unfinished, TypeError, "cannot be registered.*define its model"),
+        (Demanding, TypeError, "cannot be registered.*wanted"),
     ):
-        with pytest.raises(TypeError, match=f"cannot be registered.*{why}"):
-            register(cls)
-        assert cls.name not in registered()
+        with pytest.raises(error, match=why):
+            register(kind)  # type: ignore[type-var]
+    assert registered() == before
