@@ -1,6 +1,5 @@
 """Kernels against scikit-learn's and against differences computed in extended precision."""
 
-import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -94,22 +93,6 @@ def test_distances_far_from_the_origin(kernel) -> None:
         expected, rounding = exact_values(kernel, Z), 32 * offset * np.finfo(dtype).eps
         assert_allclose(kernel(Z, Z), expected, atol=rounding)
         assert_allclose(kernel.bind(Z)(Z[::-1]), expected[::-1], atol=rounding)
-
-
-def test_scratch_memory_does_not_grow_with_the_rows() -> None:
-    centres, coef = RNG.standard_normal((500, 5)), RNG.standard_normal((500, 1))
-
-    def peak(rows: int) -> int:
-        X = np.zeros((rows, 5))
-        with sklearn.config_context(working_memory=2):
-            tracemalloc.start()
-            kernel_product(RBF(0.1), X, centres, coef)
-            used = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        return used - 8 * rows
-
-    assert peak(40_000) < 4 * 2**20
-    assert peak(40_000) < 1.5 * peak(4_000)
 
 
 @pytest.mark.parametrize(
