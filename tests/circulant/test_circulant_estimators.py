@@ -126,6 +126,9 @@ def test_consecutive_folds_are_solved_as_circulant_blocks() -> None:
     for scattered in (np.array_split(RNG.permutation(N), 3), ALL[:, None]):
         assert shape(structure, scattered) is None
     assert shape(Circulant(spacing=1.0, order="given"), np.array_split(ALL, 3)) is None
+    assert [fold_shape(*sizes) for sizes in ((400, 3, 5), (401, 2, 5), (12, 1, 12), (12, 1, 3))] == [
+        (5, 8, 10), None, (12,), None
+    ]  # fmt: skip
     settled = Circulant().start(PROBLEM, [RBF()], Workload(folds=5)).approximation
     assert settled.spacing == Circulant().layout(PROBLEM).spacing  # of all rows
 
@@ -220,24 +223,6 @@ def test_a_shape_holds_every_row_and_is_balanced(n, levels) -> None:
         best = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
         assert found == (best, n // best)
         assert n < 1000 or math.prod(shape) - n <= 16  # few cells are added
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "shape"),
-    [
-        (choose_shape, (400, 2), (20, 20)),
-        (choose_shape, (2**20, 2), (1024, 1024)),
-        (choose_shape, (1000, 3), (10, 10, 10)),
-        (choose_shape, (101, 1), (101,)),
-        (fold_shape, (400, 2, 5), (5, 80)),  # folds become the leading level
-        (fold_shape, (400, 3, 5), (5, 8, 10)),
-        (fold_shape, (401, 2, 5), None),
-        (fold_shape, (12, 1, 12), (12,)),
-        (fold_shape, (12, 1, 3), None),
-    ],
-)
-def test_known_shapes(function, arguments, shape) -> None:
-    assert function(*arguments) == shape
 
 
 def test_principal_order_finds_a_shuffled_grid_again() -> None:

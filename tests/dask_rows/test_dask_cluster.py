@@ -20,7 +20,7 @@ import onefold.criteria.heldout as sums
 import onefold.rows.dask as runner
 from onefold import LSSVCCV
 
-CHUNKS = (90, 3)
+CHUNKS = (175, 3)
 
 
 @contextmanager
@@ -59,20 +59,20 @@ def test_given_current_and_no_client(table, client, summed, monkeypatch):
 
 def test_a_worker_that_dies_inside_a_task_changes_nothing(table, client, summed, tmp_path):
     def dies_once(block, folder):
-        """Kill the process at the twentieth partition that is read; the first pass reads eight."""
+        """Kill the process at the tenth partition that is read; the first pass reads four."""
         import os
         import signal
         import uuid
 
         with open(os.path.join(folder, uuid.uuid4().hex), "w"):
             pass
-        if len(os.listdir(folder)) == 20:
+        if len(os.listdir(folder)) == 10:
             os.kill(os.getpid(), signal.SIGKILL)
         return block
 
     lazy = lazy_rows(table).map_blocks(dies_once, str(tmp_path), dtype=float, meta=np.empty((0, 3)))
     here, there = model().fit(table.X, table.y), model(client=client).fit(lazy, table.y)
-    assert len(list(tmp_path.iterdir())) > 20
+    assert len(list(tmp_path.iterdir())) > 10
     assert_same_search(here, there, table.X)
     calm = model(n_jobs=1).fit(lazy_rows(table), table.y)  # threads, nobody dies
     for key in ("mean_test_score", "std_test_score"):
@@ -127,9 +127,9 @@ def test_nothing_is_left_on_the_cluster_by_an_error_that_is_kept(table):
 
     with cluster(1) as client:
         lazy = lazy_rows(table).map_blocks(slow, dtype=float)
-        wrong = lazy[:90].map_blocks(lambda block: block / None, dtype=float)
+        wrong = lazy[:175].map_blocks(lambda block: block / None, dtype=float)
         with pytest.raises(TypeError) as kept:
-            model(client=client).fit(da.concatenate([wrong, lazy[90:]]), table.y)
+            model(client=client).fit(da.concatenate([wrong, lazy[175:]]), table.y)
         _until(lambda: client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
         assert kept.value.__traceback__ is not None
 

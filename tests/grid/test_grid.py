@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from onefold import LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
 from onefold.approximations import Grid
-from onefold.approximations.grid import grid_sums, low_rank_factor, separable, solve_shifted
+from onefold.approximations.grid import low_rank_factor, separable, solve_shifted
 from onefold.expansions import GridExpansion
 from onefold.expansions.grid import Lattice, half_width, make_lattice
 from onefold.kernels import RBF, Kernel, Laplacian, Matern
@@ -140,21 +140,6 @@ class TestShiftedSystems:
         for alpha, X in zip(alphas, found):
             literal_ = np.linalg.solve(A @ K + alpha * np.eye(m), B.T).T
             assert_allclose(X @ K, literal_ @ K, atol=1e-6 * np.abs(K).max())
-
-
-def test_statistics_add_over_rows() -> None:
-    X, y = plane(40)
-    lattice = make_lattice(RBF(1.0), X.min(axis=0), X.max(axis=0), 6)
-    weight = np.linspace(0.5, 2, 40)
-    whole = grid_sums(lattice, X, y[:, None], weight)
-    part = grid_sums(lattice, X[:15], y[:15, None], weight[:15])
-    rest = grid_sums(lattice, X[15:], y[15:, None], weight[15:])
-    for found in (part + rest, whole - part + part):
-        assert_allclose(found.A.toarray(), whole.A.toarray(), atol=1e-12)
-        assert_allclose(found.WY, whole.WY, atol=1e-12)
-        assert_allclose([found.total, *found.Y1], [whole.total, *whole.Y1])
-    W = lattice.weights(X).toarray()
-    assert_allclose(whole.A.toarray(), W.T @ (weight[:, None] * W), atol=1e-12)
 
 
 SPLITTERS = [KFold(4), KFold(3, shuffle=True, random_state=1), TimeSeriesSplit(3)]

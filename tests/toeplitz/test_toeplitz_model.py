@@ -16,7 +16,6 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
-from onefold.approximations import Toeplitz
 from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
@@ -51,36 +50,29 @@ def test_fits_are_exact(estimator: Any, kernel: str, n: int) -> None:
     assert found.approximation_["diagonals"] == "exact"
 
 
-SPLITS = list(ShuffleSplit(3, random_state=0).split(np.zeros(60)))
+SEARCHES = [
+    {"cv": "loo"}, {"cv": 4}, {"cv": KFold(3, shuffle=True, random_state=0)}, {"cv": GapKFold(3, 2)},
+    {"cv": list(ShuffleSplit(3, random_state=0).split(np.zeros(60)))},
+    {"criterion": "gcv"}, {"criterion": "evidence"}, {"criterion": "press"},
+]  # fmt: skip
 
 
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: str(search)[:30])
 @pytest.mark.parametrize(
-    "cv", ["loo", 4, KFold(3, shuffle=True, random_state=0), GapKFold(3, 2), SPLITS]
+    ("estimator", "shuffled"), [(LSSVRCV, False), (LSSVRCV, True), (KernelRidgeCV, True)]
 )
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_selections_are_exact(cv: Any, shuffled: bool) -> None:
+def test_searches_are_exact(estimator: Any, shuffled: bool, search: Any) -> None:
     X, y = series(60, shuffled=shuffled)
-    y = np.stack([y, 1000 + X[:, 0] ** 2], axis=1)
-    found = LSSVRCV(approximation=Toeplitz(), cv=cv, **GRID).fit(X, y)
-    exact = LSSVRCV(cv=cv, **GRID).fit(X, y)
-    scores = [model.cv_results_["mean_test_score"] for model in (found, exact)]
-    assert_allclose(*scores, rtol=1e-5)
+    if estimator is LSSVRCV:
+        y = np.stack([y, 1000 + X[:, 0] ** 2], axis=1)
+    found, exact = (
+        estimator(approximation=name, **search, **GRID).fit(X, y) for name in ("toeplitz", "exact")
+    )
+    assert_allclose(*(model.cv_results_["mean_test_score"] for model in (found, exact)), rtol=1e-5)
     assert found.best_params_ == exact.best_params_
-    assert_allclose(found.heldout_prediction_, exact.heldout_prediction_, atol=1e-6, rtol=1e-8)
+    if "cv" in search:
+        assert_allclose(found.heldout_prediction_, exact.heldout_prediction_, atol=1e-6, rtol=1e-8)
     assert found.approximation_["fitted_with"]["name"] == "toeplitz"
-
-
-@pytest.mark.parametrize("criterion", ["gcv", "evidence", "press"])
-@pytest.mark.parametrize("estimator", [LSSVRCV, KernelRidgeCV])
-def test_closed_criteria_are_exact(estimator: Any, criterion: str) -> None:
-    X, y = series(40, shuffled=True)
-    scores = [
-        estimator(approximation=name, criterion=criterion, **GRID)
-        .fit(X, y)
-        .cv_results_["mean_test_score"]
-        for name in ("toeplitz", "exact")
-    ]
-    assert_allclose(*scores, rtol=1e-6)
 
 
 def test_evidence_where_there_is_none_does_not_end_the_search() -> None:
@@ -219,63 +211,53 @@ def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> No
     generator = np.random.default_rng(1)
     X = generator.uniform(-2, 2, size=(300, 2))
     y = np.sin(3 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.05 * generator.normal(size=300)
+    machine = LSSVRCV(approximation="toeplitz", check=True, gammas=2.0 ** np.arange(-7, 6, 2))
     with pytest.warns(UserWarning, match="cannot be trusted"):
-        fitted = LSSVRCV(approximation="toeplitz", check=True, gammas=2.0 ** np.arange(-7, 6, 2)).fit(
-            X, y
-        )
+        fitted = machine.fit(X, y)
     assert fitted.approximation_["trust"]["verdict"] == "does not apply"
 
 
 # -- rows that are no series are pointed out ---------------------------------------------------------
-NO_SERIES, TWO = "the rows are no series", {"gammas": [0.1, 1.0], "alphas": [0.1, 1.0]}
 
 
-def rows_of(kind: str, n: int = 200) -> np.ndarray:
+def kinds_of_rows(n: int = 200) -> dict[str, tuple[np.ndarray, bool]]:
+    """Rows, and whether they are a series."""
     rng = np.random.default_rng(1)
     t, points = np.arange(float(n)), rng.normal(size=(n, 3))
     return {
-        "series": t[:, None],
-        "shuffled series": rng.permutation(t)[:, None],
-        "jittered": (t + rng.uniform(-0.4, 0.4, n))[:, None],
-        "gaps": np.delete(np.arange(n + 20.0), rng.choice(n, 20, replace=False))[:, None],
-        "sorted": np.sort(rng.uniform(size=n))[:, None],
-        "curve": np.stack([np.sin(t / 20), np.cos(t / 20)], axis=1),
-        "raster": np.stack(np.meshgrid(np.arange(20.0), np.arange(10.0)), -1).reshape(-1, 2),
-        "points": points,
-        "one feature, no order": rng.normal(size=(n, 1)),
-        "sorted by one of three": points[np.argsort(points[:, 0])],
-    }[kind]
+        "series": (t[:, None], True),
+        "shuffled series": (rng.permutation(t)[:, None], True),
+        "jittered": ((t + rng.uniform(-0.4, 0.4, n))[:, None], True),
+        "gaps": (np.delete(np.arange(n + 20.0), rng.choice(n, 20, replace=False))[:, None], True),
+        "sorted": (np.sort(rng.uniform(size=n))[:, None], True),
+        "curve": (np.stack([np.sin(t / 20), np.cos(t / 20)], axis=1), True),
+        "raster": (np.stack(np.meshgrid(np.arange(20.0), np.arange(10.0)), -1).reshape(-1, 2), True),
+        "points": (points, False),
+        "one feature, no order": (rng.normal(size=(n, 1)), False),
+        "sorted by one of three": (points[np.argsort(points[:, 0])], False),
+    }
 
 
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [
-        *(
-            (k, 0)
-            for k in ("series", "shuffled series", "jittered", "gaps", "sorted", "curve", "raster")
-        ),
-        *((k, 1) for k in ("points", "one feature, no order", "sorted by one of three")),
-    ],
-)
-def test_rows_that_are_no_series_are_pointed_out_once(kind, told):
-    X = rows_of(kind)
+@pytest.mark.parametrize("kind", kinds_of_rows())
+def test_rows_that_are_no_series_are_pointed_out_once(kind):
+    X, is_series = kinds_of_rows()[kind]
     y = np.sin(X[:, 0])
     for estimator, target in (
-        (LSSVRCV(approximation="toeplitz", **TWO), y),
+        (LSSVRCV(approximation="toeplitz", gammas=[0.1, 1.0], alphas=[0.1, 1.0]), y),
         (LSSVR(approximation="toeplitz"), y),
         (LSSVC(approximation="toeplitz"), y > np.median(y)),
     ):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             estimator.fit(X, target)
-        about = [w.filename for w in caught if NO_SERIES in str(w.message)]
-        assert about == [__file__] * told
-        assert told or not caught
+        about = [w.filename for w in caught if "the rows are no series" in str(w.message)]
+        assert about == ([] if is_series else [__file__])
+        assert caught == [] or not is_series
 
 
 def test_the_share_against_every_pair():
     """The sample against all entries of every diagonal up to n/2, weighed as the sample is."""
-    X = rows_of("raster")
+    X, _ = kinds_of_rows()["raster"]
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     lags = np.arange(1, len(X) // 2 + 1)
     lines = [np.diagonal(distances, lag) for lag in lags]
