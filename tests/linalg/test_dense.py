@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from onefold import LSSVR
+from onefold import LSSVR, linalg
 from onefold.linalg import free_memory_of, host_array, to_numpy
 from onefold.linalg.dense import add_gram, invert_lower, mirror, solve_positive
 
@@ -62,3 +62,19 @@ def test_a_gram_matrix_is_added_or_begun(library, fresh) -> None:
 def test_what_is_no_real_number_does_not_come_to_the_host(given) -> None:
     with pytest.raises(TypeError):
         host_array(given)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_parts_are_those_of_numpy(library) -> None:
+    xp, rows = pytest.importorskip(library), np.array([3, 0, 2, 1])
+    A, placed = np.arange(24.0).reshape(2, 4, 3), np.zeros((6, 3))
+    there, changed = xp.asarray(A.copy()), A[0].T.copy()
+    for index in (rows, rows.reshape(2, 2), linalg.like_index(rows, there)):
+        assert_array_equal(to_numpy(linalg.take_rows(there[0, ...], index)), A[0][to_numpy(index)])
+    for values in (xp.asarray(np.full((3, 2), -1.0)), None):
+        changed[:, [3, 1]] = 0.0 if values is None else -1.0
+        found = linalg.with_columns(there[0, ...].T, np.array([3, 1]), values)
+        assert_array_equal(to_numpy(found), changed)
+    placed[rows + 1] = A[0]
+    assert_array_equal(to_numpy(linalg.scattered(there[0, ...], rows + 1, 6)), placed)
+    assert_array_equal(to_numpy(linalg.reordered(there, rows)), A[:, rows])
