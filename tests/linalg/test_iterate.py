@@ -49,6 +49,8 @@ def test_a_start_goes_on_from_its_residual_and_who_misses_the_deadline_is_given_
     again = conjugate_gradients(lambda V: A @ V, lambda R: R, left, lengths, goal, **settings)
     assert again.X is first.X
     assert_allclose(again.X, np.linalg.solve(A, B), atol=1e-9)
+    nothing = solve(A, np.zeros_like(B))
+    assert (nothing.state, nothing.iterations) == ("converged", 0)
     missed = solve(A, B, deadline=(10, goal))
     assert (missed.state, missed.iterations) == ("late", 10)
 

@@ -215,6 +215,7 @@ def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> No
     with pytest.warns(UserWarning, match="cannot be trusted"):
         fitted = machine.fit(X, y)
     assert fitted.approximation_["trust"]["verdict"] == "does not apply"
+    assert onefold.trust(machine, X, y, size=200, repeats=1, random_state=0).verdict != "applies"
 
 
 # -- rows that are no series are pointed out ---------------------------------------------------------
