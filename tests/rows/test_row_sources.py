@@ -96,6 +96,18 @@ def test_a_part_is_the_source_of_its_rows_in_their_order(tmp_path):
         assert_allclose(np.vstack(blocks), Y[turned])
 
 
+def test_groups_are_found_once_and_have_the_members_of_the_sets_that_were_asked_for():
+    source, sets = rows_of(X, Y), [np.arange(0, 100), np.arange(100, N)]
+    assert source.grouped_by(sets).label is source.grouped_by(list(sets)).label
+    finer = source.grouped_by([*sets, np.arange(5)])
+    assert (finer.count, len(finer.members)) == (3, 3)
+    first = source.grouped_by(sets)  # the first sets of those that are known
+    for part in ("label", "order", "sizes"):
+        assert getattr(first, part) is getattr(finer, part)
+    assert [m.tolist() for m in first.members] == [m.tolist() for m in finer.members[:2]]
+    assert source.grouped_by([np.arange(0, 100)]).label is not finer.label
+
+
 @pytest.mark.parametrize(
     ("sets", "count", "repeats"),
     [

@@ -132,6 +132,8 @@ def test_what_is_a_uniform_series(x: Any, step: float | None) -> None:
     found = uniform_series(x)
     assert (found is None) == (step is None)
     assert found is None or found[1] == pytest.approx(step, rel=1e-6)
+    window = Toeplitz().subsample(x, 2, np.random.RandomState(0))  # of a series alone
+    assert (window is None) == (step is None)
 
 
 # -- other rows: averaged diagonals ------------------------------------------------------------------
@@ -215,7 +217,6 @@ def test_the_trust_check_of_a_series_and_of_shuffled_points_of_the_plane() -> No
     with pytest.warns(UserWarning, match="cannot be trusted"):
         fitted = machine.fit(X, y)
     assert fitted.approximation_["trust"]["verdict"] == "does not apply"
-    assert onefold.trust(machine, X, y, size=200, repeats=1, random_state=0).verdict != "applies"
 
 
 # -- rows that are no series are pointed out ---------------------------------------------------------
