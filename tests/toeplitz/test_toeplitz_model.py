@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 
 import onefold
 from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV
+from onefold.approximations import Toeplitz
 from onefold.approximations.toeplitz import diagonal_means, unexplained_by_lag, uniform_series
 from onefold.heldout import GapKFold
 from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial, Precomputed
