@@ -24,8 +24,8 @@ from onefold.plots import (
     ReliabilityDisplay,
     RoundsDisplay,
 )
-from onefold.plots.display import as_png, power_label
-from onefold.plots.heldout import half_width
+from onefold.plots.display import as_png
+from onefold.plots.search import _power as power_label
 
 pytestmark = pytest.mark.filterwarnings("error")
 SEARCHED = [
@@ -388,8 +388,6 @@ def test_the_band_and_the_share_inside(coverage):
 
 
 def test_too_few_rows_for_the_coverage():
-    assert half_width(np.array([1.0, 2.0, np.nan]), 0.9) == np.inf
-    assert half_width(np.arange(1.0, 10.0), 0.9) == 9.0  # nine rows are just enough for 90 %
     y = np.array([1.0, 2.0, 3.0])
     drawn = PredictionDisplay.from_estimator(predicted(y), y).plot()
     assert drawn.half_width == np.inf

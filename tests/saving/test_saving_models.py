@@ -112,7 +112,7 @@ def test_mutants(name, tmp_path):
 
 
 def test_the_fuzzer_finds_what_goes_unchecked(tmp_path, monkeypatch):
-    monkeypatch.setattr(file.registry, "check", lambda value: None)
+    monkeypatch.setattr(file.classes, "check", lambda value: None)
     monkeypatch.setattr(file.selftest, "verify", lambda model, stored: None)
     outcomes, findings = fuzz(["uncalibrated"], 60, 0, tmp_path)
     assert outcomes["misbehaved"] == len(findings) > 0

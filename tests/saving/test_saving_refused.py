@@ -17,7 +17,7 @@ from onefold import LSSVC, LSSVR, LSSVRCV, SparseLSSVR, TableClassifier, TableRe
 from onefold.approximations import Grid
 from onefold.expansions import Blend, Expansion
 from onefold.kernels import RBF, Laplacian, Precomputed
-from onefold.saving import ModelFileError, registry
+from onefold.saving import ModelFileError, classes
 from onefold.saving.container import BadContent
 from onefold.search import Halving
 from onefold.tables import Reading
@@ -154,7 +154,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_the_fields_that_are_changed_below_are_good(kind):
-    assert registry.name_of(decoded_fields(kind, GOOD[kind])) == kind
+    assert classes.name_of(decoded_fields(kind, GOOD[kind])) == kind
 
 
 @pytest.mark.parametrize(

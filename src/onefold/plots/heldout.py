@@ -6,10 +6,11 @@ scikit-learn's displays draw the marks; here are the rows that were tested, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
+from onefold.calibration.intervals import upper_rank
 from onefold.facts.words import counted, readable
 from onefold.linalg import to_numpy
 from onefold.plots.display import (
@@ -53,8 +54,6 @@ class PredictionDisplay(Display):
     by_row : bool
         The machine's own intervals differ in size from row to row; q would serve all rows alike.
     """
-
-    title: ClassVar[str] = "Held-out predictions"
 
     target: np.ndarray
     prediction: np.ndarray
@@ -108,8 +107,12 @@ class PredictionDisplay(Display):
         tested = np.isfinite(heldout[:, target]) & np.isfinite(given[:, target])
         if not tested.any():
             raise ValueError("no row has a held-out prediction: the splits tested none.")
-        scores = getattr(machine, "conformity_scores_", None)
-        half = None if scores is None else half_width(_columns(scores)[:, target], coverage)
+        half, scores = None, getattr(machine, "conformity_scores_", None)
+        if scores is not None:
+            known = _columns(scores)[:, target]
+            known = np.sort(known[np.isfinite(known)])
+            rank = upper_rank(coverage, len(known))
+            half = float(known[rank - 1]) if rank <= len(known) else np.inf
         by_row = getattr(machine, "intervals", None) == "normalised"
         return cls(given[tested, target], heldout[tested, target], coverage, half, kind, name, by_row)
 
@@ -145,14 +148,10 @@ class PredictionDisplay(Display):
         x, y, rows = self.prediction, self.target, len(self.target)
         residuals = self.kind == "residuals"
         marks: dict[str, Any] = {"s": 16, "color": BLUE, "alpha": 0.6, "linewidths": 0}
+        kind: Any = "residual_vs_predicted" if residuals else self.kind
+        some: dict[str, Any] = {"subsample": min(_MOST, rows), "random_state": 0}
         PredictionErrorDisplay.from_predictions(
-            y,
-            x,
-            kind="residual_vs_predicted" if residuals else self.kind,
-            subsample=min(_MOST, rows),
-            random_state=0,
-            ax=axes,
-            scatter_kwargs=marks | style,
+            y, x, kind=kind, **some, ax=axes, scatter_kwargs=marks | style
         )
         ends = np.array([x.min(), x.max()])
         if self.half_width is not None and np.isfinite(self.half_width):
@@ -166,7 +165,7 @@ class PredictionDisplay(Display):
             axis.set_major_locator(AutoLocator())
             plain_numbers(axis)
         axes.set_xlabel("held-out prediction")
-        axes.set_ylabel(plain_text(self.name) + (" less prediction" if residuals else ""))
+        axes.set_ylabel(self.name + (" less prediction" if residuals else ""))
         drawn = "" if rows <= _MOST else f", {_MOST:,} of them drawn"
         finish(axes, f"{rows:,} held-out rows{drawn}", "both")
 
@@ -194,8 +193,6 @@ class ReliabilityDisplay(Display):
     predicted, observed, counts : ndarray (bins,)
         Mean probability and frequency of each bin, and its rows.
     """
-
-    title: ClassVar[str] = "The reliability of the probabilities"
 
     probability: np.ndarray
     happened: np.ndarray
@@ -284,13 +281,6 @@ class ReliabilityDisplay(Display):
         axes.set_xlabel(f"held-out probability of {event}")
         axes.set_ylabel("observed frequency")
         finish(axes, f"reliability, {rows:,} held-out rows", "both")
-
-
-def half_width(scores: Any, coverage: float) -> float:
-    """The ⌈coverage (n + 1)⌉-th smallest of n scores; infinite where there are fewer."""
-    known = np.sort(scores[np.isfinite(scores)])
-    place = int(np.ceil(coverage * (len(known) + 1) * (1 - 1e-12)))
-    return float(known[place - 1]) if place <= len(known) else np.inf
 
 
 def _host(values: Any) -> Any:
