@@ -8,8 +8,8 @@ classifiers  ``label``                           (rows,), int64 or text
 ===========  ==================================  ===================================================
 
 Labels are whole numbers or text, as ONNX knows no others. Rows with NaN have NaN for decision values and
-probabilities. Estimators of whole tables have the outputs of the estimator inside, and one input per column. All are
-converters of skl2onnx, which :func:`to_onnx` uses as pipelines do.
+probabilities. Estimators of whole tables have the outputs of the estimator inside, and one input per
+column. All are converters of skl2onnx, which :func:`to_onnx` uses as pipelines do.
 """
 
 from __future__ import annotations
@@ -149,6 +149,12 @@ def _shapes(operator: Any) -> None:
     model, types = operator.raw_operator, need("skl2onnx.common.data_types")
     (machine, preparation), kinds = _inside(model), [one.type for one in operator.inputs]
     check_function(machine.expansion_)
+    calibrator = getattr(machine, "calibrator_", None)
+    if calibrator is not None and calibrator.name not in _CALIBRATIONS:
+        raise ValueError(
+            f"the calibration {calibrator.name!r} cannot be written to ONNX; fit with calibration="
+            '"temperature", "sigmoid" or "isotonic", or with None for decision values.'
+        )
     if preparation is not None:
         check_preparation(preparation)
         _columns_in(preparation, operator.inputs)
@@ -213,18 +219,11 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     values = decision_values(graph, machine.expansion_.on_host(), X)
     if is_classifier(model):
         label, *outputs = outputs
-        n_classes, calibrator = len(model.classes_), getattr(machine, "calibrator_", None)
+        n_classes, raw = len(model.classes_), container.get_options(model, {"raw_scores": False})
+        calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
         found = [_class_values(graph, values, n_classes)]
-        if (
-            calibrator is not None
-            and not container.get_options(model, {"raw_scores": False})["raw_scores"]
-        ):
-            if calibrator.name not in _CALIBRATIONS:
-                raise ValueError(
-                    f"the calibration {calibrator.name!r} cannot be written to ONNX; fit with "
-                    'calibration="temperature", "sigmoid" or "isotonic", or with None for decision values.'
-                )
+        if calibrator is not None:
             found.insert(0, _CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
     elif getattr(model, "target_transform", None) == "log":
         found = [graph.node("Exp", values)]
@@ -292,32 +291,24 @@ def _isotonic(graph: Graph, calibrator: Any, decision: Node, n_classes: int) -> 
     are never reached.
     """
     steps = max(1, *((len(x) - 1).bit_length() for x in calibrator.inputs))
-    length = 2**steps
-    x, p, slope = (
-        np.concatenate([_filled(part, length, fill) for part in parts])
-        for parts, fill in (
-            (calibrator.inputs, np.inf),
-            (calibrator.outputs, 0.0),
-            ([np.diff(p) / np.diff(x) for x, p in zip(calibrator.inputs, calibrator.outputs)], 0.0),
-        )
-    )
+    shape = len(calibrator.inputs), 2**steps
+    x, p, slope = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape)
+    for i, (inputs, outputs) in enumerate(zip(calibrator.inputs, calibrator.outputs)):
+        x[i, : len(inputs)], p[i, : len(inputs)] = inputs, outputs
+        slope[i, : len(inputs) - 1] = np.diff(outputs) / np.diff(inputs)
     ends = [np.array([[inputs[end] for inputs in calibrator.inputs]]) for end in (0, -1)]
     within = graph.node("Min", decision, graph.constant(ends[1]))
     within = graph.node("Max", within, graph.constant(ends[0]))
-    table = graph.constant(x)
-    place = graph.constant(length * np.arange(len(calibrator.inputs))[None, :])
+    table = graph.constant(x.ravel())
+    place = graph.constant(2**steps * np.arange(len(x))[None, :])
     for step in reversed(range(steps)):
         further = graph.node("Add", place, graph.constant(2**step))
         reached = graph.node("LessOrEqual", graph.node("Gather", table, further), within)
         place = graph.node("Where", reached, further, place)
     beyond = graph.node("Sub", within, graph.node("Gather", table, place))
-    rise = graph.node("Mul", beyond, graph.node("Gather", graph.constant(slope), place))
-    shares = graph.node("Add", graph.node("Gather", graph.constant(p), place), rise)
+    rise = graph.node("Mul", beyond, graph.node("Gather", graph.constant(slope.ravel()), place))
+    shares = graph.node("Add", graph.node("Gather", graph.constant(p.ravel()), place), rise)
     return _one_against_rest(graph, shares, n_classes)
-
-
-def _filled(values: Any, length: int, fill: float) -> Any:
-    return np.concatenate([values, np.full(length - len(values), fill)])
 
 
 def _one_against_rest(graph: Graph, shares: Node, n_classes: int) -> Node:
