@@ -222,14 +222,16 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         n_classes, raw = len(model.classes_), container.get_options(model, {"raw_scores": False})
         calibrator = None if raw["raw_scores"] else getattr(machine, "calibrator_", None)
         _write_labels(graph, values, model.classes_, label.full_name)
-        found = [_class_values(graph, values, n_classes)]
+        found = []
         if calibrator is not None:
-            found.insert(0, _CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
+            found.append(_CALIBRATIONS[calibrator.name](graph, calibrator, values, n_classes))
+        if len(found) < len(outputs):
+            found.append(_class_values(graph, values, n_classes))
     elif getattr(model, "target_transform", None) == "log":
         found = [graph.node("Exp", values)]
     else:
         found = [values]
-    for output, node in zip(outputs, found):  # decision values behind probabilities where asked for
+    for output, node in zip(outputs, found, strict=True):
         kind = need("skl2onnx.common.data_types").guess_proto_type(output.type)
         graph.node_as(output.full_name, "Cast", node, to=kind)
 
