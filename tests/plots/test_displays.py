@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -62,14 +63,7 @@ DRAWN = [
     *(
         (PredictionDisplay, name)
         for name in (
-            "plain",
-            "blend",
-            "halving",
-            "families",
-            "one cell",
-            "linear",
-            "targets",
-            "normalised",
+            *("plain", "blend", "halving", "families", "one cell", "linear", "targets", "normalised"),
         )
     ),
     *((ReliabilityDisplay, name) for name in ("classes", "three")),
@@ -172,7 +166,7 @@ def test_what_cannot_be_drawn(display, machine, arguments, options, words):
 
 
 def test_without_matplotlib(monkeypatch):
-    display = GridDisplay.from_results(GRID)
+    display = searched(GRID)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     for draw in (display.plot, lambda: as_png(display)):
@@ -225,15 +219,20 @@ def results(gammas, alphas, score, splits=0):
     pairs = [(g, a) for a in alphas for g in gammas]
     scores = np.array([score(g, a) for g, a in pairs])
     return {
-        "param_gamma": np.ma.array([g for g, _ in pairs]),
-        "param_alpha": np.ma.array([a for _, a in pairs]),
+        "params": [{"gamma": g, "alpha": a} for g, a in pairs],
         "mean_test_score": scores,
         **{f"split{i}_test_score": scores * (1 + 0.1 * i) for i in range(splits)},
     }
 
 
-def axes_of(found, best=None, **settings):
-    return GridDisplay.from_results(found, best, **settings).plot(Figure().add_subplot()).ax_
+def searched(found, best=None):
+    """The display of a search with such results, by a criterion that is a function."""
+    best = best or found["params"][int(np.nanargmax(found["mean_test_score"]))]
+    return GridDisplay.from_estimator(Predicted(cv_results_=found, best_params_=best, criterion=len))
+
+
+def axes_of(found, best=None):
+    return searched(found, best).plot(Figure().add_subplot()).ax_
 
 
 def chosen_in(axes):
@@ -247,19 +246,18 @@ def test_every_candidate_shows_its_own_score_and_the_chosen_one_is_marked():
     axes = axes_of(GRID)
     points, order = axes.collections[0], np.argsort(GRID["mean_test_score"], kind="stable")
     np.testing.assert_allclose(points.get_array(), GRID["mean_test_score"][order])  # the best on top
-    places = np.log2([GRID["param_gamma"], GRID["param_alpha"]]).T[order]
+    places = np.log2([[one["gamma"], one["alpha"]] for one in GRID["params"]])[order]
     np.testing.assert_allclose(points.get_offsets(), places)
     assert [t.get_text() for t in axes.get_xticklabels()] == ["$2^{-2}$", "$2^{0}$", "$2^{2}$"]
     np.testing.assert_allclose(chosen_in(axes), [[0.0, -1.0]])
     assert axes.get_title(loc="left") == "score -0.05\nat gamma = $2^{0}$, alpha = $2^{-1}$"
-    axes = axes_of(GRID, {"gamma": 4.0, "alpha": 3.0}, headline="2 $ error")
-    np.testing.assert_allclose(chosen_in(axes), [[2.0, np.log2(3.0)]])
-    assert axes.get_title(loc="left") == "2 \\$ error\nat gamma = $2^{2}$, alpha = $2^{1.6}$"
-    widths = GridDisplay.from_results({**GRID, "param_gamma": ["scale"] * 6})  # which are no numbers
+    other = replace(searched(GRID, {"gamma": 4.0, "alpha": 3.0}), headline="2 $ error").plot()
+    np.testing.assert_allclose(chosen_in(other.ax_), [[2.0, np.log2(3.0)]])
+    assert other.ax_.get_title(loc="left") == "2 \\$ error\nat gamma = $2^{2}$, alpha = $2^{1.6}$"
+    several = [one | {"gamma": (0.1, one["gamma"])} for one in GRID["params"]]  # widths
+    widths = searched({**GRID, "params": several})
     assert np.isnan(widths.gammas).all()
     assert widths.score == -0.05
-    with pytest.raises(ValueError, match="param_alpha"):
-        GridDisplay.from_results({"mean_test_score": [1.0, 2.0]})
 
 
 @pytest.mark.parametrize("name", ["press", "leave one out"])
@@ -276,7 +274,7 @@ def test_scores_widths_and_ridges_of_any_size(unit):
     found = results(ends, ends, lambda g, a: -unit * {(ends[0], ends[0]): 1, ends: 2}.get((a, g), 3), 3)
     for name in ("mean_test_score", "split0_test_score"):
         found[name][-1] = np.nan
-    drawn = GridDisplay.from_results(found).plot()
+    drawn = searched(found).plot()
     drawn.figure_.draw_without_rendering()
     assert drawn.flat.tolist() == [True, False, False]
     assert as_png(drawn).startswith(b"\x89PNG")
@@ -292,7 +290,8 @@ def test_terrible_cells_do_not_wash_out_the_rest():
 
 def test_curves_points_and_flat_searches():
     curve = results([1.0], [0.5, 1.0, 2.0], lambda g, a: -a)
-    for given in (curve, {key: curve[key] for key in ("param_alpha", "mean_test_score")}):
+    without = {**curve, "params": [{"alpha": one["alpha"]} for one in curve["params"]]}
+    for given in (curve, without):
         axes = axes_of(given)
         assert not axes.collections
         np.testing.assert_allclose(axes.lines[0].get_xydata(), [[-1, -0.5], [0, -1], [1, -2]])
@@ -300,7 +299,8 @@ def test_curves_points_and_flat_searches():
     assert across.get_xlabel().startswith("gamma")
     rng = np.random.default_rng(0)
     gammas, alphas, scores = *2.0 ** rng.uniform(-5, 3, (2, 12)), rng.standard_normal(12)
-    found = {"param_gamma": gammas, "param_alpha": alphas, "mean_test_score": scores}
+    pairs = [{"gamma": gamma, "alpha": alpha} for gamma, alpha in zip(gammas, alphas)]
+    found = {"params": pairs, "mean_test_score": scores}
     round_, square = (axes_of(one).collections[0].get_paths()[0] for one in (found, GRID))
     assert len(round_.vertices) > len(square.vertices)
     flat = results([1.0, 2.0], [1.0, 2.0], lambda g, a: 0.5)

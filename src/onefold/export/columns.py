@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.export.graph import Graph, Node
+from onefold.export.graph import Graph, Node, need
 from onefold.tables.kinds import (
     BOOLEANS,
     HALF,
@@ -25,8 +25,9 @@ from onefold.tables.kinds import (
 from onefold.tables.preparation import Preparation
 
 
-def check_preparation(preparation: Preparation) -> None:
-    """Raise if a column has no place in a graph."""
+def columns_in(preparation: Preparation, inputs: Any) -> dict[str, Node]:
+    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
+    text, by_name = need("skl2onnx.common.data_types").StringTensorType, {o.raw_name: o for o in inputs}
     for part in preparation.parts:
         if type(part) not in _NODES:
             raise ValueError(
@@ -34,6 +35,15 @@ def check_preparation(preparation: Preparation) -> None:
                 "dropped or as numbers, or export what is inside, estimator_.to_onnx(), for rows of the "
                 "matrix that matrix(X) makes."
             )
+        if part.name not in by_name:
+            raise ValueError(
+                f"the graph has no input '{part.name}', a column that the model needs; give it one "
+                f"input (rows, 1) for each of {', '.join(preparation.columns)}."
+            )
+        if isinstance(by_name[part.name].type, text) != part.as_text:
+            wanted = "text" if part.as_text else "numbers"
+            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
+    return {name: one.full_name for name, one in by_name.items()}
 
 
 def prepared(graph: Graph, preparation: Preparation, inputs: Mapping[str, Node]) -> Node:

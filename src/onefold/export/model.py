@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from onefold import estimators
 from onefold._version import __version__
 from onefold.estimators.base import KernelMachine
-from onefold.export.columns import check_preparation, prepared
+from onefold.export.columns import columns_in, prepared
 from onefold.export.functions import check_function, decision_values
 from onefold.export.graph import Graph, Node, need
 from onefold.tables import TableClassifier, TableModel, TableRegressor
@@ -156,8 +156,7 @@ def _shapes(operator: Any) -> None:
             '"temperature", "sigmoid" or "isotonic", or with None for decision values.'
         )
     if preparation is not None:
-        check_preparation(preparation)
-        _columns_in(preparation, operator.inputs)
+        columns_in(preparation, operator.inputs)
         # Numbers go out as they come in; float64 of a table of text alone.
         short = any(isinstance(kind, types.FloatTensorType) for kind in kinds)
         number = types.FloatTensorType if short else types.DoubleTensorType
@@ -172,22 +171,6 @@ def _shapes(operator: Any) -> None:
     operator.outputs[0].set_type((types.StringTensorType if text else types.Int64TensorType)([rows]))
     for output in operator.outputs[1:]:
         output.set_type(number([rows, len(model.classes_)]))
-
-
-def _columns_in(preparation: Any, inputs: Any) -> dict[str, Node]:
-    """The inputs of a graph by the columns that they are; raise where one is missing or of no use."""
-    by_name = {one.raw_name: one for one in inputs}
-    for part in preparation.parts:
-        if part.name not in by_name:
-            raise ValueError(
-                f"the graph has no input '{part.name}', a column that the model needs; give it one "
-                f"input (rows, 1) for each of {', '.join(preparation.columns)}."
-            )
-        text = need("skl2onnx.common.data_types").StringTensorType
-        if isinstance(by_name[part.name].type, text) != part.as_text:
-            wanted = "text" if part.as_text else "numbers"
-            raise ValueError(f"the input '{part.name}' of the graph must be {wanted}; change its type.")
-    return {name: one.full_name for name, one in by_name.items()}
 
 
 def _check_inputs(model: Any, kinds: list[Any]) -> None:
@@ -212,7 +195,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         raise ValueError(f"the graph needs opset {FIRST_OPSET} at least; got target_opset={opset}.")
     machine, preparation = _inside(model)
     if preparation is not None:
-        X = prepared(graph, preparation, _columns_in(preparation, operator.inputs))
+        X = prepared(graph, preparation, columns_in(preparation, operator.inputs))
     else:
         rows = [graph.double(one.full_name) for one in operator.inputs]
         X = rows[0] if len(rows) == 1 else graph.node("Concat", *rows, axis=1)

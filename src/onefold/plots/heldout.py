@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
+from scipy.linalg import norm
 
 from onefold.calibration.intervals import upper_rank
 from onefold.facts.words import counted, readable
@@ -94,7 +95,7 @@ class PredictionDisplay(Display):
             'it takes held-out rows; fit LSSVRCV or KernelRidgeCV with folds (cv=5, criterion="mse").'
         )
         heldout = _columns(fitted(machine, "heldout_prediction_", remedy))
-        given = _columns(_host(y))
+        given = _columns(y)
         if given.shape != heldout.shape:
             raise ValueError(
                 f"y has shape {np.shape(y)}, and the held-out predictions are of {len(heldout)} rows, "
@@ -125,12 +126,11 @@ class PredictionDisplay(Display):
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
-        residual = self.target - self.prediction
-        size = np.max(np.abs(residual), initial=0.0) or 1.0
-        rms = size * np.sqrt(np.mean((residual / size) ** 2))
+        rows = len(self.target)
+        rms = norm(self.target - self.prediction) / np.sqrt(rows)  # of squares that may overflow
         return (
-            f"Held-out prediction against {self.name} of {len(self.target):,} rows: RMSE "
-            f"{readable(float(rms))}. {self._band_words()}"
+            f"Held-out prediction against {self.name} of {rows:,} rows: RMSE {readable(float(rms))}. "
+            f"{self._band_words()}"
         )
 
     def _band_words(self) -> str:
@@ -231,7 +231,7 @@ class ReliabilityDisplay(Display):
         remedy = 'it takes folds and a calibration; fit LSSVCCV with cv=5 and calibration="temperature".'
         proba = np.asarray(fitted(machine, "heldout_proba_", remedy), dtype=float)
         classes = np.asarray(getattr(estimator, "classes_", machine.classes_)).tolist()
-        labels = np.asarray(_host(y))
+        labels = _host(y)
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.shape != (len(proba),):
             raise ValueError(
@@ -285,10 +285,10 @@ class ReliabilityDisplay(Display):
 
 def _host(values: Any) -> Any:
     """Targets of whatever kind as a NumPy array."""
-    return values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values)
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else to_numpy(values))
 
 
 def _columns(values: Any) -> np.ndarray:
     """Numbers as (rows, targets)."""
-    array = np.asarray(values, dtype=float)
+    array = _host(values).astype(float)
     return array[:, None] if array.ndim == 1 else array

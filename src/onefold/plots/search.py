@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -79,43 +80,28 @@ class GridDisplay(Display):
         machine = machine_of(estimator)
         remedy = "a machine that searches has one; fit LSSVCCV, LSSVRCV or KernelRidgeCV."
         results, best = fitted(machine, "cv_results_", remedy), machine.best_params_
-        own, headline = np.ones(len(results["params"]), dtype=bool), None
+        scores = np.ma.filled(np.ma.asarray(results["mean_test_score"]).astype(float), np.nan)
+        kept, headline = np.isfinite(scores), None
         if "kernel" in best:  # the candidates of the chosen one, without a metric or with its kind
             kernel, metric, _ = _group(best)
             groups = [_group(one) for one in results["params"]]
-            own = np.array([name == kernel and kind in ("none", metric) for name, kind, _ in groups])
+            kept &= [name == kernel and kind in ("none", metric) for name, kind, _ in groups]
             learned = metric != "none" and any(one[:2] == (kernel, metric) for one in groups)
             headline = f"{kernel}: best of its rounds, {metric} metric" if learned else kernel
-        words = {"criterion": criterion_of(machine), "headline": headline}
-        return cls.from_results(results, best, own, **words, relative="kernel" in best)
-
-    @classmethod
-    def from_results(
-        cls,
-        cv_results: Mapping[str, Any],
-        best: Mapping[str, Any] | None = None,
-        own: Any = None,
-        **options: Any,
-    ) -> Self:
-        """The candidates of ``cv_results_``, or the `own` among them; `best` is the chosen one."""
-        if "param_alpha" not in cv_results:
-            raise ValueError("cv_results has no param_alpha: this is not a onefold search")
-        scores = np.ma.filled(np.ma.asarray(cv_results["mean_test_score"]).astype(float), np.nan)
-        kept = np.isfinite(scores) & (True if own is None else own)
         if kept.sum() < 2:
             raise ValueError("the search has fewer than two finite scores: a picture would be one dot")
-        alphas, gammas = (_numbers(cv_results, f"param_{name}")[kept] for name in ("alpha", "gamma"))
+        candidates = [one for one, finite in zip(results["params"], kept) if finite]
+        alphas, scores = np.array([float(one["alpha"]) for one in candidates]), scores[kept]
+        gammas = np.array([_width(one) for one in candidates])
         gammas = gammas if np.isfinite(gammas).all() else np.full(len(gammas), np.nan)
-        scores, given = scores[kept], best or {}
-        top = int(np.argmax(scores))
-        alpha, gamma = float(given.get("alpha", alphas[top])), float(gammas[top])
-        if given.get("gamma") is not None and np.isfinite(gamma):
-            gamma = float(given["gamma"])
+        alpha, gamma = float(best["alpha"]), _width(best) if np.isfinite(gammas).all() else np.nan
         far = np.abs(np.log2(alphas) - np.log2(alpha))
         far += np.nan_to_num(np.abs(np.log2(gammas) - np.log2(gamma)))
-        chosen = float(scores[far == far.min()].max())
-        flat = _within_error(cv_results, kept)
-        return cls(gammas, alphas, scores, gamma, alpha, chosen, flat, **options)
+        chosen, flat = float(scores[far == far.min()].max()), _within_error(results, kept)
+        return cls(
+            gammas, alphas, scores, gamma, alpha, chosen, flat, criterion_of(machine), headline,
+            "kernel" in best,
+        )  # fmt: skip
 
     def describe(self) -> str:
         """What the picture shows, in a sentence or two."""
@@ -408,15 +394,10 @@ def _within_error(cv_results: Mapping[str, Any], kept: np.ndarray) -> np.ndarray
     return flat
 
 
-def _numbers(cv_results: Mapping[str, Any], key: str) -> np.ndarray:
-    """A parameter as floats; NaN where a candidate has none or it isn't a positive number."""
-    nothing = np.full(len(cv_results["mean_test_score"]), np.nan)
-    try:
-        column = np.ma.asarray(cv_results.get(key, nothing)).astype(float)
-    except (TypeError, ValueError):
-        return nothing
-    values = np.asarray(np.ma.filled(column, np.nan))
-    return np.where(values > 0, values, np.nan)
+def _width(params: Mapping[str, Any]) -> float:
+    """The width of a candidate; NaN where it has none, or one for every feature."""
+    gamma = params.get("gamma")
+    return float(gamma) if isinstance(gamma, Real) else np.nan
 
 
 def _limits(scores: np.ndarray, smaller: bool) -> tuple[float, float]:

@@ -48,7 +48,6 @@ _SCALARS = frozenset(ARRAY_DTYPES.values()) | {"str"}
 _PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "U": str}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _MAX_CODE_POINT = 0x10FFFF
-_HALVES = (0xD800, 0xDFFF)  # of characters, which cannot be written out again
 _MAX_DEPTH = 200  # nodes inside nodes; stops cyclic lists and files built to exhaust the stack
 _WORTH_SHARING = 2**12  # bytes
 _FITTED_NAME = re.compile(r"[a-z][a-z0-9_]*_")
@@ -86,10 +85,9 @@ def _build_text(parts: Parts) -> np.ndarray:
     codes = _array(parts["$text"])
     if codes.dtype != np.uint32 or codes.ndim == 0 or codes.shape[-1] == 0:
         raise BadContent("the code points of a string array have the wrong dtype or shape")
-    if codes.size and codes.max() > _MAX_CODE_POINT:
+    halves = (codes >= 0xD800) & (codes <= 0xDFFF)  # of characters, which cannot be written out again
+    if np.any(halves | (codes > _MAX_CODE_POINT)):
         raise BadContent("a string array holds numbers that are not code points")
-    if np.any((codes >= _HALVES[0]) & (codes <= _HALVES[1])):
-        raise BadContent("a string array holds half a character")
     *shape, width = codes.shape
     return np.ascontiguousarray(codes).reshape(-1).view(f"=U{width}").reshape(shape)
 
