@@ -270,7 +270,7 @@ PART = '{"format":"onefold-model","format_version":4,"%s":"%s"}'
 
 
 @pytest.mark.parametrize(
-    "text", [HALF % ("\ud800", ""), HALF % ("x", "\ud800"), HALF % ("x", r"\ud800")]
+    "text", [PART % ("\ud800", ""), PART % ("x", "\ud800"), PART % ("x", r"\ud800")]
 )
 def test_halves_of_characters_are_refused(tmp_path, text):
     """In the header, whose text could not be hashed, and in keys and values of the metadata."""
