@@ -108,6 +108,10 @@ def test_every_display_draws_describes_and_refuses_the_unfitted(display, name):
         assert len(labels) == len(set(labels))
     if display is GridDisplay:
         assert "chosen" in axes.get_legend_handles_labels()[1]
+        if name == "linear":  # a curve, which shows all of its flat region
+            flat = axes.lines[1].get_ydata()
+            assert len(flat) == shown.flat.sum()
+            assert axes.get_ylim()[0] < flat.min() <= flat.max() < axes.get_ylim()[1]
     inside = make_pipeline(StandardScaler(), machine)
     assert display.from_estimator(inside, *targets).describe() == shown.describe()
     with pytest.raises(ValueError, match="not fitted yet; call fit"):

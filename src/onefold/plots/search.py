@@ -166,12 +166,13 @@ class GridDisplay(Display):
         order = np.argsort(values, kind="stable")
         places, scores = np.log2(values[order]), scale.number(self.scores[order])
         low, high = _limits(scores, scale.smaller)
-        margin = 0.08 * (high - low)
         axes.plot(places, scores, **_line(style, color=BLUE, markersize=4.5))
-        if self.flat is not None:
-            inside = self.flat[order]
+        if self.flat is not None:  # which is inside the picture, however steep
+            inside = places[self.flat[order]], scores[self.flat[order]]
+            low, high = min(low, *inside[1]), max(high, *inside[1])
             band: dict[str, Any] = {"color": FAINT, "ms": 14, "zorder": 2}
-            axes.plot(places[inside], scores[inside], "s", **band, label=self._region())
+            axes.plot(*inside, "s", **band, label=self._region())
+        margin = 0.08 * (high - low)
         mark_chosen(axes, np.log2(getattr(self, over)), float(scale.number(self.score)))
         axes.set_ylim(low - margin, high + margin)
         self._ticks(axes.xaxis, values, over)
