@@ -259,16 +259,6 @@ def test_columns_of_different_lengths_and_no_class_at_all():
     assert np.allclose(found, calibrator.probabilities(rows), rtol=1e-14)
 
 
-def test_decision_values_in_the_place_of_probabilities():
-    model = as_machine(calibration.Temperature(2.0), 1)
-    model.to_onnx()  # registers its class
-    raw = {id(model): {"raw_scores": True}}
-    rows = np.array([[-0.5], [2.0]])
-    found = run(skl2onnx.to_onnx(model, rows[:1], options=raw), rows)
-    assert np.array_equal(found["decision"], [[0.5, -0.5], [-2.0, 2.0]])
-    assert list(found) == ["label", "decision"]
-
-
 # Refusals
 
 

@@ -7,14 +7,11 @@ import pandas as pd
 import pytest
 from onnx_runs import run, session
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import VotingClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
-import onefold
-from onefold import LSSVC, LSSVCCV, LSSVR, TableClassifier, TableRegressor
+from onefold import LSSVC, LSSVR, TableClassifier, TableRegressor
 from onefold.export import register_converters
 
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -24,6 +21,7 @@ StringTensorType = types.StringTensorType
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 register_converters()
+register_converters()  # a second call changes nothing
 rng = np.random.default_rng(2)
 X = rng.standard_normal((80, 4))
 CODES = rng.integers(0, 3, (80, 1))
@@ -34,24 +32,6 @@ LABELS = np.array(["a", "b", "c"])[np.digitize(y, [0.0, 1.5])]
 def plain(kind, **parameters):
     """A classifier without probabilities."""
     return kind(**parameters, calibration=None)
-
-
-def test_a_frame_with_text_has_one_input_per_column():
-    frame = pd.DataFrame(
-        {"size": X[:, 0], "age": X[:, 1], "town": np.array(["x", "y", "z"])[CODES[:, 0]]}
-    )
-    prepare = ColumnTransformer(
-        [("numbers", StandardScaler(), ["size", "age"]), ("town", OneHotEncoder(), ["town"])],
-        sparse_threshold=0,
-    )
-    model = make_pipeline(prepare, plain(LSSVC, alpha=0.1)).fit(frame, LABELS)
-    inputs = [("size", FloatTensorType([None, 1])), ("age", FloatTensorType([None, 1]))]
-    graph = skl2onnx.to_onnx(model, initial_types=[*inputs, ("town", StringTensorType([None, 1]))])
-    columns = {name: frame[[name]].to_numpy() for name in frame}
-    columns = {name: a.astype(np.float32) if name != "town" else a for name, a in columns.items()}
-    label, decision = session(graph).run(["label", "decision"], columns)
-    assert np.allclose(decision, model.decision_function(frame), atol=1e-4)
-    assert np.array_equal(label, model.predict(frame))
 
 
 def test_whole_numbers_and_several_inputs():
@@ -76,37 +56,16 @@ def test_options_of_skl2onnx():
         assert np.allclose(found["decision"], model.decision_function(X), atol=1e-9)
 
 
-def test_inside_other_estimators_of_scikit_learn():
+@pytest.mark.parametrize("labels", [LABELS, LABELS == "a"], ids=["many", "two"])
+def test_inside_other_estimators_of_scikit_learn(labels):
+    # Also of classifiers that have probabilities: scikit-learn prefers decision_function here.
     rows = X.astype(np.float32)
     search = GridSearchCV(LSSVR(), {"alpha": [0.1, 1.0]}, cv=2).fit(X, y)
     found = run(skl2onnx.to_onnx(search, rows[:1]), rows)["variable"][:, 0]
     assert np.allclose(found, search.predict(rows), atol=1e-5)
-    for labels in (LABELS, LABELS == "a"):
-        members = [
-            ("one", plain(LSSVC)),
-            ("two", plain(LSSVC, kernel="laplacian")),
-            ("three", plain(LSSVCCV)),
-        ]
-        vote = VotingClassifier(members, voting="hard", flatten_transform=False).fit(X, labels)
-        graph = skl2onnx.to_onnx(vote, rows[:1], options={"zipmap": False})
-        assert np.array_equal(run(graph, rows)["label"], vote.predict(rows))
-
-
-@pytest.mark.parametrize("labels", [LABELS, LABELS == "a"], ids=["many", "two"])
-def test_estimators_that_ask_for_decision_values(labels):
-    # Also of classifiers that have probabilities: scikit-learn prefers decision_function here.
-    rows = X.astype(np.float32)
     model = CalibratedClassifierCV(LSSVC(), cv=2).fit(X, labels)
     found = run(skl2onnx.to_onnx(model, rows[:1], options={"zipmap": False}), rows)
     assert np.allclose(found["probabilities"], model.predict_proba(rows), atol=1e-5)
-
-
-def test_registering_again_changes_nothing():
-    model = LSSVR().fit(X, y)
-    before = skl2onnx.to_onnx(model, X[:1]).SerializeToString()
-    register_converters()
-    register_converters()
-    assert skl2onnx.to_onnx(model, X[:1]).SerializeToString() == before
 
 
 def test_inputs_that_do_not_suit():
@@ -210,16 +169,6 @@ def test_classifier(calibration):
     np.testing.assert_allclose(found["decision"][:, 1], model.decision_function(FRAME), atol=1e-9)
     if calibration is not None:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(FRAME), atol=1e-9)
-
-
-def test_metric_and_blend_from_a_file(tmp_path):
-    fitted = TableClassifier(kernel=["rbf", "laplacian"], metric="diagonal", cv=3).fit(FRAME, PRICES)
-    fitted.save(tmp_path / "model")
-    model = onefold.load(tmp_path / "model")
-    running = session(model.to_onnx())
-    found = running.run(["probabilities"], fed(running, FRAME))[0]
-    np.testing.assert_allclose(found, model.predict_proba(FRAME), atol=1e-9)
-    assert fitted.to_onnx().SerializeToString() == model.to_onnx().SerializeToString()
 
 
 def test_gaps_that_predict_refuses_are_nan():

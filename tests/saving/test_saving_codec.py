@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from onefold.kernels import RBF, CallableKernel
+from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial
 from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import BadContent, CannotSave
 from onefold.search import Halving
@@ -138,6 +138,28 @@ def test_arrays_of_every_kind_round_trip(value):
     assert (type(found), found.shape) == (type(value), value.shape)
     for part in ("data", "indices", "indptr"):
         assert_same(getattr(found, part), getattr(value, part))
+
+
+MIXED = np.random.default_rng(0).normal(size=(3, 3))
+KERNELS = [
+    RBF(0.3),
+    RBF((0.1, 0.2, 0.7)),
+    RBF(0.3, metric=MIXED),
+    RBF(0.3, metric=np.asfortranarray(MIXED)),
+    Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
+    Matern(0.4, nu=2.5),
+    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
+    Polynomial(0.5, degree=2, coef0=0.25),
+    Linear(),
+    RBF(0.1) + Linear() * Matern(1.5),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels_round_trip(kernel):
+    found, rows = round_trip(kernel), np.eye(4, 3)
+    assert found == kernel
+    assert found(rows, rows).tobytes() == kernel(rows, rows).tobytes()
 
 
 def test_what_lies_under_a_mask_does_not_reach_the_file():

@@ -17,11 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import onefold
-from onefold import LSSVCCV, LSSVR, LSSVRCV, KernelRidge, saving
+from onefold import LSSVCCV, LSSVR, LSSVRCV, saving
 from onefold.cli import main
 from onefold.expansions import Blend, Expansion
 from onefold.heldout import GapKFold
-from onefold.kernels import RBF, CallableKernel, Laplacian, Linear, Matern, Polynomial
+from onefold.kernels import RBF, CallableKernel, Linear
 from onefold.saving import ModelFileError, file
 from tests.tools.fuzz_cases import CASES, Case
 from tests.tools.fuzz_models import Original, fuzz, judge
@@ -143,31 +143,6 @@ def test_the_trial_covers_probabilities_bounds_and_the_preparation(tmp_path, mon
     assert judge(tmp_path / "mutant", original.case) is not None
 
 
-KERNELS = [
-    RBF(0.3),
-    RBF((0.1, 0.2, 0.7)),
-    RBF(0.3, metric=S),
-    RBF(0.3, metric=np.asfortranarray(S)),
-    Matern(0.3, nu=0.5, metric=[1.0, 0.0, 0.1]),
-    Matern(0.4, nu=2.5),
-    Laplacian(0.2, metric=[1.0, 0.0, 0.1]),
-    Polynomial(0.5, degree=2, coef0=0.25),
-    Linear(),
-    RBF(0.1) + Linear() * Matern(1.5),
-]
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
-def test_every_kernel(tmp_path, kernel):
-    for dtype, order in ((np.float64, "C"), (np.float32, "F")):
-        rows = np.asarray(X, dtype=dtype, order=order)
-        model = LSSVR(kernel=kernel, alpha=0.1).fit(rows, Y)
-        loaded = through_file(model, tmp_path)
-        assert loaded.kernel == loaded.expansion_.kernel == kernel
-        assert loaded.expansion_.centres.dtype == dtype
-        assert_same_predictions(model, loaded, rows[:17])
-
-
 # Blends and fold models share their rows
 
 
@@ -196,18 +171,6 @@ def test_rows_of_a_blend_lie_in_a_file_once_and_come_back_shared(tmp_path, build
     assert stored_shapes(tmp_path / "model").count(first.shape) == 1 + indices
     assert type(loaded.members[0].centres) is type(held.members[0].centres)
     assert loaded.predict(rows).tobytes() == held.predict(rows).tobytes()
-
-
-def test_a_grid_and_tensors_among_the_members(tmp_path):
-    rows = X[:, :2]
-    grid = KernelRidge(RBF(0.2), alpha=0.1, approximation="grid").fit(rows, Y).expansion_
-    held = Blend((grid, LSSVR(Laplacian(0.2)).fit(rows, Y).expansion_), [0.5, 0.5], np.zeros(1))
-    assert through_file(held, tmp_path).predict(rows).tobytes() == held.predict(rows).tobytes()
-    torch = pytest.importorskip("torch")
-    held = blend(X, RBF(0.2, metric=S), Linear())
-    members = [Expansion(m.kernel, *map(torch.asarray, (X, m.coef, m.intercept))) for m in held.members]
-    there = Blend(tuple(members), held.weights, torch.asarray(held.intercept))
-    assert through_file(there, tmp_path).predict(X).tobytes() == held.predict(X).tobytes()
 
 
 def test_rows_of_a_model_and_its_fold_models_lie_in_a_file_once(tmp_path):
