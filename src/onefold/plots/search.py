@@ -335,7 +335,8 @@ class ImportanceDisplay(Display):
         slots = max(len(shares), 4)
         places = np.arange(slots)[::-1][: len(shares)]
         percents = [100 * share for share in shares.values()]
-        bars = axes.barh(places, percents, **{"color": BLUE, "height": 0.66} | style)
+        look: dict[str, Any] = {"color": BLUE, "height": 0.66}
+        bars = axes.barh(places, percents, **look | style)
         labels = ["< 0.1" if 0 < p < 0.1 else f"{p:.0f}" if p >= 10 else f"{p:.1f}" for p in percents]
         axes.bar_label(bars, labels, padding=3, fontsize="small")
         axes.set_yticks(places, labels=[plain_text(name, 24) for name in shares])

@@ -81,7 +81,7 @@ def check(value: Any) -> None:
         raise BadContent(f"its {name} is not valid ({error!s:.200})") from error
 
 
-def _check_function(f: Expansion | GridExpansion | Blend) -> None:
+def _check_function(f: Any) -> None:
     """Every part must be a sum of finite terms; constructors compared shapes."""
     f = f.on_host()
     for weight, part in f.parts:
@@ -127,7 +127,8 @@ def _check_fold_models(models: FoldModels) -> None:
 
 def _check_estimator(estimator: Any) -> None:
     """What prediction reads must fit together."""
-    f, classifier = getattr(estimator, "expansion_", None), isinstance(estimator, ClassifierMixin)
+    f: Any = getattr(estimator, "expansion_", None)
+    classifier = isinstance(estimator, ClassifierMixin)
     rules: dict[str, Callable[[Any], bool]] = {
         "expansion_": lambda value: type(value) in (Expansion, GridExpansion, Blend),
         "n_features_in_": lambda value: (

@@ -92,7 +92,8 @@ def _answers(model: Any, rows: Any) -> tuple[int, dict[str, Any]]:
     which may have another unit than f; they, probabilities and bounds are None where there are none.
     """
     machine, of_tables = getattr(model, "estimator_", model), hasattr(model, "preparation_")
-    labels = predictions = probabilities = bounds = None
+    labels: Any = None
+    predictions = probabilities = bounds = None
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
