@@ -213,7 +213,7 @@ def test_equal_large_arrays_are_written_once_and_come_back_shared():
     rows = np.random.default_rng(0).normal(size=(40, 30))
     turned, signed = np.asfortranarray(rows), np.where(rows > 2, -0.0, np.zeros((40, 30)))
     values = [rows, rows.copy(), turned, rows.copy(), turned, signed, np.zeros((40, 30))]
-    values += [np.ones(3), np.ones(3)]
+    values += [np.ones(3), np.ones(3), np.ascontiguousarray(rows.T)]
     encoder = Encoder()
     nodes = encoder.encode(values, "value")
     again = [i for i, node in enumerate(nodes) if "$again" in node]

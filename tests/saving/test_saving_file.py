@@ -255,6 +255,7 @@ def test_what_is_not_a_model_file_is_refused(tmp_path, name):
         metadata_of([KERNEL]),
         metadata_of({"key": KERNEL}),
         metadata_of(KERNEL, estimator=None),
+        metadata_of(KERNEL, estimator="LSSVR"),
         metadata_of(KERNEL, onefold_version=1.0),
     ],
 )  # fmt: skip

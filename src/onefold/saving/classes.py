@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from onefold import estimators
 from onefold.approximations import registered
 from onefold.calibration import Calibrator
 from onefold.expansions import Blend, Expansion, FoldModels, GridExpansion
@@ -46,7 +45,6 @@ _NAMES = {
     ),
 }  # fmt: skip
 MODULES = {name: module for module, names in _NAMES.items() for name in names}
-ESTIMATORS: tuple[type, ...] = tuple(getattr(estimators, name) for name in _ESTIMATORS)
 _LARGEST = 1e300  # sums of a few such numbers are still finite
 _MOST_JOBS = 4096
 
@@ -182,8 +180,8 @@ def _check_table_model(model: Any) -> None:
     model.check_settings()
     tables = import_module("onefold.tables")  # above this room
     inner, preparation = model.estimator_, model.preparation_
-    if type(inner) not in ESTIMATORS or not hasattr(inner, "expansion_"):
-        raise BadContent("the estimator of its tables is not a fitted one")
+    if type(inner).__name__ not in _ESTIMATORS:
+        raise BadContent("the estimator of its tables is none of ours")
     if type(preparation) is not tables.Preparation or type(model.reading_) is not tables.Reading:
         raise BadContent("the preparation of its tables is none")
     labels = hasattr(inner, "classes_")

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._version import __version__
 from onefold.saving import classes, container, selftest
-from onefold.saving.classes import ESTIMATORS
 from onefold.saving.codec import Decoder, Encoder
 from onefold.saving.container import DAMAGED, UPGRADE, BadContent, CannotSave
 
@@ -95,8 +94,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         name = classes.name_of(model)
         if name is None or name != metadata["estimator"]:
             raise BadContent("it holds no model, or another than it says")
-        if type(model) in ESTIMATORS and not hasattr(model, "expansion_"):
-            raise BadContent("its estimator is not fitted")
         selftest.verify(model, test)
     return model
 
