@@ -152,6 +152,16 @@ def test_regressor(frame):
         np.testing.assert_allclose(found[:, 0], model.predict(frame), rtol=1e-5, atol=1e-5)
 
 
+def test_rare_categories_together():
+    frame = FULL[["colour"]].astype(object)
+    frame.loc[:5, "colour"] = ["a", "b", "c", "d", "e", "f"]
+    model = TableRegressor(simple=True, min_frequency=9).fit(frame, NUMBERS)
+    running = session(model.to_onnx())
+    frame.loc[6, "colour"] = "never seen"
+    found = running.run(["variable"], fed(running, frame))[0]
+    np.testing.assert_allclose(found[:, 0], model.predict(frame), rtol=1e-9, atol=1e-9)
+
+
 def test_logarithms_of_a_target():
     model = TableRegressor(simple=True, target_transform="log").fit(FULL, np.exp(NUMBERS))
     running = session(model.to_onnx())
