@@ -81,6 +81,7 @@ def table(model: Any) -> Case:
     y = np.exp(frame["length"]) + (frame["colour"] == "red")
     if model.missing == "impute":
         frame.loc[::5, ["length", "colour"]] = None
+        frame["note"] = np.where(np.arange(N) % 4, "x", None)  # which says whether it is there
     return Case(model.fit(frame, y), frame)
 
 
