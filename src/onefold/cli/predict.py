@@ -18,6 +18,7 @@ import pyarrow.parquet
 from onefold.cli.options import open_asked
 from onefold.cli.output import model_file, refuse_existing, replaced_file
 from onefold.facts.words import json_text, percent, readable, thousandths
+from onefold.rows import row_hashes
 from onefold.tables import TableModel, TableSource, load_table_model
 from onefold.tables.target import read_target
 
@@ -75,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     if out is not None:
         print(f"onefold: wrote {n_rows} predictions to {out}", file=sys.stderr)
     if score is not None:
-        print(f"onefold: {_score_words(score)}", file=sys.stderr)
+        print(f"onefold: {_score_words(score, estimator.fingerprint_)}", file=sys.stderr)
 
 
 def _check(model: TableModel, arguments: argparse.Namespace) -> None:
@@ -124,13 +125,9 @@ def _more_columns(model: TableModel, X: Any, arguments: argparse.Namespace) -> C
 
 
 def _known_rows(estimator: Any, X: Any) -> int:
-    """How many of the rows are centres of the model, which were rows of its table."""
-    known: set[bytes] = set()
-    for _, part in estimator.expansion_.parts:
-        centres = getattr(part, "centres", None)
-        if isinstance(centres, np.ndarray) and isinstance(X, np.ndarray) and centres.dtype == X.dtype:
-            known |= {row.tobytes() for row in np.ascontiguousarray(centres)}
-    return sum(row.tobytes() in known for row in np.ascontiguousarray(X)) if known else 0
+    """How many of the rows equal one in the model's fingerprint, at most 1,000 rows of its table."""
+    known = estimator.fingerprint_
+    return 0 if known is None else int(np.isin(row_hashes(X, np.float32), known["hashes"]).sum())
 
 
 def _score(y: np.ndarray, predicted: np.ndarray, task: str) -> dict[str, Any]:
@@ -140,14 +137,15 @@ def _score(y: np.ndarray, predicted: np.ndarray, task: str) -> dict[str, Any]:
     return {"r2": 1.0 - mse / variance if variance > 0 else math.nan, "rmse": math.sqrt(mse)}
 
 
-def _score_words(score: dict[str, Any]) -> str:
+def _score_words(score: dict[str, Any], fingerprint: Any) -> str:
     rows, known = score["rows"], score["training_rows"]
     if "accuracy" in score:
         words = f"accuracy {percent(score['accuracy'])} on {rows} rows"
     else:
         words = f"R² {thousandths(score['r2'])}, RMSE {readable(score['rmse'])} on {rows} rows"
     if known:
-        words += f"; {known} of them the model was fitted on, which flatters the score"
+        least = "at least " if len(fingerprint["rows"]) < fingerprint["n"] else ""
+        words += f"; {least}{known} of them the model was fitted on, which flatters the score"
     return words
 
 

@@ -95,10 +95,12 @@ def data_facts(
     classes: np.ndarray | None,
     duplicates: dict[str, Any],
     explained: float | None,
+    fitted: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Columns with missing values and their like, and the target.
 
-    `explained` is the share of a constant prediction's loss that the whole model explains.
+    `explained` is the share of a constant prediction's loss that the whole model explains; `fitted` the
+    targets in the units whose squares it minimises, where those are others.
     """
     alone = explained_alone(columns, y, classes is not None)
     leaks = [name for name, share in alone.items() if share > 1.0 - UNEXPLAINED]
@@ -121,13 +123,13 @@ def data_facts(
         counts = {str(label): int(np.sum(y == label)) for label in classes}
         few = max(_RARE_ROWS, _RARE_SHARE * len(y))
         return facts | {"classes": counts, "rare": [one for one, rows in counts.items() if rows < few]}
-    first = y.reshape(len(y), -1)[:, 0]
-    middle, low, high = (float(one) for one in (np.median(first), first.min(), first.max()))
-    spread = 1.4826 * float(np.median(np.abs(first - middle)))
-    far = np.abs(first - middle) > _FAR * spread
-    facts["outliers"] = {"rows": int(far.sum()) if spread > 0 else 0, "deviations": _FAR}
-    target = {"mean": float(first.mean()), "median": middle, "lowest": low, "highest": high}
-    return facts | {"target": target}
+    first, own = (a.reshape(len(y), -1)[:, 0] for a in (y, y if fitted is None else fitted))
+    away = np.abs(own - np.median(own))
+    spread = 1.4826 * float(np.median(away))
+    far = int(np.sum(away > _FAR * spread)) if spread > 0 else 0
+    facts["outliers"] = {"rows": far, "deviations": _FAR}
+    target = {"mean": float(first.mean()), "median": float(np.median(first))}
+    return facts | {"target": target | {"lowest": float(first.min()), "highest": float(first.max())}}
 
 
 # Copies

@@ -154,17 +154,9 @@ def score_facts(
 ) -> dict[str, Any]:
     """Every measure of a model and of simple ones, with standard errors, and their paired differences.
 
-    Parameters
-    ----------
-    y : ndarray (n,) or (n, targets)
-    values : ndarray (n, columns)
-        Predictions, or decision values, of the model; NaN for rows that were not tested.
-    tests : sequence of ndarray
-        Rows that were tested together; all such sets count the same.
-    simple : sequence of SimpleModel
-        The baseline first.
-    main : str, optional
-        The measure that comparisons go by, if there is such a one.
+    `values` (n, columns) are predictions or decision values of the model, NaN for rows that were not
+    tested; `tests` sets of rows that were tested together, all of which count the same; `simple` the
+    simple models, the baseline first; `main` the measure that comparisons go by, if there is such a one.
     """
     rows = ScoredRows.of(y, values, tests, classes, weight)
     measured = rows.measure(values, probabilities)

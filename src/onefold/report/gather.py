@@ -7,6 +7,7 @@ import os
 import platform
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -23,22 +24,19 @@ from onefold.facts.scores import (
     heldout_predictions,
     new_predictions,
     own_folds,
-    score_notes,
     scores_of,
 )
 from onefold.facts.words import counted, shortened
 from onefold.linalg import is_sparse
 from onefold.machine.threads import count_workers
 from onefold.report.report import Report, refuse_place, sentences
-from onefold.report.rows import Given, Known, Subject, rows_given, subject_of, whose_rows
+from onefold.report.rows import Given, Subject, rows_given, subject_of
 from onefold.search.metrics import importances
 
 _NO_ROWS = "pass X and y, the rows that it was fitted on"
 _MOST_SHARES = 50
 _MOST_SPARSE = 1000  # features of sparse rows whose slopes, which are dense, are taken
 _MOST_ROWS = 3000  # of which a fixed estimator is given held-out predictions
-_FEW = 30  # rows, of which standard errors are themselves uncertain
-_PERFECT = 0.9999
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pyarrow", "matplotlib", "torch")
 
 
@@ -58,26 +56,21 @@ def gather(
     Python's.
     """
     subject = subject_of(model)
-    estimator, given, known, predictions = subject.estimator, None, Known(bool(new_rows)), None
-    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    fitted = None  # the targets as the estimator fits them
+    estimator, given, predictions = subject.estimator, None, None
     if X is not None:
-        given = rows_given(subject, X, y)
-        fitted = subject.fitted_target(given.y)
-        _check_weights(weight, len(fitted))
-        known = whose_rows(estimator, given.matrix, fitted, new_rows)
-        if known.new:
-            predictions = new_predictions(estimator, given.matrix, fitted)
+        given = rows_given(subject, X, y, sample_weight, new_rows)
+        if given.new:
+            predictions = new_predictions(estimator, given.matrix, given.fitted)
         else:
-            predictions = heldout_predictions(estimator, fitted)
-            predictions = predictions or _predictions_of_fixed(estimator, given.matrix, fitted, weight)
+            predictions = heldout_predictions(estimator, given.fitted)
+            predictions = predictions or _predictions_of_fixed(estimator, given)
     if predictions is not None:
         predictions = replace(predictions, values=subject.in_target_units(predictions.values))
-    tuned = getattr(subject.model, "report_", None) or {}
-    question = _question(subject, given, known, tuned)
+    tuned = getattr(model, "report_", None) or {}
+    question = _question(subject, given, tuned)
     what = f"'{shortened(question['target'])}'" if question["target"] else question["task"]
     rows = "" if question["rows"] is None else f" on {counted(question['rows'], 'row')}"
-    scores = _scores(subject, given, predictions, weight, known, tuned)
+    scores = _scores(estimator, given, predictions, tuned)
     facts: dict[str, Any] = {
         "title": title or f"onefold report: {what}{rows}",
         "question": question,
@@ -85,24 +78,25 @@ def gather(
         "scores": scores,
         "test": tuned.get("test"),
         "ran": ran_facts(estimator, tuned.get("seconds")),
-        "importances": _importances(subject, given, weight),
+        "importances": _importances(subject, given),
         "slices": {"absent": _NO_ROWS if given is None else _no_predictions(estimator)},
         "trust": trust_facts(estimator.approximation_),
         "data": {"absent": _NO_ROWS},
         "environment": environment_facts(),
-        "repeat": list(repeat) if repeat else _python_lines(subject.model),
+        "repeat": list(repeat) if repeat else _python_lines(model),
     }
     if given is not None:
-        splits = predictions.splits if predictions is not None and not known.new else None
+        splits = None if predictions is None or given.new else predictions.splits
         copies = duplicate_facts(given.matrix, given.y, splits, given.columns)
-        data = data_facts(given.columns, given.y, subject.classes, copies, _explained(scores))
+        explained = _explained(scores)
+        data = data_facts(given.columns, given.y, subject.classes, copies, explained, given.fitted)
         data |= {"more_columns": max(0, given.width - len(given.columns))}
         facts["data"] = data | {"warnings": sentences("warnings", data)}
         if predictions is not None:
-            facts["slices"] = _slices(subject, given, predictions, weight)
-    facts["cautions"] = _cautions(facts, known)
+            facts["slices"] = _slices(subject, given, predictions.values)
+    facts["cautions"] = sentences("cautions", facts)
     facts["summary"] = sentences("summary", facts)
-    return Report(facts, estimator, None if known.new else fitted)
+    return Report(facts, estimator, None if given is None or given.new else given.fitted)
 
 
 def write_report(
@@ -154,16 +148,9 @@ def write_report(
     return found
 
 
-def _check_weights(weight: np.ndarray | None, n: int) -> None:
-    if weight is not None and weight.shape != (n,):
-        raise ValueError(f"sample_weight must have {n} entries, one for each row; got {weight.size}.")
-    if weight is not None and not (weight.min() >= 0 and 0 < weight.sum() < np.inf):
-        raise ValueError("sample_weight must be finite and not negative, and not 0 for all rows.")
-
-
-def _predictions_of_fixed(estimator: Any, X: Any, y: np.ndarray, weight: Any) -> Predictions | None:
+def _predictions_of_fixed(estimator: Any, given: Given) -> Predictions | None:
     """Five folds at the hyper-parameters that were given, from one factorisation."""
-    chooser_of = getattr(estimator, "as_chooser", None)
+    chooser_of, X, y = getattr(estimator, "as_chooser", None), given.matrix, given.fitted
     if chooser_of is None or hasattr(estimator, "cv") or len(y) > _MOST_ROWS or y.ndim > 1:
         return None
     chooser = chooser_of(X)
@@ -173,7 +160,7 @@ def _predictions_of_fixed(estimator: Any, X: Any, y: np.ndarray, weight: Any) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = heldout_predictions(chooser.fit(X, y, sample_weight=weight), y)
+            found = heldout_predictions(chooser.fit(X, y, sample_weight=given.weight), y)
         except (ValueError, MemoryError):
             return None
     how = "held-out predictions of 5 folds, made for this report with the given hyper-parameters"
@@ -181,22 +168,17 @@ def _predictions_of_fixed(estimator: Any, X: Any, y: np.ndarray, weight: Any) ->
 
 
 def _scores(
-    subject: Subject,
-    given: Given | None,
-    predictions: Predictions | None,
-    weight: Any,
-    known: Known,
-    tuned: dict[str, Any],
+    estimator: Any, given: Given | None, predictions: Predictions | None, tuned: dict[str, Any]
 ) -> dict[str, Any]:
     """The scores of the fit, as a table's model has them already, or of these rows."""
-    if not known.new and tuned.get("scores") is not None:
+    if tuned.get("scores") is not None and not (given is not None and given.new):
         return tuned["scores"] | {"new_rows": False}
     if given is None:
         return {"absent": _NO_ROWS}
     if predictions is None or not np.isfinite(predictions.values).all(axis=1).any():
-        return {"absent": _no_predictions(subject.estimator)}
-    found = scores_of(subject.estimator, predictions, given.matrix, given.y, weight)
-    return found | {"new_rows": known.new}
+        return {"absent": _no_predictions(estimator)}
+    found = scores_of(estimator, predictions, given.matrix, given.y, given.weight)
+    return found | {"new_rows": given.new}
 
 
 def _no_predictions(estimator: Any) -> str:
@@ -221,57 +203,55 @@ def _explained(scores: dict[str, Any]) -> float | None:
     return 1.0 - (1.0 - own["accuracy"]["value"]) / (1.0 - constant["accuracy"]["value"])
 
 
-def _question(
-    subject: Subject, given: Given | None, known: Known, tuned: dict[str, Any]
-) -> dict[str, Any]:
+def _question(subject: Subject, given: Given | None, tuned: dict[str, Any]) -> dict[str, Any]:
     classes, estimator, table = subject.classes, subject.estimator, subject.table
     kept = getattr(estimator, "heldout_prediction_", None)
     rows = len(given.y) if given is not None else tuned.get("rows", None if kept is None else len(kept))
     target = given.target if given is not None else getattr(table, "target_", None)
-    columns = None
+    columns, fitted = None, None
     if table is not None:
         columns = len(table.preparation_.columns) + len(table.preparation_.constant)
+    if subject.targets:
+        words = "a transform of {}" if table is None else "log({})"
+        fitted = words.format(target or "the target")
     return {
         "target": target,
-        "fitted": subject.fitted.format(target or "the target") if subject.targets else None,
+        "fitted": fitted,
         "task": "regression" if classes is None else "classification",
         "classes": None if classes is None else [str(label) for label in classes],
         "rows": rows,
         "features": int(estimator.n_features_in_),
         "columns": columns,
-        "assumed": known.words or None,
+        "assumed": None if given is None else given.assumed,
+        "optimistic": given is not None and given.optimistic,
     }
 
 
-def _importances(subject: Subject, given: Given | None, weight: Any) -> dict[str, Any]:
-    own = getattr(subject.model, "importances_", None)
+def _importances(subject: Subject, given: Given | None) -> dict[str, Any]:
     features = getattr(subject.estimator, "feature_importances_", None)
-    rows = None if given is None or subject.pairwise else given.matrix
-    if features is None and rows is not None and (not is_sparse(rows) or rows.shape[1] <= _MOST_SPARSE):
+    if features is None and given is not None and not subject.pairwise:
+        X = given.matrix
+        if is_sparse(X) and X.shape[1] > _MOST_SPARSE:
+            return {"absent": f"the rows are sparse and have more than {_MOST_SPARSE} features"}
         try:
-            features = importances(subject.estimator.expansion_, rows, weight, 0)
+            features = importances(subject.estimator.expansion_, X, given.weight, 0)
         except ValueError as error:  # a function of the user's has no derivative
             return {"absent": str(error).rstrip(".")}
     if features is None:
         return {"absent": "the kernel was given" if subject.pairwise else _NO_ROWS}
-    if isinstance(own, dict):
-        shares = {str(name): float(share) for name, share in own.items()}
-    elif subject.table is not None:
+    if subject.table is not None:
         shares = subject.table.preparation_.shares(features) or {}
-    else:  # by the names of the rows that were given where the fit had none
-        names, columns = subject.features, [] if given is None else given.columns
-        bare = subject.model is subject.estimator and not hasattr(subject.model, "feature_names_in_")
-        names = [one.name for one in columns] if bare and len(columns) == len(names) else names
-        shares = dict(zip(names, np.asarray(features, dtype=np.float64).tolist()))
+    else:
+        shares = dict(zip(subject.features, np.asarray(features, dtype=np.float64).tolist()))
     order = sorted(shares, key=lambda name: -shares[name])
     kept = {name: shares[name] for name in order[:_MOST_SHARES]}
     how = "share of each column in what moves the prediction: mean squared slope × variance"
     return {"shares": kept, "more": len(shares) - len(kept), "how": how}
 
 
-def _slices(subject: Subject, given: Given, predictions: Predictions, weight: Any) -> dict[str, Any]:
+def _slices(subject: Subject, given: Given, values: np.ndarray) -> dict[str, Any]:
     """Slices of larger mean loss and the rows with the largest, by absolute error or wrong labels."""
-    classes, values = subject.classes, predictions.values
+    classes, weight = subject.classes, given.weight
     used = np.isfinite(values).all(axis=1) & (True if weight is None else weight > 0)
     if classes is None:
         y = given.y.reshape(len(given.y), -1)
@@ -288,61 +268,30 @@ def _slices(subject: Subject, given: Given, predictions: Predictions, weight: An
         surprise = np.where(loss > 0, full.max(axis=1) - right, np.nan)
     loss, surprise = (np.where(used, one, np.nan) for one in (loss, surprise))
     first = 0 if subject.table is None else 1
+    names = given.names or range(first, len(loss) + first)
     rows = [
-        {
-            "row": str(i + first if given.names is None else given.names[i]),
-            "target": _plain(truth[i]),
-            "prediction": _plain(predicted[i]),
-        }
-        for i in largest(surprise)
+        {"row": str(names[i]), "target": truth[i], "prediction": predicted[i]} for i in largest(surprise)
     ]
     return weak_slices(given.columns, loss) | {"what": what, "rows": rows}
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, float) else str(value)
-
-
-def _cautions(facts: dict[str, Any], known: Known) -> list[str]:
-    """What makes the scores themselves doubtful, before anything about the rows."""
-    scores, data = facts["scores"], facts["data"]
-    found = [f"the rows are {known.words}"] if known.optimistic else []
-    if facts["ran"]["search"].get("stopped"):
-        found.append("the search was stopped before it had tried everything")
-    if "absent" in scores:
-        return found
-    if not scores["new_rows"]:
-        found += score_notes(scores)
-    if scores["rows"] < _FEW:
-        found.append(f"scores of {counted(scores['rows'], 'row')} are uncertain, their errors too")
-    perfect = scores["model"]["measures"].get("r2", {}).get("value", 0.0) > _PERFECT
-    if perfect and not data.get("leaks") and not data.get("duplicates", {}).get("across"):
-        found.append("it is suspiciously perfect; look for columns that hold the target")
-    return found
-
-
-# Where and how
 
 
 def environment_facts() -> list[tuple[str, str]]:
     """Versions, libraries and the machine in general terms; no names of hosts, people or files."""
     lines = [("onefold", __version__), ("Python", platform.python_version())]
     for name in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             lines.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    for one in threadpool_info():
-        if one.get("user_api") == "blas":
-            words = f"{one.get('internal_api', 'BLAS')} {one.get('version') or ''}".strip()
-            parts = str(one.get("filepath", "")).replace("\\", "/").split("/")
-            whose = [name for name in ("numpy", "scipy", "torch") if {name, f"{name}.libs"} & {*parts}]
-            label = f"BLAS of {whose[0]}" if whose else "BLAS"  # wheels bring their own
-            lines.append((label, f"{words}, threads: {one.get('num_threads')}"))
+    # NumPy and SciPy may each bring their own.
+    blas = [one for one in threadpool_info() if one["user_api"] == "blas"]
+    words = {f"{one['internal_api']} {one['version']}, threads: {one['num_threads']}" for one in blas}
     machine = f"{platform.system()}, {platform.machine()}, threads: {count_workers(None)}"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return [*dict.fromkeys(lines), ("machine", machine), ("date of this report", today)]
+    return [
+        *lines,
+        ("BLAS", "; ".join(sorted(words))),
+        ("machine", machine),
+        ("date of this report", today),
+    ]
 
 
 def _python_lines(model: Any) -> list[str]:

@@ -22,7 +22,7 @@ from onefold import plots
 from onefold._version import __version__
 from onefold.facts import words
 from onefold.facts.measures import ERRORS, LABELS
-from onefold.facts.scores import comparison_words, measured_words
+from onefold.facts.scores import comparison_words, measured_words, score_notes
 from onefold.machine.files import replacing
 from onefold.plots.display import as_png
 
@@ -164,6 +164,7 @@ def _environment(html: bool) -> Environment:
         "capital": lambda text: text[:1].upper() + text[1:],
         "comparison_words": comparison_words,
         "measured_words": measured_words,
+        "score_notes": score_notes,
         "score_table": _score_table,
         "sentence": sentence,
         "version": __version__,
@@ -189,7 +190,8 @@ def _one_line(value: Any) -> Any:
 
 def sentence(text: str) -> Markup:
     """Text in which quoted names that are written from right to left do not turn what follows."""
-    parts = _QUOTED_RTL.split(clean(text))  # every second part is such a name
+    text = clean(text).replace(" ± ", "\u00a0±\u00a0")
+    parts = _QUOTED_RTL.split(text)  # every second part is such a name
     made = (Markup("<bdi>{}</bdi>").format(one) if i % 2 else one for i, one in enumerate(parts))
     return Markup("").join(made)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from onefold.estimators.base import KernelMachine, on_host
+from onefold.estimators.validation import check_weights
 from onefold.facts.data import Column
 from onefold.facts.measures import labels_of
 from onefold.facts.words import counted
-from onefold.linalg import is_foreign, is_sparse, to_numpy
+from onefold.linalg import is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
 from onefold.tables import TableError, TableModel, TableRows, TableSource, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
@@ -38,8 +40,7 @@ class Subject:
     estimator: Any
     table: TableModel | None = None  # that prepares the rows
     before: list[Any] = field(default_factory=list)  # transformers of the rows
-    targets: list[tuple[Callable[..., Any], Callable[..., Any]]] = field(default_factory=list)
-    fitted: str = "{}"  # what the estimator is fitted to, for the name of the target
+    targets: list[Any] = field(default_factory=list)  # transformers of the targets
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -70,20 +71,20 @@ class Subject:
 
     def fitted_target(self, y: np.ndarray) -> np.ndarray:
         """Targets as the estimator fits them."""
-        for there, _ in self.targets:
-            y = np.asarray(there(y))
+        for one in self.targets:
+            y = np.asarray(one.transform(y.reshape(len(y), -1))).reshape(y.shape)
         return y
 
     def in_target_units(self, values: np.ndarray) -> np.ndarray:
         """What the estimator predicts (n, columns), in the units of the target."""
-        for _, back in reversed(self.targets):
-            values = np.asarray(back(values)).reshape(values.shape)
+        for one in reversed(self.targets):
+            values = np.asarray(one.inverse_transform(values))
         return values
 
 
 @dataclass(frozen=True)
 class Given:
-    """The rows that a report was given."""
+    """The rows that a report was given, and whether the model knows them."""
 
     matrix: Any  # what the estimator takes
     columns: list[Column]  # what people know: columns of the table, or of X as it was given
@@ -91,23 +92,25 @@ class Given:
     target: str | None = None  # the name of y
     names: list[Any] | None = None  # of the rows
     width: int = 0  # how many columns there are, of which `columns` may be the first
+    fitted: Any = None  # y as the estimator fits it
+    weight: np.ndarray | None = None
+    new: bool = False  # to the model
+    assumed: str = ""  # about that
+    optimistic: bool = False  # as some of the new rows are not
 
 
 def subject_of(model: Any) -> Subject:
     """Look behind pipelines and tables; raise for what is no fitted estimator of ours."""
-    inner, table, fitted = model, None, "{}"
+    inner, table = model, None
     before: list[Any] = []
-    targets: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+    targets: list[Any] = []
     while True:
         if isinstance(inner, TableModel) and hasattr(inner, "estimator_"):
             if getattr(inner, "target_transform", None):
-                fitted = "log({})"
-                targets.append((inner.fitted_target, inner.in_target_units))
+                targets.append(FunctionTransformer(inner.fitted_target, inner.in_target_units))
             table, inner = inner, inner.estimator_
         elif isinstance(inner, TransformedTargetRegressor) and hasattr(inner, "regressor_"):
-            fitted, change = "a transform of {}", inner.transformer_
-            there = _of_columns(change.transform)
-            targets.append((there, _of_columns(change.inverse_transform)))
+            targets.append(inner.transformer_)
             inner = inner.regressor_
         elif isinstance(inner, Pipeline):
             before += [inner[:-1]] if len(inner) > 1 else []
@@ -120,15 +123,10 @@ def subject_of(model: Any) -> Subject:
             f"model, not of {type(inner).__name__}; give one of these."
         )
     check_is_fitted(inner, "expansion_")
-    return Subject(model, on_host(inner), table, before, targets, fitted)
+    return Subject(model, on_host(inner), table, before, targets)
 
 
-def _of_columns(change: Callable[..., Any]) -> Callable[..., Any]:
-    """A transformer's method for targets (n,) or (n, targets)."""
-    return lambda y: np.asarray(change(y.reshape(len(y), -1))).reshape(y.shape)
-
-
-def rows_given(subject: Subject, X: Any, y: Any) -> Given:
+def rows_given(subject: Subject, X: Any, y: Any, weight: Any, new_rows: bool | None) -> Given:
     """X and y as the estimator takes them, and as people know them; raise if they do not go together."""
     X, y = gathered(X, None), gathered(y, None)
     given = _of_arrays(subject, X, y) if subject.table is None else _of_table(subject.table, X, y)
@@ -146,7 +144,9 @@ def rows_given(subject: Subject, X: Any, y: Any) -> Given:
     if classes is not None and not (known := np.isin(given.y, classes)).all():
         odd = str(given.y[~known][0])
         raise ValueError(f"y has the class {odd!r}, which the model does not know; remove such rows.")
-    return given
+    fitted, weight = subject.fitted_target(given.y), check_weights(weight, n)
+    new, assumed, optimistic = whose_rows(subject.estimator, given.matrix, fitted, new_rows)
+    return replace(given, fitted=fitted, weight=weight, new=new, assumed=assumed, optimistic=optimistic)
 
 
 def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
@@ -155,14 +155,15 @@ def _of_arrays(subject: Subject, X: Any, y: Any) -> Given:
     matrix = X
     for step in subject.before:
         matrix = step.transform(matrix)
+    matrix = matrix.tocsr() if is_sparse(matrix) else to_numpy(matrix)
     names = getattr(X, "columns", None)
     if names is None and not subject.before:
         names = subject.features
-    columns = [] if subject.pairwise else columns_of(X if is_frame(X) else _host(X), names)
+    columns = [] if subject.pairwise else columns_of(X, names)
     index = getattr(X, "index", None) if hasattr(X, "columns") else None
     named = None if index is None or type(index).__name__ == "RangeIndex" else list(index)
     width = len(names) if names is not None else len(columns)
-    return Given(_host(matrix), columns, _targets(y), _text(getattr(y, "name", None)), named, width)
+    return Given(matrix, columns, _targets(y), _text(getattr(y, "name", None)), named, width)
 
 
 def _of_table(model: TableModel, table: Any, y: Any) -> Given:
@@ -182,17 +183,10 @@ def _of_table(model: TableModel, table: Any, y: Any) -> Given:
 
 
 def _targets(y: Any) -> np.ndarray:
-    values = np.asarray(to_numpy(y) if is_foreign(y) else y)
+    values = to_numpy(y)
     if values.dtype.kind == "O":  # texts or numbers of a frame
         values = np.asarray(values.tolist())
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-
-
-def _host(X: Any) -> Any:
-    """Rows in host memory."""
-    if is_sparse(X):
-        return X.tocsr()
-    return to_numpy(X) if is_foreign(X) else np.asarray(X)
 
 
 def _text(name: Any) -> str | None:
@@ -202,20 +196,13 @@ def _text(name: Any) -> str | None:
 # Whether rows are those of the fit
 
 
-@dataclass(frozen=True)
-class Known:
-    """Whether rows are new to a model, what that rests on, and whether scores are optimistic."""
+def whose_rows(
+    estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
+) -> tuple[bool, str, bool]:
+    """Whether rows are new to a model, by its fingerprint, in words too, and whether it knows some.
 
-    new: bool
-    words: str = ""
-    optimistic: bool = False
-
-
-def whose_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None) -> Known:
-    """Whether the rows are those of the fit, by its fingerprint; None for `new_rows` finds it out.
-
-    `y` are targets as the estimator fits them. Raises where rows are said to be, or must be, those of
-    the fit and are not.
+    `y` are targets as the estimator fits them; None for `new_rows` finds it out. Raises where rows are
+    said to be, or must be, those of the fit and are not.
     """
     kept, print_ = getattr(estimator, "heldout_prediction_", None), estimator.fingerprint_
     n = int(matrix.shape[0])
@@ -227,7 +214,7 @@ def whose_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
     if print_ is None:  # rows of Dask
         same = kept is not None and len(kept) == n if new_rows is None else not new_rows
         words = "the rows it was fitted on" if same else counted(n, "new row")
-        return Known(not same, f"taken for {words}; rows of Dask leave nothing to check that by")
+        return not same, f"taken for {words}; rows of Dask leave nothing to check that by", False
     rows = print_["rows"]
     pairwise = estimator.__sklearn_tags__().input_tags.pairwise
     if pairwise and matrix.shape[1] == estimator.n_features_in_:
@@ -235,7 +222,7 @@ def whose_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
     hashes = row_hashes(matrix, np.float32)
     if not new_rows and n == print_["n"] and np.array_equal(hashes[rows], print_["hashes"]):
         _refuse_targets(estimator, print_["targets"], y[rows])
-        return Known(False, f"the {n:,} rows it was fitted on")
+        return False, f"the {n:,} rows it was fitted on", False
     complete = np.isin(print_["hashes"], hashes).all()
     if not new_rows and complete and (new_rows is False or n == print_["n"]):
         raise ValueError(
@@ -249,10 +236,10 @@ def whose_rows(estimator: Any, matrix: Any, y: np.ndarray, new_rows: bool | None
         )
     found = int(np.isin(hashes, print_["hashes"]).sum())
     if not found:
-        return Known(True, f"{counted(n, 'row')} that are new to the model")
+        return True, f"{counted(n, 'row')} that are new to the model", False
     least = "at least " if len(rows) < print_["n"] else ""
     words = f"{counted(n, 'row')} taken as new, but {least}{found} of them equal rows it was fitted on"
-    return Known(True, f"{words}, so scores are optimistic", optimistic=True)
+    return True, f"{words}, so scores are optimistic", True
 
 
 def _refuse_targets(estimator: Any, own: np.ndarray, y: np.ndarray) -> None:
@@ -287,7 +274,7 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> list[Column]:
         wanted = [str(name) for name in (rows.names if names is None else names)]
         wanted = [name for name in wanted if name in rows.names][:MOST_COLUMNS]
         return [_of_rows(rows, name) for name in wanted]
-    values = X[:, :MOST_COLUMNS].toarray() if is_sparse(X) else to_numpy(X)[:, :MOST_COLUMNS]
+    values = X.tocsr()[:, :MOST_COLUMNS].toarray() if is_sparse(X) else to_numpy(X)[:, :MOST_COLUMNS]
     if names is None or len(names) < values.shape[1]:
         names = [f"feature {j}" for j in range(values.shape[1])]
     return [_of_array(str(name), column) for name, column in zip(names, values.T)]
