@@ -45,15 +45,6 @@ def test_tune_leaves_a_page(frame, capsys):
     assert "the same 5 splits as the model" in text
 
 
-def test_a_page_that_fails_only_warns(frame, capsys, monkeypatch):
-    def fail(*args, **more):
-        raise ValueError("no way;\nnone")
-
-    monkeypatch.setattr("onefold.cli.output.gather", fail)
-    assert "no report.html: no way; none" in tune(capsys)
-    assert {p.name for p in Path("t-onefold").iterdir()} == {"model.onefold", "search.csv"}
-
-
 def test_the_command_on_the_rows_of_the_fit(frame, capsys):
     tune(capsys)
     assert main(["report", "t-onefold", "t.csv"]) == 0

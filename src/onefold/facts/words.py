@@ -89,20 +89,16 @@ def counted(number: int, noun: str) -> str:
 
 
 def quoted(names: Sequence[str], most: int = 6) -> str:
-    """Names in a sentence, the first few of many."""
+    """Names as a sentence has them, 'a', 'b' and 'c', the first few of many."""
     shown = [f"'{shortened(name)}'" for name in names[:most]]
-    return in_words(shown + ([f"{len(names) - most} more"] if len(names) > most else []))
+    shown += [f"{len(names) - most} more"] if len(names) > most else []
+    return " and ".join([", ".join(shown[:-1]), *shown[-1:]] if len(shown) > 1 else shown)
 
 
 def shortened(name: str, most: int = 60) -> str:
     """A name that fits into a sentence, on one line."""
     name = " ".join(name.splitlines())
     return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def in_words(parts: Sequence[str]) -> str:
-    """A list as a sentence has it: a, b and c."""
-    return " and ".join([", ".join(parts[:-1]), *parts[-1:]] if len(parts) > 1 else parts)
 
 
 def aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
