@@ -200,12 +200,15 @@ def test_rows_that_taught_the_metric_have_no_say():
 def test_weights_reach_simple_models():
     rng = np.random.default_rng(7)
     X, y, weight = rng.normal(size=(60, 2)), rng.normal(size=60), rng.random(60)
-    weight[::5] = 0.0
+    weight[::5], X[::5] = 0.0, 1e6
     folds = own_folds(y, classifier=False)
-    constant = simple_models(X, y, folds, classes=None, weight=weight)[0]
+    constant, linear, _ = simple_models(X, y, folds, classes=None, weight=weight)
     train, test = folds[0]
-    mean = np.average(y[train], weights=weight[train])
-    assert constant.values[test, 0] == pytest.approx(np.full(len(test), mean))
+    train = train[weight[train] > 0]
+    ridge = make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7)))
+    ridge.fit(X[train], y[train], ridgecv__sample_weight=weight[train])
+    assert linear.values[test, 0] == pytest.approx(ridge.predict(X[test]))
+    assert constant.values[test, 0] == pytest.approx(np.average(y[train], weights=weight[train]))
 
 
 def test_a_class_that_a_fold_lacks_has_no_probability_there():
