@@ -82,6 +82,12 @@ def test_classifications(estimator, classes):
     assert found["scores"]["main"] == "accuracy"
     assert ("roc_auc" in found["scores"]["model"]["measures"]) == (classes == 2)
     assert sum(found["data"]["classes"].values()) == len(y)
+    if hasattr(estimator, "heldout_prediction_"):  # the row whose own class was least preferred
+        values = estimator.heldout_prediction_.reshape(len(y), -1)
+        values = np.c_[-values, values] if classes == 2 else values
+        right = values[np.arange(len(y)), np.searchsorted(estimator.classes_, y)]
+        worst = (values.max(axis=1) - right).argmax()
+        assert found["slices"]["rows"][0]["row"] == str(worst)
 
 
 def drawn(n, d=3, classes=0):
