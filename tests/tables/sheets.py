@@ -15,7 +15,7 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _STYLES = (
     f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font/></fonts><fills count="1"><fill/></fills>'
     '<borders count="1"><border/></borders><cellStyleXfs count="1"><xf/></cellStyleXfs>'
-    '<cellXfs count="2"><xf numFmtId="0"/><xf numFmtId="22" applyNumberFormat="1"/></cellXfs></styleSheet>'
+    '<cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="22" applyNumberFormat="1"/><xf numFmtId="21" applyNumberFormat="1"/></cellXfs></styleSheet>'
 )
 
 
@@ -81,6 +81,9 @@ def _cell(row: int, column: int, value: Any) -> str:
     if isinstance(value, datetime.datetime):
         days = (value - datetime.datetime(1899, 12, 30)) / datetime.timedelta(days=1)
         return f'<c r="{place}" s="1"><v>{days!r}</v></c>'
+    if isinstance(value, datetime.time):
+        of_day = datetime.datetime.combine(datetime.date(1899, 12, 31), value) - datetime.datetime(1899, 12, 31)
+        return f'<c r="{place}" s="2"><v>{of_day / datetime.timedelta(days=1)!r}</v></c>'
     if isinstance(value, str):
-        return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+        return f'<c r="{place}" t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
     return f'<c r="{place}"><v>{value!r}</v></c>'

@@ -190,6 +190,6 @@ def test_an_index_that_pandas_wrote_is_no_feature(name, tmp_path):
 
 def test_names_are_checked_before_rows_are_read(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    monkeypatch.setattr("onefold.tables.delimited.DelimitedSource.read", None)
+    monkeypatch.setattr("onefold.tables.text.DelimitedSource.read", None)
     with pytest.raises(TableError, match=r"t.csv has no column 'z'"):
         TableRegressor().fit(tmp_path / "t.csv", "z")

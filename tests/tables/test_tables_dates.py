@@ -23,7 +23,7 @@ from onefold.tables import (
     learn_preparation,
     rows_of_frame,
 )
-from onefold.tables.dates import is_moment, phases, text_seconds
+from onefold.tables.columns import is_moment, phases, text_seconds
 from onefold.tables.kinds import are_booleans
 
 

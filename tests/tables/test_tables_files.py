@@ -140,7 +140,7 @@ def test_opening_does_not_decode_the_whole_file(tmp_path, monkeypatch):
     path = write(tmp_path, "t.csv", "a,b\n" + "1,x\n" * 100_000)
     sizes = []
     monkeypatch.setattr(
-        "onefold.tables.delimited.first_bytes",
+        "onefold.tables.text.first_bytes",
         lambda path, size: (sizes.append(size), path.read_bytes()[:size])[1],
     )
     open_table(path)
@@ -265,7 +265,7 @@ def test_sheets_by_name_and_number(sheet):
     ("rows", "merged", "message"),
     [
         ([["a", None, "c"], [1, 2, 3]], None, "no name in column 2 of its header"),
-        ([["both", None, "c"], [1, 2, 3]], "A1:B1", "merged cells in its header"),
+        ([["both", None, "c"], [1, 2, 3]], "A1:B1", "no name in column 2 of its header .are cells merged"),
         ([["a", "a"], [1, 2]], None, "more than one column named 'a'"),
         ([["a", "b"]], None, "a header row but no rows"),
         ([], None, "is empty"),
@@ -337,7 +337,7 @@ def test_svmlight_queries_and_files_that_would_fill_the_memory(tmp_path, monkeyp
     assert source.read().columns["qid"].to_pylist() == [3, 4]
     path = write(tmp_path, "wide.svm", "1 1:2\n0 2000000:1\n")
     assert open_table(path).names == ("target", "x1", "x2000000")
-    monkeypatch.setattr("onefold.tables.files.available_memory", lambda: 100)
+    monkeypatch.setattr("onefold.tables.source.available_memory", lambda: 100)
     with pytest.raises(TableError, match="load_svmlight_file and fit LSSVCCV"):
         open_table(path)
 

@@ -76,10 +76,8 @@ def test_blocks_find_the_type_of_the_whole_column(values, rows, declared, cautio
     reading = Reading(decimal=declared.decimal, thousands=declared.thousands or None)
 
     def found(size):
-        finder = TypeFinder(("x",), reading, cautious)
-        for block in TableRows(pa.table({"x": values})).slices(size):
-            finder.add(block)
-        types = finder.finish()
+        blocks = TableRows(pa.table({"x": values})).slices(size)
+        types = TypeFinder(("x",), reading, cautious, blocks)
         return types.types, types.reading, types.notes, {n: str(e) for n, e in types.problems.items()}
 
     assert found(rows) == found(1 << 30)

@@ -8,14 +8,13 @@ tables as they come.
 
 from onefold.tables.errors import TableError
 from onefold.tables.estimators import TableClassifier, TableRegressor, load_table_model
-from onefold.tables.frames import rows_of_frame
 from onefold.tables.kinds import BooleanColumn, CategoryColumn, Column, DateColumn, NumberColumn
 from onefold.tables.matrix import RowsOnDisk, rows_on_disk
 from onefold.tables.model import TableModel
 from onefold.tables.preparation import Learner, Preparation, learn_preparation
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.rows import TableRows, TableSource, rows_of_frame
+from onefold.tables.source import open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [

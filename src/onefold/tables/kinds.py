@@ -30,15 +30,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_text, inexact_as_number, kind_of, meaning_of, times_in, trimmed
-from onefold.tables.dates import (
+from onefold.tables.columns import (
     ORDERS,
     UNSETTLED,
+    as_text,
+    inexact_as_number,
     is_moment,
+    kind_of,
+    meaning_of,
     order_in,
     phases,
     tell_apart,
     text_seconds,
+    times_in,
+    trimmed,
     typed_seconds,
     zone_of,
 )

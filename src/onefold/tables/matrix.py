@@ -18,8 +18,8 @@ import pyarrow as pa
 from onefold.machine.files import replacing
 from onefold.tables.errors import TableError
 from onefold.tables.preparation import Learner, Missing, Preparation, Surprises
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.source import open_table
 from onefold.tables.target import learn_target
 
 BLOCK = 65_536

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import kind_of
-from onefold.tables.dates import is_moment
+from onefold.tables.columns import is_moment, kind_of
 from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing, raise_all
 from onefold.tables.kinds import KINDS, Column, ColumnLearner
 from onefold.tables.reading import is_number

@@ -27,9 +27,9 @@ from onefold.tables.errors import Remedy, TableError, listing
 from onefold.tables.matrix import BLOCK, learn_from_disk, masked, written
 from onefold.tables.preparation import Learner, Preparation, column_notes, copies_note
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
+from onefold.tables.rows import TableRows, TableSource
 from onefold.tables.searching import Search, search_of
-from onefold.tables.source import TableSource, opened
+from onefold.tables.source import opened
 from onefold.tables.target import Target, as_target, learn_target, missing_targets, plain_array
 
 if TYPE_CHECKING:
