@@ -100,7 +100,10 @@ def test_integer_codes_are_categories_in_every_format(tmp_path):
         preparation = learn_preparation(rows, categorical=["code"])
         assert categories(preparation) == categories(expected)
         np.testing.assert_array_equal(preparation.transform(rows), expected.transform(texts))
-    fractions = learn_preparation(texts, categorical=["x"]), learn_preparation(frame_rows, categorical=["x"])
+    fractions = (
+        learn_preparation(texts, categorical=["x"]),
+        learn_preparation(frame_rows, categorical=["x"]),
+    )
     zeros = table(tmp_path, {"code": [f"00{c}" for c in codes], "x": X})
     found = learn_preparation(zeros, categorical=["code"])
     assert categories(found) == {"code": ("0010", "008", "009")}

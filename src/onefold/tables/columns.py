@@ -1,6 +1,6 @@
 """One Arrow column at a time: what kind it is, and its values as numbers, as text or as seconds.
 
-A missing value is an Arrow null, a NaN, or empty text; here they all become NaN or null.
+A missing value is an Arrow null, a NaN, or blank text; here they all become NaN or null.
 
 Dates have the year first, or day and month in one order throughout a column; 3/4/2024 alone could be in
 March or in April, and nothing is guessed. Month names are English. A column that knows its zone is taken
@@ -148,15 +148,13 @@ def as_text(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         with suppress(pa.ArrowInvalid):  # codes that became 1.0 because some were missing
             column = pc.cast(column, pa.int64())
-    return _blank_to_null(pc.cast(column, pa.string()))
+    text = pc.cast(column, pa.string())
+    return pc.if_else(pc.is_null(trimmed(text)), pa.scalar(None, pa.string()), text)
 
 
 def trimmed(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Text without blanks around it, null where nothing is left."""
-    return _blank_to_null(pc.utf8_trim_whitespace(text))
-
-
-def _blank_to_null(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = pc.utf8_trim_whitespace(text)
     return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 
 

@@ -163,8 +163,8 @@ class Reading:
         known = {part.name: getattr(part, "categories", ()) for part in preparation.parts}
         if target is not None and target.values.dtype.kind == "U":
             known[target.name] = set(target.values.tolist())
-        plain = replace(self, categories={})
-        found = {n: tuple(sorted(set(plain.missing_in(n)) & set(texts))) for n, texts in known.items()}
+        words = {*replace(self, categories={}).missing_in("")}
+        found = {n: tuple(sorted(words & {text.strip() for text in them})) for n, them in known.items()}
         return replace(self, categories={name: texts for name, texts in found.items() if texts})
 
     def merged(self, learned: Reading) -> Reading:

@@ -206,6 +206,20 @@ def check_names(names: Sequence[str], table: str) -> None:
         )
 
 
+def index_columns(schema: pa.Schema) -> list[str]:
+    """The columns in which pandas wrote the index of a frame, which is no column of it."""
+    try:
+        index = schema.pandas_metadata["index_columns"]
+        return [name for name in index if isinstance(name, str) and name in schema.names]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def index_remarks(names: Sequence[str]) -> tuple[str, ...]:
+    """What to say about such columns."""
+    return (f"left out, as the index of a pandas frame: {listing(names)}",) if names else ()
+
+
 # What programs hold in memory: pandas, polars, Arrow, plain arrays
 
 
@@ -236,7 +250,8 @@ def rows_of_frame(frame: Any) -> TableRows:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TableError(f"a column of the table {_MIXED}") from error
     check_names(table.column_names, "the table")
-    return TableRows(table)
+    index = index_columns(table.schema)
+    return TableRows(table.drop_columns(index), remarks=index_remarks(index))
 
 
 def rows_of_array(X: Any, names: Sequence[str] | None = None) -> TableRows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import glob
-import json
 import os
 import re
 import zipfile
@@ -30,6 +29,8 @@ from onefold.tables.rows import (
     TableSource,
     as_array,
     check_names,
+    index_columns,
+    index_remarks,
     is_frame,
     rows_of_array,
     rows_of_frame,
@@ -134,11 +135,10 @@ class ParquetSource(TableSource):
         for one in paths:
             with self._plain_errors(one):
                 schemas.append(pyarrow.parquet.read_schema(one))
-        self._index = {name for schema in schemas for name in _index_of(schema)}
+        self._index = {name for schema in schemas for name in index_columns(schema)}
         self.names = tuple(name for name in schemas[0].names if name not in self._index)
         check_names(self.names, self.path.name)
-        if self._index:
-            self.remarks = (f"left out, as the index of a pandas frame: {listing(sorted(self._index))}",)
+        self.remarks = index_remarks(sorted(self._index))
         for one, schema in zip(paths, schemas):
             other = sorted((set(schema.names) ^ set(self.names)) - self._index)
             if other:
@@ -209,15 +209,6 @@ def _parquet_files(path: Path) -> list[Path]:
             "joined to one table: use a pattern that ends in *.parquet"
         )
     return [Path(one) for one in found]
-
-
-def _index_of(schema: pa.Schema) -> list[str]:
-    """The columns in which pandas wrote the index of a frame."""
-    try:
-        index = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
-    except (KeyError, ValueError, TypeError):
-        return []
-    return [name for name in index if isinstance(name, str) and name in schema.names]
 
 
 class ExcelSource(TableSource):

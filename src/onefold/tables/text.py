@@ -15,8 +15,9 @@ import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,15 +68,15 @@ _MARKS = {
 
 def without_missing(table: pa.Table, reading: Reading) -> pa.Table:
     """A table with null where a text, but for blanks around it, means that the value is missing."""
-    for place, (name, column) in enumerate(zip(table.column_names, table.columns)):
+    columns = table.columns
+    for place, (name, column) in enumerate(zip(table.column_names, columns)):
         text = decoded(column)
         if pa.types.is_string(text.type):
             words = pa.array(reading.missing_in(name), pa.string())
             absent = pc.is_in(pc.utf8_trim_whitespace(text), value_set=words)
             if pc.any(absent, min_count=0).as_py():
-                known = pc.if_else(absent, pa.scalar(None, pa.string()), text)
-                table = table.set_column(place, name, known)
-    return table
+                columns[place] = pc.if_else(absent, pa.scalar(None, pa.string()), text)
+    return pa.Table.from_arrays(columns, names=table.column_names)
 
 
 def frame_without_missing(rows: TableRows) -> TableRows:
@@ -123,7 +124,7 @@ class TypeFinder:
                 continue
             if form != declared:
                 points.append(name)
-            doubt = cautious and declared == PLAIN and column.points_may_separate
+            doubt = cautious and declared == PLAIN and _POINTS_BETWEEN_THOUSANDS in column.fitting
             if column.point and (doubt or form != declared):
                 self.notes[name] = (
                     f"column '{name}' is read with a decimal point ('{column.point}'); if the point "
@@ -153,7 +154,7 @@ class _Evidence:
         self._name, self._declared = name, declared
         self._empty = self._whole = self._boolean = True
         self._digits = 0
-        self._fitting = list(FORMATS)
+        self.fitting = list(FORMATS)
         self._odd: tuple[str, int] | None = None  # the first that is no plain number, and its row
         self.point = ""  # the first with a point
 
@@ -169,7 +170,7 @@ class _Evidence:
         if self._boolean:
             words = pa.array(["true", "false", None])
             self._boolean = _all(pc.is_in(pc.utf8_lower(text), value_set=words))
-        if not self._fitting:
+        if not self.fitting:
             return
         try:
             plain = pc.cast(text, pa.float64()) is not None
@@ -179,16 +180,11 @@ class _Evidence:
             place = pc.index(pc.fill_null(pc.match_substring(text, "."), False), True).as_py()
             self.point = text[place].as_py() if place >= 0 else ""
         for part in (text.slice(0, _FIRST), text):
-            self._fitting = [form for form in self._fitting if _fits(part, form, plain)]
+            self.fitting = [form for form in self.fitting if _fits(part, form, plain)]
         if not plain and self._odd is None:
             matches = pc.fill_null(pc.match_substring_regex(text, PLAIN.pattern), True)
             place = pc.index(matches, False).as_py()
             self._odd = None if place < 0 else (text[place].as_py(), start + place + 1)
-
-    @property
-    def points_may_separate(self) -> bool:
-        """Whether every value with a point would also be one with points between thousands."""
-        return _POINTS_BETWEEN_THOUSANDS in self._fitting
 
     def type(self) -> ColumnType:
         """The type; raises where numbers need another format."""
@@ -200,16 +196,16 @@ class _Evidence:
             exact = self._digits < _MOST_DIGITS
             return pa.decimal128(_MOST_DIGITS, 0) if exact else pa.float64(), PLAIN
         for form in (self._declared, PLAIN):
-            if form in self._fitting:
+            if form in self.fitting:
                 return pa.float64(), form
         if self._boolean:
             return pa.bool_(), PLAIN
-        if not self._fitting or self._odd is None:
+        if not self.fitting or self._odd is None:
             return None, PLAIN
         value, row = self._odd
         # With no more than is needed: the declared decimal mark where it does, thousands where they are.
-        usual = [form for form in self._fitting if form.decimal == self._declared.decimal]
-        needed = [f for f in self._fitting if f._replace(decimal=self._declared.decimal) not in usual]
+        usual = [form for form in self.fitting if form.decimal == self._declared.decimal]
+        needed = [f for f in self.fitting if f._replace(decimal=self._declared.decimal) not in usual]
         least = {form.decimal: form for form in reversed([*usual, *needed])}
         raise TableError(
             f"column '{self._name}' holds numbers written like '{value}' (data row {row}), not like "
@@ -536,15 +532,8 @@ def _delimiter_of(text: str) -> str:
 def _records(text: str, delimiter: str, most: int) -> list[list[str]]:
     records: list[list[str]] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        for record in reader:
-            if record:
-                records.append(record)
-            if len(records) == most:
-                break
-    except csv.Error:
-        # A field longer than the reader takes: what came before it tells enough.
-        pass
+    with suppress(csv.Error):  # a field longer than it takes: what came before it tells enough
+        records.extend(islice(filter(None, reader), most))
     return records
 
 
@@ -569,8 +558,6 @@ def first_bytes(path: Path, size: int = 16) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(size)
-    except PermissionError as error:
-        raise TableError(f"{path} may not be read; change its permissions") from error
     except OSError as error:
         reason = (error.strerror or "it can't be opened").lower()
         raise TableError(f"{path} can't be read ({reason}); give another file") from error
