@@ -89,6 +89,7 @@ def test_features_are_elapsed_time_and_waves():
         ["2024-Jan-31", "2024-Feb-1"],
         ["2024-01-31T00:00:00Z", "2024-02-01T00:00:00+00:00"],
         ["2024-01-31 02:00+02:00", "2024-01-31T19:00-0500"],
+        ["31 Jan 2024 02:00+02:00", "31 Jan 2024, 7:00 PM -0500"],
         ["1/31/2024 12:00 AM", "2/1/2024 12:00 am"],
         ["31.1.2024, 0:00", "1.2.2024, 00:00:00.0"],
     ],
@@ -108,6 +109,7 @@ def test_the_same_dates_in_many_ways_of_writing_them(texts):
         (["2024-01-01", "2024-01-02", "soon"], "not understood, the first being 'soon' in data row 3"),
         (["2024-02-30", "2024-01-02"], "not understood, the first being '2024-02-30' in data row 1"),
         (["1.2.24", "2.2.24"], "not understood"),
+        (["10:30", "10:60"], "not understood, the first being '10:60'|'10:30'"),
     ],
 )
 def test_what_is_not_clear_is_refused_with_the_remedy(texts, message):

@@ -8,9 +8,8 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -338,11 +337,10 @@ def _column(cells: list[Any]) -> pa.Array:
     values = [None if cell == "" else cell for cell in cells]
     kinds = {type(value) for value in values if value is not None}
     if kinds and kinds <= {int, float}:
-        whole = all(
-            value is None or (float(value).is_integer() and abs(value) < 2.0**53) for value in values
-        )
-        kind = int if whole else float
-        return pa.array([None if value is None else kind(value) for value in values])
+        numbers = pa.array(values, pa.float64())
+        with suppress(pa.ArrowInvalid):
+            return numbers.cast(pa.int64())
+        return numbers
     if kinds and kinds <= {datetime.date, datetime.datetime}:
         days = datetime.datetime.combine
         moments = [days(v, datetime.time()) if type(v) is datetime.date else v for v in values]
@@ -370,36 +368,33 @@ class SvmlightSource(TableSource):
     absent_is_zero = True
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        from sklearn.datasets import load_svmlight_file  # slow to import
+
         self.path = path
         with path.open("rb") as file:
             lines = (line.split(b"#", 1)[0].split() for line in file)
             first = next((line for line in lines if line), None)
         if first is None:
             raise TableError(f"{path.name} is empty; a table needs rows")
-        self._queries = any(word.startswith(b"qid:") for word in first)
-        used = np.flatnonzero(self._loaded[0].getnnz(axis=0))
-        own = ("target", "qid") if self._queries else ("target",)
-        self.names = (*own, *(f"x{number}" for number in used))
-
-    @cached_property
-    def _loaded(self) -> Any:
-        """Features in columns of their numbers, then labels and queries."""
-        from sklearn.datasets import load_svmlight_file  # slow to import
-
+        queries = any(word.startswith(b"qid:") for word in first)
         try:
-            X, *own = load_svmlight_file(str(self.path), zero_based=True, query_id=self._queries)
+            X, self._labels, *self._queries = load_svmlight_file(
+                str(path), zero_based=True, query_id=queries
+            )
         except (ValueError, OverflowError, IndexError) as error:
             raise TableError(
-                f"{self.path.name} is not in svmlight format (lines of 'label number:value …'); "
+                f"{path.name} is not in svmlight format (lines of 'label number:value …'); "
                 "a table with a header line should be named .csv or .tsv"
             ) from error
-        free, filled = available_memory(), 8 * X.shape[0] * int((X.getnnz(axis=0) > 0).sum())
+        used = np.flatnonzero(X.getnnz(axis=0))
+        free, filled = available_memory(), 8 * X.shape[0] * len(used)
         if free is not None and filled > _SHARE * free:
             raise TableError(
-                f"{self.path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
+                f"{path.name} would take {filled / 2**30:.1f} GiB as a table; read it with "
                 "sklearn.datasets.load_svmlight_file and fit LSSVCCV or LSSVRCV to the sparse matrix"
             )
-        return X.tocsc(), *own
+        own = ("target", "qid") if queries else ("target",)
+        self.names, self._features = (*own, *(f"x{number}" for number in used)), X.tocsc()
 
     def bytes_in_memory(self) -> int:
         """Of the filled table, which is known to fit."""
@@ -413,10 +408,10 @@ class SvmlightSource(TableSource):
         return self._rows(self.names if columns is None else columns).slices(rows)
 
     def _rows(self, names: Sequence[str]) -> TableRows:
-        X, labels, *queries = self._loaded
+        X, labels = self._features, self._labels
         if (labels == np.round(labels)).all() and np.abs(labels).max() < 2.0**53:
             labels = labels.astype(np.int64)  # written +1, -1
-        columns = dict(zip(("target", "qid"), (labels, *queries)))
+        columns = dict(zip(("target", "qid"), (labels, *self._queries)))
         for name in names:
             if name not in columns:
                 number = int(name.removeprefix("x"))

@@ -89,18 +89,9 @@ def frame_without_missing(rows: TableRows) -> TableRows:
 class TypeFinder:
     """The types of the columns `names` of a table of text, found block by block.
 
+    With what is assumed about columns, and which can't be used: whoever drops one need not hear of it.
     `cautious` is whether 1.234 may be meant as a thousand: where semicolons separate the columns, the
     comma is free to be a decimal mark.
-
-    Attributes
-    ----------
-    types : dict of column names to ColumnType
-    reading : Reading
-        With what was found out about columns.
-    notes : dict of column names to str
-        What is assumed about columns.
-    problems : dict of column names to TableError
-        Columns that can't be used; whoever drops one need not hear of it.
     """
 
     def __init__(
