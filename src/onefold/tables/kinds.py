@@ -31,6 +31,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.tables.columns import (
+    MANY_CATEGORIES,
+    MOST_CATEGORIES,
     ORDERS,
     UNSETTLED,
     as_text,
@@ -38,11 +40,15 @@ from onefold.tables.columns import (
     is_moment,
     kind_of,
     meaning_of,
+    not_dates,
     order_in,
     phases,
+    refuse_decorated_numbers,
+    refuse_mangled_numbers,
     tell_apart,
     text_seconds,
     times_in,
+    too_large,
     trimmed,
     typed_seconds,
     zone_of,
@@ -51,14 +57,6 @@ from onefold.tables.errors import Remedy, TableError, listing
 from onefold.tables.reading import MISSING_WORDS
 from onefold.tables.rows import TableRows
 from onefold.tables.statistics import ColumnMoments, MedianSketch
-from onefold.tables.text import (
-    MANY_CATEGORIES,
-    MOST_CATEGORIES,
-    not_dates,
-    refuse_decorated_numbers,
-    refuse_mangled_numbers,
-    too_large,
-)
 
 HALF = float(np.sqrt(0.5))
 _DAY = 86_400.0
