@@ -117,20 +117,21 @@ class TableRows:
 
     def select(self, names: Sequence[str]) -> TableRows:
         """The same rows with these columns alone."""
-        return self._changed(lambda table: table.select(list(names)), self.start)
+        return self._with(pa.Table.select, list(names))
 
     def slices(self, rows: int) -> Iterator[TableRows]:
         """The same rows in blocks of at most `rows`."""
         for begin in range(0, len(self), rows):
-            yield self._changed(lambda table, begin=begin: table.slice(begin, rows), self.start + begin)
+            yield replace(self._with(pa.Table.slice, begin, rows), start=self.start + begin)
 
     def take(self, indices: Sequence[int] | Any) -> TableRows:
         """The rows with these positions, in this order."""
-        return self._changed(lambda table: _without_views(table).take(indices), 0)
+        plain = replace(self, columns=_without_views(self.columns), start=0)
+        return plain._with(pa.Table.take, indices)
 
-    def _changed(self, change: Callable[[pa.Table], pa.Table], start: int) -> TableRows:
-        written = None if self.written is None else change(self.written)
-        return replace(self, columns=change(self.columns), written=written, start=start)
+    def _with(self, change: Callable[..., pa.Table], *arguments: Any) -> TableRows:
+        written = None if self.written is None else change(self.written, *arguments)
+        return replace(self, columns=change(self.columns, *arguments), written=written)
 
 
 def _without_views(table: pa.Table) -> pa.Table:

@@ -243,7 +243,7 @@ class ExcelSource(TableSource):
         if not cells:
             raise TableError(f"the sheet of {path.name} is empty; a table needs a header row and rows")
         header = [_text(name).strip() for name in cells[0]]
-        self._top, self._left = sheet.start or (0, 0)
+        self._start: tuple[int, int] = sheet.start or (0, 0)
         if "" in header:
             raise TableError(
                 f"{path.name} has no name in column {header.index('') + 1} of its header (are cells "
@@ -301,8 +301,10 @@ class ExcelSource(TableSource):
             if place is None:
                 continue
             letters, number = place[1].decode(), int(place[2])
-            column = sum(26**i * (ord(c) - 64) for i, c in enumerate(reversed(letters))) - 1 - self._left
-            row = number - 1 - self._top
+            column = (
+                sum(26**i * (ord(c) - 64) for i, c in enumerate(reversed(letters))) - 1 - self._start[1]
+            )
+            row = number - 1 - self._start[0]
             if 0 <= column < len(self.names) and row > 0:
                 name = self.names[column]
                 what = "an error" if b't="e"' in match[0] else "a formula that was never computed"
