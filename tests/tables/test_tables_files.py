@@ -109,7 +109,10 @@ def test_another_delimiter_is_asked_for(tmp_path):
         assert open_table(path, Reading(delimiter=name)).names == ("a", "b", "y")
 
 
-@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", "a,b\n" + "1,x\n" * 99999 + "1,é\n"])
+LONG = "a,b\n" + f"1,{40 * 'x'}\n" * 99999 + "1,é\n"  # blocks come before what is not UTF-8
+
+
+@pytest.mark.parametrize("text", ["é,b\n1,2\n", "a,b\n1,é\n", LONG], ids=["header", "row", "late"])
 def test_text_that_is_not_utf_8(tmp_path, text):
     path = write(tmp_path, "t.csv", text.encode("cp1252"))
     source = open_table(path)
