@@ -1,4 +1,4 @@
-"""The approximation that docs/extending-search.md adds from outside the package keeps the promises too."""
+"""The approximation that docs/extending-search.md adds from outside keeps the promises too."""
 
 from __future__ import annotations
 

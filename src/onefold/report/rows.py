@@ -22,7 +22,7 @@ from onefold.linalg import is_sparse, to_numpy
 from onefold.rows import gathered, row_hashes
 from onefold.tables import TableError, TableModel, TableRows, rows_of_frame
 from onefold.tables.columns import as_text, kind_of
-from onefold.tables.frames import is_frame
+from onefold.tables.rows import is_frame
 from onefold.tables.target import read_target
 from onefold.tables.training import rows_in_memory, with_target
 

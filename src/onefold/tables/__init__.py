@@ -8,7 +8,6 @@ tables as they come.
 
 from onefold.tables.errors import TableError
 from onefold.tables.estimators import TableClassifier, TableModel, TableRegressor, load_table_model
-from onefold.tables.frames import rows_of_frame
 from onefold.tables.kinds import (
     BooleanColumn,
     CategoryColumn,
@@ -19,8 +18,8 @@ from onefold.tables.kinds import (
 )
 from onefold.tables.learning import Learner, learn_preparation
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, open_table
+from onefold.tables.rows import TableRows, TableSource, rows_of_frame
+from onefold.tables.source import open_table
 from onefold.tables.target import Target, learn_target
 
 __all__ = [

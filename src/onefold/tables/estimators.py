@@ -28,11 +28,10 @@ from onefold.facts.criteria import check_criterion
 from onefold.search.loop import Callback
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.findings import findings, suspicious_columns
-from onefold.tables.frames import as_array, is_frame
 from onefold.tables.kinds import Missing, Surprises
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, opened
+from onefold.tables.rows import TableRows, TableSource, as_array, is_frame
+from onefold.tables.source import opened
 from onefold.tables.target import TargetKind, as_target, read_target
 from onefold.tables.text import frame_without_missing
 from onefold.tables.training import (

@@ -18,7 +18,7 @@ from onefold.facts.criteria import criterion_of
 from onefold.facts.data import MOST_VALUES, UNEXPLAINED, Column, equal_columns, explained_alone
 from onefold.facts.scores import flat_scores, heldout_predictions, score_notes, scores_of
 from onefold.search.ledger import edges
-from onefold.tables.dates import is_moment
+from onefold.tables.columns import is_moment
 from onefold.tables.errors import listing
 from onefold.tables.kinds import Preparation
 from onefold.tables.reading import is_number

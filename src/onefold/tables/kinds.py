@@ -30,8 +30,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_text, kind_of, meaning_of, times_in
-from onefold.tables.dates import ORDERS, UNSETTLED, order_in, phases
+from onefold.tables.columns import (
+    ORDERS,
+    UNSETTLED,
+    as_text,
+    kind_of,
+    meaning_of,
+    order_in,
+    phases,
+    times_in,
+)
 from onefold.tables.errors import Remedy, TableError, counts, did_you_mean, listing
 from onefold.tables.rows import TableRows
 

@@ -23,14 +23,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold.tables.columns import as_text, inexact_as_number, kind_of, trimmed
-from onefold.tables.dates import (
+from onefold.tables.columns import (
+    MANY_CATEGORIES,
+    MOST_CATEGORIES,
     ORDERS,
     UNSETTLED,
+    as_text,
+    inexact_as_number,
     is_moment,
+    kind_of,
+    not_dates,
     phases,
+    refuse_decorated_numbers,
+    refuse_mangled_numbers,
     tell_apart,
     text_seconds,
+    too_large,
+    trimmed,
     typed_seconds,
     zone_of,
 )
@@ -52,14 +61,6 @@ from onefold.tables.kinds import (
 )
 from onefold.tables.reading import MISSING_WORDS
 from onefold.tables.rows import TableRows
-from onefold.tables.text import (
-    MANY_CATEGORIES,
-    MOST_CATEGORIES,
-    not_dates,
-    refuse_decorated_numbers,
-    refuse_mangled_numbers,
-    too_large,
-)
 
 _ROUNDING = 1e-13  # of its mean: a spread below it makes a column constant
 _BUFFER = 1 << 14  # values of a buffer

@@ -19,12 +19,18 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from onefold.heldout import GapKFold
 from onefold.linalg import is_foreign, to_numpy
-from onefold.tables.columns import as_numbers, as_text, decoded, kind_of, meaning_of
+from onefold.tables.columns import (
+    as_numbers,
+    as_text,
+    decoded,
+    kind_of,
+    meaning_of,
+    refuse_mangled_numbers,
+)
 from onefold.tables.errors import Remedy, TableError
 from onefold.tables.kinds import missing_values
 from onefold.tables.reading import is_number
 from onefold.tables.rows import TableRows
-from onefold.tables.text import refuse_mangled_numbers
 
 TargetKind = Literal["classification", "regression"]
 

@@ -32,8 +32,8 @@ from onefold.tables.findings import column_notes, columns_of, copies_note
 from onefold.tables.kinds import Preparation, Surprises
 from onefold.tables.learning import Learner
 from onefold.tables.reading import Reading
-from onefold.tables.rows import TableRows
-from onefold.tables.source import TableSource, opened
+from onefold.tables.rows import TableRows, TableSource
+from onefold.tables.source import opened
 from onefold.tables.target import (
     Target,
     as_groups,
