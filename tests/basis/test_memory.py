@@ -28,11 +28,11 @@ print(next(line.split()[1] for line in status.splitlines() if line.startswith("V
 
 
 def _files(folder, n):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 4)).astype(np.float32)
-    np.save(folder / f"X{n}.npy", X)
-    np.save(folder / f"y{n}.npy", np.sin(X).sum(axis=1).astype(float))
-    return folder / f"X{n}.npy", folder / f"y{n}.npy"
+    X = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
+    files = [folder / f"X{n}.npy", folder / f"y{n}.npy"]
+    for file, values in zip(files, (X, np.sin(X).sum(axis=1).astype(float))):
+        np.save(file, values)
+    return files
 
 
 def _peak(folder, n):
@@ -43,7 +43,7 @@ def _peak(folder, n):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 def test_peak_memory_does_not_grow_with_the_features(tmp_path):
-    small, large = 20_000, 200_000
+    small, large = 20_000, 120_000
     growth = _peak(tmp_path, large) - _peak(tmp_path, small)
     # Rows, targets and their held-out predictions come to some 100 bytes a row; the features of the
     # model, n × m, would be 800 bytes a row in float32.
@@ -65,9 +65,7 @@ def test_memory_mapped_rows_give_the_same_numbers(tmp_path):
 @pytest.mark.parametrize(
     "shape",
     [
-        Shape(4000, 5, fixed=True),
-        Shape(1200, 10, jobs=2, gammas=2),
-        Shape(1100, 5, classes=20, gammas=1),
+        Shape(1100, 5, classes=20, jobs=2, gammas=2),
         Shape(8000, 5, "nystroem", landmarks=600, fixed=True),
         Shape(15_000, 20, "nystroem", "float32", classes=12, landmarks=300, gammas=1, jobs=2),
     ],
