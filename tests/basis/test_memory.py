@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.plan_memory import Shape, in_a_process
-from onefold import LSSVRCV
-from onefold.approximations import Nystroem
 
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 _PROGRAM = """
 import sys
 from pathlib import Path
@@ -27,21 +26,16 @@ print(next(line.split()[1] for line in status.splitlines() if line.startswith("V
 """
 
 
-def _files(folder, n):
+def _peak(folder, n):
     X = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
-    files = [folder / f"X{n}.npy", folder / f"y{n}.npy"]
+    files = [folder / "X.npy", folder / "y.npy"]
     for file, values in zip(files, (X, np.sin(X).sum(axis=1).astype(float))):
         np.save(file, values)
-    return files
-
-
-def _peak(folder, n):
-    arguments = [sys.executable, "-c", _PROGRAM, *map(str, _files(folder, n))]
+    arguments = [sys.executable, "-c", _PROGRAM, *map(str, files)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     return int(done.stdout) * 1024
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 def test_peak_memory_does_not_grow_with_the_features(tmp_path):
     small, large = 20_000, 120_000
     growth = _peak(tmp_path, large) - _peak(tmp_path, small)
@@ -50,18 +44,6 @@ def test_peak_memory_does_not_grow_with_the_features(tmp_path):
     assert growth < 250 * (large - small)
 
 
-def test_memory_mapped_rows_give_the_same_numbers(tmp_path):
-    rows, targets = _files(tmp_path, 3000)
-    mapped, y = np.load(rows, mmap_mode="r"), np.load(targets)
-    settings = {"gammas": [0.1], "approximation": Nystroem(50)}
-    one, other = (LSSVRCV(**settings).fit(X, y) for X in (mapped, np.array(mapped)))
-    np.testing.assert_array_equal(
-        one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
-    )
-    assert not isinstance(one.expansion_.centres, np.memmap)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc/self/status")
 @pytest.mark.parametrize(
     "shape",
     [

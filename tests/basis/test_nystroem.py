@@ -55,24 +55,23 @@ SPLITTERS = {
     "gap": GapKFold(4, gap=3),
     "random": ShuffleSplit(3, test_size=0.2, random_state=1),
 }
-ROUTES = [
-    ("factors", "factors"),
-    ("factors", "block"),
-    ("whitened sums", "subtraction"),
-    ("sums", "subtraction"),
-    ("sums", "block"),
-    ("sums", "each set"),
+TRAININGS = pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
+ROUTES = [  # how folds are left out, and from how many rows on a direction they are solved for directly
+    ("factors", "factors", None),
+    ("factors", "block", None),
+    ("whitened sums", "subtraction", None),
+    ("sums", "subtraction", 10**9),
+    ("sums", "subtraction", 0),  # by iteration from the whole model
+    ("sums", "block", None),
+    ("sums", "each set", None),
 ]
 
 
-TRAININGS = pytest.mark.parametrize("training", ["factors", "whitened sums", "sums"])
-
-
-@pytest.mark.parametrize(("training", "route"), ROUTES)
+@pytest.mark.parametrize(("training", "route", "least"), ROUTES)
 @pytest.mark.parametrize("name", sorted(SPLITTERS))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_heldout_is_the_literal_refit(
-    regression, monkeypatch, force_training, name, training, route, weighted
+    regression, monkeypatch, force_training, name, training, route, least, weighted
 ):
     X, Y = regression
     weight = np.random.default_rng(5).uniform(0.2, 4, len(X)) if weighted else None
@@ -81,39 +80,25 @@ def test_heldout_is_the_literal_refit(
         monkeypatch.setattr(models_module, "_REFIT_WORK", 10**12 if route == "factors" else 0)
     else:
         monkeypatch.setattr(models_module.SummedModel, "_route", lambda self, parts: route)
-    Z = X[:40]
-    splits = list(SPLITTERS[name].split(X))
-    model = _model(X, Y, Z, weight=weight)
-    got = model.heldout(_parts(splits, len(X)), ALPHAS)
+    if least is not None:
+        monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", least)
+    splits, intercept = list(SPLITTERS[name].split(X)), name != "random"
+    parts, tests = _parts(splits, len(X)), [test for _, test in splits]
+    model = _model(X, Y, X[:20], weight=weight, intercept=intercept)
+    got = model.heldout(parts, ALPHAS)
     assert model.report["training"] == training
     assert model.report["heldout"] == route
-    expected = _heldout_literally(X, Y, Z, splits, ALPHAS, weight=weight)
-    for (train, test), values, literal in zip(splits, got, expected):
-        rows = np.setdiff1d(np.arange(len(X)), train)
+    if least == 0:
+        assert isinstance(model._known[-1].paths[0], NearbyPath)
+    errors = model.heldout_squared_error(parts, tests, ALPHAS)
+    expected = _heldout_literally(X, Y, X[:20], splits, ALPHAS, intercept=intercept, weight=weight)
+    for split, (rows, test, values, literal) in enumerate(zip(parts, tests, got, expected)):
         # Blocks of sums solve with I − H, which a tiny ridge brings close to singular.
         tolerance = 1e-6 if route == "block" else 1e-7
         np.testing.assert_allclose(values[:, np.searchsorted(rows, test)], literal, atol=tolerance)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
-def test_folds_from_the_whole_model_by_iteration(
-    regression, monkeypatch, force_training, intercept, weighted
-):
-    X, Y = regression
-    force_training("sums")
-    weight = np.random.default_rng(5).uniform(0.2, 4, len(X)) if weighted else None
-    splits = list(KFold(5).split(X))
-    models = []
-    for least in (0, 10**9):
-        monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", least)
-        model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
-        models.append((model, model.heldout(_parts(splits, len(X)), ALPHAS)))
-    (nearby, iterated), (_, direct) = models
-    assert isinstance(nearby._known[-1].paths[0], NearbyPath)
-    assert nearby._known[-1].paths[0].own is None
-    for one, other in zip(iterated, direct):
-        np.testing.assert_allclose(one, other, atol=1e-8)
+        squared = ((literal - Y[test]) ** 2).mean(axis=2)
+        error = np.average(squared, axis=1, weights=None if weight is None else weight[test])
+        np.testing.assert_allclose(errors[:, split], error, rtol=1e-6)
 
 
 def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch, force_training):
@@ -121,8 +106,7 @@ def test_folds_that_differ_too_much_are_solved_directly(regression, monkeypatch,
     force_training("sums")
     monkeypatch.setattr("onefold.basis.ridge._ROWS_PER_DIRECTION", 0)
     splits = [(np.arange(6), np.arange(6, len(X)))]  # far fewer rows than directions
-    model = _model(X, Y, X[:60])
-    got = model.heldout(_parts(splits, len(X)), [1e-4])
+    got = _model(X, Y, X[:60]).heldout(_parts(splits, len(X)), [1e-4])
     expected = _heldout_literally(X, Y, X[:60], splits, [1e-4])
     np.testing.assert_allclose(got[0], expected[0], atol=1e-6)
 
@@ -138,24 +122,6 @@ def test_leave_one_out_by_leverage(regression, force_training, training, interce
     model = _model(X, Y, X[:12], weight=weight, intercept=intercept)
     expected = _heldout_literally(X, Y, X[:12], splits, ALPHAS, intercept=intercept, weight=weight)
     np.testing.assert_allclose(model.leave_one_out(ALPHAS), np.concatenate(expected, axis=1), atol=1e-6)
-
-
-@TRAININGS
-@pytest.mark.parametrize("name", ["contiguous", "gap", "time"])
-def test_squared_error_needs_no_predictions(regression, force_training, training, name):
-    X, Y = regression
-    force_training(training)
-    weight = np.random.default_rng(5).uniform(0.2, 4, len(X))
-    splits = list(SPLITTERS[name].split(X))
-    model = _model(X, Y, X[:20], weight=weight)
-    parts = _parts(splits, len(X))
-    tests = [test for _, test in splits]
-    got = model.heldout_squared_error(parts, tests, ALPHAS)
-    expected = _heldout_literally(X, Y, X[:20], splits, ALPHAS, weight=weight)
-    for split, (test, values) in enumerate(zip(tests, expected)):
-        error = ((values - Y[test]) ** 2).mean(axis=2)
-        literal = np.average(error, axis=1, weights=weight[test])
-        np.testing.assert_allclose(got[:, split], literal, rtol=1e-7)
 
 
 @TRAININGS
