@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from onefold import LSSVC, LSSVR, LSSVRCV, KernelRidge
-from onefold.approximations import ConjugateGradients, Nystroem, cg
+from onefold import LSSVR, KernelRidge
+from onefold.approximations import ConjugateGradients, cg
 from onefold.approximations.cg import KernelOperator
 from onefold.kernels import RBF, Laplacian, Polynomial
 
@@ -39,16 +39,6 @@ def test_fit_is_the_dense_one(regression, monkeypatch, estimator, weighted):
     assert all(s["residual"] <= 1e-10 for s in other.approximation_["solves"])
 
 
-def test_exact_refit_after_a_basis_search(regression, monkeypatch):
-    X, Y = regression
-    monkeypatch.setattr("onefold.approximations.base.LARGEST_DENSE", 100)
-    fitted = LSSVRCV(gammas=[0.3], alphas=[0.1], approximation=Nystroem(20), refit="exact").fit(X, Y)
-    assert fitted.approximation_["selected_with"]["name"] == "nystroem"
-    assert fitted.approximation_["fitted_with"]["name"] == "cg"
-    dense = LSSVR(gamma=0.3, alpha=0.1).fit(X, Y)
-    np.testing.assert_allclose(fitted.predict(X), dense.predict(X), atol=1e-3)
-
-
 def _true_residual(fitted, X, Y, gamma, alpha, weight=None):
     """‖y − (K + μV⁻¹)α − b‖ / ‖y‖ in float64, y about its mean with an intercept; the largest."""
     coef, intercept = fitted.expansion_.coef, fitted.expansion_.intercept
@@ -79,6 +69,8 @@ def test_float32_tiles_do_not_hide_the_true_residual(estimator, dtype, alpha, we
     fitted = estimator(**settings, approximation=ConjugateGradients()).fit(X, Y, weight)
     report = fitted.approximation_["solves"]
     assert all(entry["converged"] and entry["residual"] <= 1e-5 for entry in report)
+    if dtype is np.float64 and not weighted and alpha == 1e-6:
+        assert fitted.approximation_["tiles"].startswith("float64")
     worst = max(entry["residual"] for entry in report)
     assert _true_residual(fitted, X, Y, 0.05, alpha, weight) == pytest.approx(worst, rel=0.05)
     if not weighted:
@@ -124,12 +116,3 @@ def test_rows_beyond_the_range_of_float32(regression):
     fitted = LSSVR(**settings, approximation=SHARP).fit(X, Y)
     assert fitted.approximation_["solves"][0]["converged"]
     np.testing.assert_allclose(fitted.predict(X), LSSVR(**settings).fit(X, Y).predict(X), atol=1e-6)
-
-
-def test_classifier_and_a_tiny_ridge_in_double_precision(regression):
-    X, Y = regression
-    y = (Y[:, 0] > 5).astype(int)
-    dense = LSSVC(gamma=0.3, alpha=1e-5).fit(X, y)
-    other = LSSVC(gamma=0.3, alpha=1e-5, approximation=SHARP).fit(X, y)
-    assert other.approximation_["tiles"].startswith("float64")
-    np.testing.assert_allclose(other.decision_function(X), dense.decision_function(X), atol=1e-4)

@@ -1,6 +1,5 @@
 """NumPy, array-api-strict and torch give the same numbers: everything follows X, or its device."""
 
-import builtins
 import os
 import subprocess
 import sys
@@ -14,8 +13,6 @@ import scipy.sparse
 import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.fixes import parse_version
 
@@ -88,7 +85,7 @@ def test_the_tag_is_true_where_every_library_is_taken() -> None:
 )
 def test_learned_metrics_and_families_in_any_library_and_precision(library, dtype, kernel, metric):
     rows = X.astype(dtype)
-    settings = {"kernel": kernel, "metric": metric, "blend": kernel == "auto", "max_rounds": 2, **FEW}
+    settings = {"kernel": kernel, "metric": metric, "blend": kernel == "auto", "max_rounds": 1, **FEW}
     ours = LSSVRCV(**settings).fit(library(rows), library(NUMBERS))
     theirs = LSSVRCV(**settings).fit(rows, NUMBERS)
     assert ours.best_params_ == theirs.best_params_
@@ -100,7 +97,7 @@ def test_learned_metrics_and_families_in_any_library_and_precision(library, dtyp
 
 
 @LIBRARIES
-def test_trust_objectives_and_pipelines_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
+def test_trust_and_objectives_follow_and_a_saved_model_is_numpy_s(library, tmp_path) -> None:
     model = LSSVCCV(approximation="nystroem", check=True, **FEW).fit(library(X), library(LABELS))
     assert model.approximation_["trust"]["verdict"] == "applies"
     options = {"size": 30, "random_state": 0}
@@ -112,9 +109,6 @@ def test_trust_objectives_and_pipelines_follow_and_a_saved_model_is_numpy_s(libr
     objective = LSSVRCV(**FEW).objective(library(X), library(NUMBERS))
     objective(gamma=0.3, alpha=0.1)
     assert is_foreign(objective.fit().heldout_prediction_)
-    with sklearn.config_context(array_api_dispatch=True):
-        pipeline = make_pipeline(StandardScaler(), LSSVRCV(**FEW)).fit(library(X), library(NUMBERS))
-        assert is_foreign(pipeline.predict(library(X)))
     model = LSSVRCV(metric="diagonal", **FEW).fit(library(X), library(NUMBERS))
     model.save(tmp_path / "model.onefold")
     loaded = onefold.load(tmp_path / "model.onefold")
@@ -249,14 +243,6 @@ def test_what_cannot_be_moved_is_refused(monkeypatch):
     X, y = table(LSSVR())
     with pytest.raises(ValueError, match="dense rows"):
         LSSVR(device="cpu").fit(scipy.sparse.csr_matrix(X), y)
-    imported = builtins.__import__
-
-    def without_torch(name: str, *arguments: Any, **settings: Any) -> Any:
-        if name.split(".")[0] == "torch":
-            raise ImportError("no torch here")
-        return imported(name, *arguments, **settings)
-
-    monkeypatch.setattr(builtins, "__import__", without_torch)
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
     with pytest.raises(ImportError, match="onefold\\[torch\\]"):
         LSSVR(device="cuda").fit(X, y)

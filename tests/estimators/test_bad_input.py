@@ -55,16 +55,15 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (CLASSIFIERS, {"y": NUMBERS}, "continuous"),
     (CLASSIFIERS, {"y": np.zeros((20, 2))}, "1d array|one-dimensional|shape"),
     (CLASSIFIERS, {"y": ONE_NAN}, "NaN"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: -1.0}}, "class_weight must hold finite numbers, none"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.nan}}, "class_weight must hold finite numbers, none"),
-    (CLASSIFIERS, {"class_weight": {0: 1.0, 1: np.inf}}, "class_weight must hold finite numbers, none"),
+    *(
+        (CLASSIFIERS, {"class_weight": {0: 1.0, 1: w}}, "class_weight must hold finite numbers, none")
+        for w in (-1.0, np.nan, np.inf)
+    ),
     (ALL, {"sample_weight": np.full(20, -1.0)}, "negative"),
     (ALL, {"sample_weight": np.zeros(20)}, "at least one non-zero"),
     (ALL, {"sample_weight": np.ones(19)}, "shape"),
     (ALL, {"sample_weight": np.full(20, np.nan)}, "NaN"),
-    (FIXED, {"alpha": 0.0}, "alpha must be greater than 0"),
-    (FIXED, {"alpha": -1.0}, "alpha must be greater than 0"),
-    (FIXED, {"alpha": np.nan}, "alpha must be greater than 0"),
+    *((FIXED, {"alpha": alpha}, "alpha must be greater than 0") for alpha in (0.0, -1.0, np.nan)),
     (FIXED, {"alpha": "small"}, "alpha must be positive"),
     (FIXED, {"gamma": 0.0}, "gamma must be greater than 0"),
     (FIXED, {"gamma": "auto"}, "gamma must be a number"),
@@ -90,9 +89,10 @@ BAD: list[tuple[list[type], dict[str, Any], str]] = [  # kinds; X, y, weight or 
     (SEARCHES[:3], {"criterion": {"r2": "r2"}}, "unknown criterion"),
     ([LSSVCCV], {"criterion": "mse"}, "for regression"),
     ([LSSVRCV], {"criterion": "error"}, 'use "mse"'),
-    ([LSSVRCV], {"criterion": "neg_log_loss"}, "needs probabilities"),
-    ([LSSVRCV], {"criterion": "neg_brier_score"}, "needs probabilities"),
-    ([LSSVRCV], {"criterion": "d2_log_loss_score"}, "needs probabilities"),
+    *(
+        ([LSSVRCV], {"criterion": name}, "needs probabilities")
+        for name in ("neg_log_loss", "neg_brier_score", "d2_log_loss_score")
+    ),
     ([LSSVRCV], {"criterion": "roc_auc"}, "needs decision_function or predict_proba"),
 ]
 
@@ -262,16 +262,3 @@ def test_folds_that_miss_a_class(kind, rare, folds, seed) -> None:
     only = [(np.flatnonzero(y == 0), np.flatnonzero(y != 0))]
     with pytest.raises(ValueError, match="one class only"):
         make(kind, cv=only).fit(rng.normal(size=(y.size, 2)), y)
-
-
-@pytest.mark.parametrize("kind", SEARCHES)
-@given(gone=st.sets(st.integers(0, 15), max_size=12))
-@FEW
-def test_test_folds_without_weight(kind, gone) -> None:
-    """A fold whose test rows all weigh 0 has no score: others decide, or a sentence says so."""
-    rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(16, 2)), np.arange(16) % 2 if kind in CLASSIFIERS else rng.normal(size=16)
-    weight = np.ones(16)
-    weight[list(gone)] = 0.0
-    cv = [(np.delete(np.arange(16), part), part) for part in np.array_split(np.arange(16), 4)]
-    fit_or_refuse(make(kind, cv=cv), X, y, weight)

@@ -187,7 +187,7 @@ def test_the_element_of_a_rank_itself(seed, count, size, ties, stretched, shift_
 
 
 @pytest.mark.parametrize(
-    ("size", "count", "at_once"), [(300, 5, 2**20), (4000, 5, 2**20), (4000, 5, 35), (500, 500, 4000)]
+    ("size", "count", "at_once"), [(4000, 5, 2**20), (4000, 5, 35), (500, 500, 4000)]
 )
 def test_long_lists_many_rows_and_blocks_of_them(size, count, at_once, monkeypatch):
     monkeypatch.setattr("onefold.calibration.intervals._AT_ONCE", at_once)
@@ -262,10 +262,8 @@ def test_the_object_refuses_what_does_not_fit(change, message):
 
 
 def test_ranks_are_those_of_exact_arithmetic():
-    assert upper_rank(0.9, 99) == 90
-    assert upper_rank(0.95, 19) == 19
-    assert upper_rank(0.9, 8) == 9
-    assert upper_rank(0.9, 9) == 9
+    cases = {(0.9, 99): 90, (0.95, 19): 19, (0.9, 8): 9, (0.9, 9): 9}
+    assert {case: upper_rank(*case) for case in cases} == cases
     assert quantile_ranks([0.05, 0.1, 0.5, 0.9, 0.95], 19) == [1, 2, 10, 18, 19]
     assert quantile_ranks([0.01, 0.99], 19) == [0, 20]
     for count in range(1, 60):
