@@ -28,11 +28,9 @@ ALL = [
     SparseLSSVR(**SMALL, weights="robust"),
 ]
 LIBRARIES = [
-    ("numpy", None, None),
     ("array_api_strict", None, "float32"),
     ("array_api_strict", None, "float64"),
     ("torch", "cpu", "float32"),
-    ("torch", "cpu", "float64"),
 ]
 
 

@@ -68,7 +68,7 @@ def test_the_checks_of_scikit_learn() -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert int(run.stdout) == 63
+    assert int(run.stdout) == 45
 
 
 def test_the_tag_is_true_where_every_library_is_taken() -> None:

@@ -156,7 +156,7 @@ def test_small_integers_as_targets(criterion) -> None:
 
 # -- awkward data: finite numbers, or one clear sentence ---------------------------------------------
 KERNELS = ["rbf", "laplacian", "matern", "polynomial", "linear"]
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=15)
 
 
 def make(kind: type, kernel: str = "rbf", **more: Any) -> Any:

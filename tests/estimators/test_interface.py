@@ -35,6 +35,7 @@ from onefold import (
     SparseLSSVR,
     TableClassifier,
     TableRegressor,
+    load,
 )
 from onefold.approximations import Auto, Circulant, ConjugateGradients, Nystroem
 from onefold.estimators.validation import seed_of
@@ -93,15 +94,9 @@ CHECKED = {"gammas": [0.01, 0.1], "alphas": [0.01, 1.0], "cv": 3}  # a small gri
     [
         LSSVC(),
         LSSVR(),
-        KernelRidge(),
-        LSSVCCV(**CHECKED),
-        LSSVRCV(**CHECKED),
-        KernelRidgeCV(**CHECKED),
-        LSSVC(kernel="linear"),
         LSSVR(kernel="laplacian"),
         KernelRidge(kernel="precomputed"),
-        SparseLSSVC(),
-        SparseLSSVR(),
+        *(kind(**CHECKED) for kind, _ in CHOOSERS),
     ],
     expected_failed_checks=explained,
 )
@@ -193,11 +188,16 @@ def test_verbose_names_the_part_and_the_time_left(capsys):
     assert [line.split(",")[0] for line in lines] == [f"[LSSVRCV] {i}/4 kernels" for i in (1, 2, 3, 4)]
     assert all(line.endswith(" s left") for line in lines[:3])
     assert "left" not in lines[3]
-    assert duration_words(4800) == "1 h 20 min"
     LSSVRCV(metric="diagonal", metric_rows=40, verbose=1).fit(X, NUMBERS)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[LSSVRCV] learning the metric: 1/6 kernels, best score ")
     assert lines[-1].startswith("[LSSVRCV] all rows: ")
+
+
+def test_durations_in_words():
+    seconds = [0.2, 8.4, 59.9, 60, 61, 3569, 3600, 4800, 90000]
+    words = ["1 s", "8 s", "60 s", "1 min", "1 min", "59 min", "1 h", "1 h 20 min", "25 h"]
+    assert [duration_words(one) for one in seconds] == words
 
 
 def test_the_time_left_is_that_of_the_part_at_its_own_pace(tmp_path, monkeypatch):
@@ -260,11 +260,16 @@ def test_every_random_choice_has_a_seed():
         assert approximation.seeded(getattr(approximation, setting)) == approximation
 
 
-def test_states_are_ints_generators_or_nothing():
+def test_states_are_ints_generators_or_nothing(tmp_path):
     assert seed_of(None) is None
     assert seed_of(np.int64(4)) == 4
     np.random.seed(0)  # noqa: NPY002 (scikit-learn takes the module for its generator)
     assert seed_of(np.random) == np.random.RandomState(0).randint(2**31)
+    for state, kept in ((7, 7), (np.random.RandomState(0), None)):
+        LSSVR(random_state=state).fit(PAIR, SUM).save(tmp_path / "model.onefold")
+        loaded = load(tmp_path / "model.onefold")
+        assert loaded.random_state == kept
+        assert ("random_state" in getattr(loaded, "dropped_params_", {})) == (kept is None)
 
 
 # -- metadata routing --------------------------------------------------------------------------------
