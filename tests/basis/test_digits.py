@@ -94,17 +94,10 @@ def test_corners(n, d, seed, landmarks, gamma, alpha, tolerance, more):
 @pytest.mark.parametrize("method", ["uniform", "rpcholesky"])
 def test_few_rows_lose_no_direction_to_the_squared_condition(method, dtype):
     """A smooth kernel's folds are the literal refits down to small ridges."""
+    rows, way = X.astype(dtype), Nystroem(60, method)
     for alpha, tolerance in ((1e-6, 1e-6), (1e-2, 1e-8)):
-        model = _check(
-            X.astype(dtype),
-            Y,
-            Nystroem(60, method),
-            5e-4,
-            alpha,
-            _folds(600),
-            tolerance=tolerance,
-            rows=range(3),
-        )
+        some = {"tolerance": tolerance, "rows": range(3)}
+        model = _check(rows, Y, way, 5e-4, alpha, _folds(600), **some)
         assert model.report["cut_directions"] < 5
         assert model.report["precision"] == "double"
 
