@@ -270,7 +270,7 @@ def test_a_scorer_that_gives_nan_is_the_reason_for_it(cv):
         pytest.raises(ValueError, match=r"the criterion gives NaN .* as R² does for a single one"),
         pytest.warns(UndefinedMetricWarning),
     ):
-        LSSVRCV(criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))
+        LSSVRCV(gammas=[0.1], criterion="r2", cv=cv).fit(np.eye(8), np.arange(8.0))
 
 
 def test_the_noise_of_the_targets_is_found_once(monkeypatch):
