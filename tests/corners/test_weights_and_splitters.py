@@ -1,15 +1,27 @@
-"""Weights of any size, against two hundred digits and against the rows left out."""
+"""Weights of any size, against two hundred digits; splitters of any make, which see the user's table."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from precise_machine import fit_predict
-from sklearn.model_selection import KFold
+from sklearn.kernel_ridge import KernelRidge as SklearnRidge
+from sklearn.model_selection import GridSearchCV, KFold
 
-from onefold import LSSVC, LSSVCCV, LSSVR, LSSVRCV, KernelRidge, KernelRidgeCV, SparseLSSVC
+import onefold
+from onefold import (
+    LSSVC,
+    LSSVCCV,
+    LSSVR,
+    LSSVRCV,
+    KernelRidge,
+    KernelRidgeCV,
+    SparseLSSVC,
+    SparseLSSVR,
+)
 
 RNG = np.random.default_rng(11)
-N = 18
+N = 15
 X = RNG.normal(size=(N, 2))
 Y = np.sin(2 * X[:, 0]) + 0.05 * RNG.normal(size=N)
 LABELS = np.where(np.median(Y) < Y, "b", "a")
@@ -24,8 +36,9 @@ def uneven(decades, zeros=False):
     return weight
 
 
-@pytest.mark.parametrize("decades", [0, 2, 8, 12, 30])
-@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(
+    ("decades", "zeros"), [(0, False), (2, True), (8, False), (12, True), (30, False), (30, True)]
+)
 @pytest.mark.parametrize(("fixed", "chosen", "intercept"), PAIRS)
 def test_fit_folds_and_leave_one_out_in_two_hundred_digits(
     decades, zeros, fixed, chosen, intercept
@@ -108,3 +121,78 @@ def test_rows_of_weight_zero_have_no_held_out_prediction(cv) -> None:
     numbers = LSSVRCV(**settings).fit(X, Y, weight)
     for values in (numbers.heldout_prediction_, numbers.conformity_scores_):
         assert_array_equal(np.isnan(values), weight == 0)
+
+
+# -- splitters: they see what the user gave, and serve once -----------------------------------------
+ROWS = RNG.normal(size=(60, 2))
+TARGET = np.sin(2 * ROWS[:, 0]) + 0.05 * RNG.normal(size=60)
+FRAME, SERIES = pd.DataFrame(ROWS, columns=["first", "second"]), pd.Series(TARGET)
+GRID = {"gammas": [0.1, 0.5, 2.0], "alphas": [1e-3, 0.1]}
+
+
+class ByFeature:
+    """Folds of neighbours along the first feature: another library's splitter, with no base class."""
+
+    def split(self, X, y=None, groups=None):
+        column = X["first"].to_numpy() if isinstance(X, pd.DataFrame) else np.asarray(X)[:, 0]
+        order = np.argsort(column)
+        for test in np.array_split(order, 4):
+            yield np.setdiff1d(order, test), test
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 4
+
+
+class NeedsFrame(ByFeature):
+    def split(self, X, y=None, groups=None):
+        if not isinstance(X, pd.DataFrame) or not isinstance(y, pd.Series):
+            raise TypeError("a frame and a series are needed")
+        return super().split(X, y, groups)
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "cv"),
+    [(FRAME, SERIES, ByFeature()), (FRAME, SERIES, NeedsFrame()), (ROWS, TARGET, ByFeature())],
+)
+def test_splitters_are_handed_the_users_table(rows, y, cv) -> None:
+    grid, scoring = {"gamma": GRID["gammas"], "alpha": GRID["alphas"]}, "neg_mean_squared_error"
+    wanted = GridSearchCV(SklearnRidge(kernel="rbf"), grid, cv=cv, scoring=scoring).fit(rows, y)
+    found = KernelRidgeCV(**GRID, cv=cv).fit(rows, y)
+    key = "mean_test_score"
+    assert_allclose(found.cv_results_[key], wanted.cv_results_[key], rtol=1e-9)
+    one, two = (
+        SparseLSSVR(**GRID, cv=cv).fit(rows, y).path_[key] for cv in (cv, list(cv.split(rows, y)))
+    )
+    assert_allclose(one, two)
+    chooser = LSSVRCV(**GRID, approximation="nystroem", cv=ByFeature())
+    one, two = (
+        onefold.trust(chooser, *data, size=30, random_state=0) for data in ((rows, y), (ROWS, TARGET))
+    )
+    assert one == two
+
+
+def test_iterators_given_splits_and_masks_serve_the_trust_check_too() -> None:
+    chooser = LSSVRCV(**GRID, approximation="nystroem")
+    one = LSSVRCV(**GRID, approximation="nystroem", cv=KFold(3).split(ROWS), check=True)
+    one, two = one.fit(ROWS, TARGET), chooser.set_params(cv=KFold(3)).fit(ROWS, TARGET)
+    assert_allclose(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert one.approximation_["trust"]["verdict"] == "applies"
+    mask = np.arange(60) % 3 == 0
+    for cv in ([(np.flatnonzero(~mask), np.flatnonzero(mask))], [(~mask, mask)]):
+        chooser.set_params(cv=cv)
+        assert onefold.trust(chooser, ROWS, TARGET, size=30, random_state=0).verdict == "applies"
+    found = chooser.fit(ROWS, TARGET)  # one split has its column
+    assert_allclose(found.cv_results_["split0_test_score"], found.cv_results_["mean_test_score"])
+    assert "split0_test_score" not in LSSVRCV(**GRID, criterion="gcv").fit(X, Y).cv_results_
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        ([(np.ones(5, dtype=bool), np.arange(3))], "mask has 5 entries for 60 rows"),
+        ([(np.arange(30.0), np.arange(30, 60))], "whole numbers"),
+    ],
+)
+def test_splits_that_are_no_row_numbers(cv, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        LSSVRCV(cv=cv).fit(ROWS, TARGET)
